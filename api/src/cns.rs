@@ -20,7 +20,7 @@ pub const GROUP: &str = "cns.vmware.com";
     status = "CnsNodeVmAttachmentStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A volume that shall be attached to a virtual machine."
+    doc = "A request to attach a volume to a virtual machine."
 )]
 #[serde(default)]
 #[schemars(extend("required" = ["nodeuuid", "volumename"]))]
@@ -33,14 +33,14 @@ pub struct CnsNodeVmAttachmentSpec {
     pub volume_name: String,
 }
 
-/// How an attachment is.
+/// The observed state of an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("required" = ["attached"]))]
 pub struct CnsNodeVmAttachmentStatus {
     /// The volume is attached.
     pub attached: bool,
-    /// What is known of it: before it is attached the volume's identity, afterwards its disk's UUID too.
+    /// Metadata of the attachment: the identity of the volume and, once it is attached, the UUID of its disk.
     #[serde(rename = "metadata", skip_serializing_if = "BTreeMap::is_empty")]
     pub attachment_metadata: BTreeMap<String, String>,
     /// Why it could not be attached or detached.

@@ -17,22 +17,22 @@ pub use severity::{ERROR, INFO, WARNING};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "status"]))]
 pub struct Condition {
-    /// What the condition is about, in CamelCase.
+    /// The type of the condition, in CamelCase.
     #[serde(rename = "type", deserialize_with = "word")]
     pub type_: Cow<'static, str>,
     /// `True`, `False` or `Unknown`.
     #[serde(deserialize_with = "word")]
     pub status: Cow<'static, str>,
-    /// How bad a `False` is: `Error`, `Warning` or `Info`. Empty when the status is `True`.
+    /// The severity of a `False` status: `Error`, `Warning` or `Info`. Empty when the status is `True`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
     /// Why, in one CamelCase word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, for people.
+    /// Why, as a text for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When the status last flipped.
+    /// When the status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<meta::Time>,
 }

@@ -25,26 +25,26 @@ pub const READY: &str = "Ready";
     status = "VirtualNetworkStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A network of its own for the nodes of one cluster."
+    doc = "A separate network for the nodes of one cluster."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkSpec {
-    /// Nodes get addresses that the world reaches without translation.
+    /// Nodes get addresses that are reachable from outside without network address translation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_ip: Option<bool>,
-    /// Who may reach the network, as ranges divided by commas. Left out: everybody.
+    /// The address ranges that can reach the network, separated by commas. If left out: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist_source_ranges: Option<String>,
 }
 
-/// How a network is.
+/// The observed state of a network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkStatus {
-    /// How the network is: `Ready`.
+    /// The conditions of the network: `Ready`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The address its traffic leaves with.
+    /// The source address of the network's outgoing traffic.
     #[serde(rename = "defaultSNATIP", skip_serializing_if = "Option::is_none")]
     pub default_snat_ip: Option<String>,
 }
@@ -59,35 +59,35 @@ pub struct VirtualNetworkStatus {
     status = "VirtualNetworkInterfaceStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "One virtual machine's place on a network."
+    doc = "The network interface of one virtual machine on a network."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkInterfaceSpec {
     /// The VirtualNetwork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_network: Option<String>,
-    /// The port to be used, where it is known in advance.
+    /// The port, if it is known in advance.
     #[serde(rename = "portID", skip_serializing_if = "Option::is_none")]
     pub port_id: Option<String>,
 }
 
-/// How an interface is.
+/// The observed state of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkInterfaceStatus {
-    /// How the interface is: `Ready`.
+    /// The conditions of the interface: `Ready`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The identity of the interface.
     #[serde(rename = "interfaceID", skip_serializing_if = "Option::is_none")]
     pub interface_id: Option<String>,
-    /// The MAC address the virtual machine shall use.
+    /// The MAC address that the virtual machine must use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
-    /// The addresses the virtual machine shall use.
+    /// The addresses that the virtual machine must use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ip_addresses: Vec<InterfaceAddress>,
-    /// What the provider knows the network by.
+    /// The identity of the network at the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_status: Option<ProviderStatus>,
 }
@@ -104,7 +104,7 @@ pub struct InterfaceAddress {
     pub subnet_mask: String,
 }
 
-/// What the provider knows a network by.
+/// The identity of a network at the provider.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderStatus {

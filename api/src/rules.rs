@@ -22,7 +22,7 @@ pub fn all() -> Vec<Rule> {
         "TkgServiceConfiguration",
         "",
         "self.metadata.name == 'tkg-service-configuration'",
-        "there is one configuration for all clusters: call it tkg-service-configuration",
+        "only one configuration can exist, for all clusters; its name must be tkg-service-configuration",
     ));
     rules.extend(wcp());
     rules.extend(machine::all());
@@ -32,8 +32,7 @@ pub fn all() -> Vec<Rule> {
 
 const NAME: &str =
     "self.metadata.name.size() <= 41 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')";
-const NAME_MESSAGE: &str = "metadata.name must have at most 41 lower case letters, digits and hyphens and begin \
-                            with a letter: a Service <name>-control-plane-service is made";
+const NAME_MESSAGE: &str = "metadata.name must have at most 41 lower case letters, digits and hyphens and begin with a letter, because the name is part of the Service <name>-control-plane-service";
 const ONE_OR_THREE: &str = "control plane can only be either 1 or 3 nodes";
 
 fn tanzu_kubernetes_cluster() -> Vec<Rule> {
@@ -100,7 +99,7 @@ fn wcp() -> Vec<Rule> {
             "spec",
             "!has(oldSelf.controlPlaneEndpoint) || oldSelf.controlPlaneEndpoint.host == '' || \
              (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",
-            "controlPlaneEndpoint may not be changed once it is set: every node knows it",
+            "controlPlaneEndpoint may not be changed once it is set, because every node uses it",
         ),
         rule(
             "WCPMachine",

@@ -61,17 +61,17 @@ pub struct NamespaceInfo {
     status = "ZoneStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A zone that a namespace may use."
+    doc = "A zone that a namespace can use."
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["availabilityZoneReference"]))]
 pub struct ZoneSpec {
     /// The AvailabilityZone it is a part of.
     pub availability_zone_reference: AvailabilityZoneReference,
-    /// Where the namespace itself lies.
+    /// The placement of the namespace itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<ZonePlace>,
-    /// Where virtual machines lie that others manage, such as the nodes of clusters.
+    /// The placement of virtual machines that other components manage, such as the nodes of clusters.
     #[serde(rename = "managedVMs", skip_serializing_if = "Option::is_none")]
     pub managed_vms: Option<ZonePlace>,
 }

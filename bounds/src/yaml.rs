@@ -117,7 +117,7 @@ fn describe(error: &Error) -> String {
                 format!("has more than {MOST_NODES} values")
             }
             BudgetBreach::Documents { .. } => "has too many documents".to_owned(),
-            _ => "is too large once it is read".to_owned(),
+            _ => "is too large after parsing".to_owned(),
         },
         Error::MergeKeyNotAllowed { .. } => {
             "has a merge key (<<), which is not supported: write its value out".to_owned()
@@ -125,9 +125,9 @@ fn describe(error: &Error) -> String {
         Error::UnknownAnchor { .. } => {
             "has an anchor or an alias, which are not supported: write its value out".to_owned()
         }
-        Error::Eof { .. } => "ends too early".to_owned(),
+        Error::Eof { .. } => "ends unexpectedly".to_owned(),
         Error::MultipleDocuments { .. } => "has more than one document".to_owned(),
-        Error::DuplicateMappingKey { .. } => "has a key twice".to_owned(),
+        Error::DuplicateMappingKey { .. } => "has a duplicate key".to_owned(),
         Error::SerdeMissingField { field, .. } => format!("has no field {field}"),
         // The expectation is the type's, not the text's.
         Error::SerdeInvalidType { expected, .. } => {

@@ -84,7 +84,7 @@ impl ReconcileError for Error {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidInput {
     /// Somebody else has an object of the name we need.
-    #[error("{object} belongs to another owner: {advice}")]
+    #[error("{object} belongs to another owner. {advice}")]
     NameTaken {
         /// The object.
         object: String,
@@ -93,8 +93,7 @@ pub enum InvalidInput {
     },
     /// Two Machines were given one name for their VirtualMachine.
     #[error(
-        "spec.naming.template gives Machine {machine} the name of {object}, which WCPMachine {other} has: have the \
-         template keep what tells Machines apart, in another WCPMachineTemplate, and replace the Machine"
+        "spec.naming.template gives Machine {machine} the name of {object}, which WCPMachine {other} already uses. Use another WCPMachineTemplate whose template gives each Machine a different name, and replace the Machine"
     )]
     VmNameTwice {
         /// The VirtualMachine.
@@ -118,7 +117,9 @@ pub enum InvalidInput {
         what: String,
     },
     /// The providerID is not one that we can give a VM.
-    #[error("spec.providerID {0:?} is not vsphere:// followed by a UUID: leave it out to have one drawn")]
+    #[error(
+        "spec.providerID {0:?} is not vsphere:// followed by a UUID. Leave it out, and capw generates one"
+    )]
     ProviderId(String),
     /// The bootstrap data is not what a node of ours boots from.
     #[error("bootstrap data in Secret {secret}: {what}")]
@@ -160,13 +161,13 @@ impl InvalidInput {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Waiting {
     /// Cluster API has not made a Cluster the owner yet.
-    #[error("no Cluster owns this WCPCluster and names it in spec.infrastructureRef yet")]
+    #[error("no Cluster owns this WCPCluster and references it in spec.infrastructureRef yet")]
     OwnerCluster,
     /// Cluster API has not made a Machine the owner yet.
-    #[error("no Machine owns this WCPMachine and names it in spec.infrastructureRef yet")]
+    #[error("no Machine owns this WCPMachine and references it in spec.infrastructureRef yet")]
     OwnerMachine,
     /// Without the Cluster nobody knows whether work on it is paused.
-    #[error("Cluster {0} is not there")]
+    #[error("Cluster {0} does not exist")]
     Cluster(String),
     /// The cluster's network and endpoint are not there yet.
     #[error("Cluster {0} has no infrastructure yet")]
@@ -175,10 +176,10 @@ pub enum Waiting {
     #[error("Machine {0} has no bootstrap data yet")]
     BootstrapData(String),
     /// The bootstrap data's Secret is not there (yet).
-    #[error("Secret {0} with the bootstrap data is missing")]
+    #[error("Secret {0}, which contains the bootstrap data, does not exist")]
     BootstrapSecret(String),
     /// An object of a former WCPCluster or WCPMachine of this name is still there.
-    #[error("{object} of a former {owner} is still going away")]
+    #[error("{object} of a former {owner} is still being deleted")]
     Former {
         /// The object.
         object: String,
@@ -192,7 +193,7 @@ pub enum Waiting {
     #[error("{0} is being deleted")]
     VirtualMachineGone(String),
     /// Machines of the cluster are still there.
-    #[error("still there of the cluster: {}", list_names(.0))]
+    #[error("waiting for the remaining objects of the cluster to be deleted: {}", list_names(.0))]
     MachinesGone(Vec<String>),
     /// What the machines shared is being deleted.
     #[error("being deleted: {0}")]

@@ -35,7 +35,7 @@ use caches::Caches;
 use network::NetworkFlags;
 use scope::Scope;
 
-/// Cluster API infrastructure provider wcp: makes VirtualMachines of Machines.
+/// Cluster API infrastructure provider wcp: creates VirtualMachines for Machines.
 #[derive(Debug, Parser)]
 #[command(name = "capw", version)]
 struct Flags {

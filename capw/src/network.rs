@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-/// Who connects machines to a network. The words are those of the VM operator's `NetworkProvider`.
+/// The network provider of machines. The values are those of the VM operator's `NetworkProvider`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum NetworkProvider {
-    /// Nobody: machines are on the port group that the VM operator is configured with.
+    /// None: machines are on the port group that the VM operator is configured with.
     #[default]
     #[value(name = "NAMED")]
     Named,
@@ -20,12 +20,12 @@ pub enum NetworkProvider {
     Nsx,
 }
 
-/// What is in front of the API servers of a cluster whose endpoint nobody gave.
+/// The provider of the endpoint of clusters that have none in their spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EndpointProvider {
-    /// A load balancer, which serves the cluster's VirtualMachineService.
+    /// A load balancer for the cluster's VirtualMachineService.
     LoadBalancer,
-    /// An address that the control plane nodes hold themselves.
+    /// An address that the control plane nodes announce themselves.
     VirtualIp,
 }
 
@@ -56,15 +56,16 @@ impl FromStr for AddressPool {
 /// A cluster keeps what it began with: another value counts for new clusters.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkFlags {
-    /// Who connects machines to a network: nobody (the VM operator's configured port group), net-operator, or NSX.
+    /// The network provider of machines: none (the port group that the VM operator is configured with), net-operator,
+    /// or NSX.
     #[arg(long, value_enum, default_value_t, overrides_with = "network_provider")]
     pub network_provider: NetworkProvider,
-    /// What is in front of the API servers of a cluster whose endpoint nobody gave; by default a load balancer where NSX
-    /// is, else a virtual IP on the control plane nodes.
+    /// The provider of the endpoint of clusters that have none in their spec; by default a load balancer with NSX, or
+    /// else a virtual IP on the control plane nodes.
     #[arg(long, value_enum, overrides_with = "endpoint_provider")]
     pub endpoint_provider: Option<EndpointProvider>,
-    /// The pool that virtual IPs come from, of the group ipam.cluster.x-k8s.io: InClusterIPPool/NAME is the one of that
-    /// name in the cluster's namespace, GlobalInClusterIPPool/NAME the same for all.
+    /// The pool of virtual IPs, of the group ipam.cluster.x-k8s.io: InClusterIPPool/NAME is the pool of that name in
+    /// the cluster's namespace, GlobalInClusterIPPool/NAME one pool for all namespaces.
     #[arg(long, value_name = "KIND/NAME", overrides_with = "endpoint_pool")]
     pub endpoint_pool: Option<AddressPool>,
 }

@@ -7,10 +7,10 @@ use kube::{Resource, ResourceExt};
 /// Which objects this instance acts on.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Act on objects of this namespace alone, and read no other's. Left out: all namespaces.
+    /// Reconcile only objects in this namespace, and read no others. If left out: all namespaces.
     #[arg(long, value_name = "NAMESPACE", overrides_with = "namespace")]
     pub namespace: Option<String>,
-    /// Act on objects whose label cluster.x-k8s.io/watch-filter has this value. Left out: on all, whatever their labels.
+    /// Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value. If left out: all objects.
     #[arg(long, value_name = "VALUE", overrides_with = "watch_filter")]
     pub watch_filter: Option<String>,
 }

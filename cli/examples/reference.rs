@@ -14,7 +14,7 @@ fn main() {
     let _ = writeln!(text, "{}\n", about(&command));
     let _ = writeln!(
         text,
-        "Installed as `kubectl-layercake` on the PATH it is a plugin: `kubectl layercake describe tkc NAME`.\n"
+        "If you install it as `kubectl-layercake` on the PATH, it is a kubectl plugin: `kubectl layercake describe tkc NAME`.\n"
     );
     section(&mut text, &command, "layercake");
     text += "## Exit status\n\n| status | meaning |\n|---|---|\n";
@@ -24,23 +24,23 @@ fn main() {
             "1",
             "an error; with `up -f`: a cluster was refused or is not Running in time; with `lint`: a manifest is wrong",
         ),
-        ("2", "the command line or a manifest can't be understood"),
+        ("2", "the command line or a manifest is not valid"),
         ("130", "interrupted before the end"),
     ] {
         let _ = writeln!(text, "| {status} | {meaning} |");
     }
     text += "\n## Environment\n\n| variable | meaning |\n|---|---|\n";
     for (variable, meaning) in [
-        ("`KUBECONFIG`", "the cluster that `describe` asks, as for kubectl"),
+        ("`KUBECONFIG`", "the cluster that `describe` reads, as for kubectl"),
         (
             "`LAYERCAKE_CACHE`",
-            "where built tools are kept; by default `layercake` in the user's cache folder",
+            "the folder for built tools; by default `layercake` in the user's cache folder",
         ),
         (
             "`KUBEBUILDER_ASSETS`, `PATH`",
-            "where programs of the right version are looked for before they are built",
+            "where Layercake looks for programs of the right version before it builds them",
         ),
-        ("`RUST_LOG`", "what `layercake` itself logs on standard error"),
+        ("`RUST_LOG`", "the log level of `layercake` itself, on standard error"),
     ] {
         let _ = writeln!(text, "| {variable} | {meaning} |");
     }
@@ -58,7 +58,7 @@ fn section(text: &mut String, command: &Command, path: &str) {
         let _ = writeln!(text, "    {}\n", usage.render_usage().to_string().trim_start_matches("Usage: "));
         options(text, command);
     } else {
-        text.push_str("| command | what it does |\n|---|---|\n");
+        text.push_str("| command | description |\n|---|---|\n");
         for below in &shown {
             let _ = writeln!(text, "| `{path} {}` | {} |", below.get_name(), about(below));
         }

@@ -78,7 +78,7 @@ fn privileges() -> String {
 }
 
 fn checks() -> String {
-    let mut text = String::from("| code | what is so if nothing is wrong |\n|---|---|\n");
+    let mut text = String::from("| code | what the check verifies |\n|---|---|\n");
     for check in doctor::checks() {
         let (code, title) = (check.code, check.title);
         let _ = writeln!(text, "| <a id=\"{}\"></a>{code} | {title} |", code.to_lowercase());

@@ -60,7 +60,7 @@ async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<
         known
     } else {
         let found = oneshot::pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await;
-        let unknown = || format!("the API server does not know kind {kind} of {group}/{version}");
+        let unknown = || format!("the API server does not serve kind {kind} of {group}/{version}");
         let (resource, capabilities) = found.with_context(unknown)?;
         (resource, capabilities.scope)
     };

@@ -19,11 +19,13 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
-    /// Start everything on this machine: control plane, Cluster API, our controllers, a simulated vSphere.
+    /// Start a complete stack on this machine: control plane, Cluster API, the controllers of Layercake, a simulated
+    /// vSphere.
     Up(Up),
     /// Stop the stack that `up --detach` left running.
     Down,
-    /// Show why a cluster is not up: the tree from TanzuKubernetesCluster to vSphere VM, the blocking cause on top.
+    /// Show why a cluster is not Running: the tree from TanzuKubernetesCluster to vSphere VM, with the blocking cause
+    /// on top.
     Describe {
         /// What to describe.
         #[command(subcommand)]
@@ -31,37 +33,37 @@ pub enum CliCommand {
     },
     /// Show the serial console of a node of `up --nodes qemu`: kernel, cloud-init, kubeadm.
     Console(Console),
-    /// Find out what keeps VMs and clusters from coming up, before they are applied: configuration, vCenter, privileges,
-    /// library, storage, network, Kubernetes, Cluster API, manifests. Changes nothing. Exit status 0: nothing is wrong;
-    /// 1: an error; 2: warnings only.
+    /// Check for problems that prevent VMs and clusters from being created: configuration, vCenter, privileges,
+    /// library, storage, network, Kubernetes, Cluster API, manifests. Changes nothing. Exit status 0: no problem; 1:
+    /// an error; 2: warnings only.
     Doctor(Doctor),
-    /// Collect what a supporter needs to see why a cluster or VM does not come up: objects, events, logs and checks, in
+    /// Collect the information that support needs to diagnose a cluster or VM: objects, events, logs and checks, in
     /// one file, without secrets. Changes nothing.
     Bundle(Bundle),
-    /// Check manifests without a cluster; exit status 1 if one is wrong.
+    /// Check manifests without a cluster. Exit status 1 if one is wrong.
     Lint {
         /// Manifests; `-` is standard input.
         #[arg(required = true)]
         manifests: Vec<PathBuf>,
     },
-    /// Make the images that nodes are cloned from.
+    /// Build and import node images.
     Image {
-        /// What to do with images.
+        /// The action.
         #[command(subcommand)]
         command: ImageCommand,
     },
 }
 
-/// What can be done with node images.
+/// Commands for node images.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
-    /// Build a node image from Debian's packages and Go modules: an OVA for vSphere, the same disk for QEMU, and the list of
-    /// what is in it. Needs apt, dpkg, unshare and Go, root or user namespaces, and 8 GB of disk, but no hypervisor and no
-    /// registry.
+    /// Build a node image from Debian's packages and Go modules: an OVA for vSphere, the same disk for QEMU, and a
+    /// list of the contents. Requires apt, dpkg, unshare and Go, root or user namespaces, and 8 GB of disk space.
+    /// Requires no hypervisor and no registry.
     Build(ImageBuild),
-    /// Import an OVA into a content library of the vCenter that the VM operator is configured with. The same OVA is imported
-    /// once; what was broken off is taken up again. Exit status 0: the item is there; 1: it is not; 130: interrupted, and what
-    /// was begun is removed.
+    /// Import an OVA into a content library of the vCenter that the VM operator is configured with. Importing the same
+    /// OVA again has no effect; an interrupted import is continued. Exit status 0: the item exists; 1: an error; 130:
+    /// interrupted, and the incomplete item was removed.
     Import(ImageImport),
 }
 
@@ -74,7 +76,7 @@ pub struct ImageImport {
     /// The content library, by name or id; not a subscribed one.
     #[arg(long, value_name = "LIBRARY")]
     pub library: String,
-    /// The item's name; by default the file's, without its extension.
+    /// The name of the item; by default that of the file, without its extension.
     #[arg(long)]
     pub name: Option<String>,
     /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
@@ -86,16 +88,16 @@ pub struct ImageImport {
     /// The namespace of the VM operator, where the provider configuration is.
     #[arg(long, default_value = "vmware-system-vmop")]
     pub namespace: String,
-    /// The CA bundle (PEM) of vCenter, where CAFilePath names a file of the program's container.
+    /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
     #[arg(long, value_name = "FILE")]
     pub vcenter_ca: Option<PathBuf>,
-    /// The user in vCenter; by default the VM operator's, who needs more privileges for imports.
+    /// The vCenter user; by default that of the VM operator, which needs more privileges for imports.
     #[arg(long, value_name = "USER", requires = "password_file")]
     pub user: Option<String>,
     /// The file with the password of --user.
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// How to print what was imported.
+    /// The output format.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
 }
@@ -112,7 +114,7 @@ pub struct ImageBuild {
     /// The folder for the files of the image.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Take the packages of an earlier build, from its lock file: they make the same image.
+    /// Use the packages in the lock file of an earlier build, to build the same image again.
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
 }
@@ -123,38 +125,39 @@ pub struct Up {
     /// Manifests to apply and follow until every cluster in them is Running; `-` is standard input.
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
     pub manifests: Vec<PathBuf>,
-    /// Tear everything down then; exit status 0 if all clusters are Running, 1 if not.
+    /// Then stop the stack. Exit status 0 if all clusters are Running, 1 if not.
     #[arg(long)]
     pub once: bool,
-    /// Leave everything running in the background; `layercake down` stops it.
+    /// Leave the stack running in the background; `layercake down` stops it.
     #[arg(long, conflicts_with = "once")]
     pub detach: bool,
-    /// How long to wait for the clusters; 15m if not given, with `--nodes qemu` 1h.
+    /// The time to wait for the clusters; by default 15m, with `--nodes qemu` 1h.
     #[arg(long, value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// What to print on standard output at the end.
+    /// The format of a report on standard output at the end.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
-    /// How the VM operator speaks with vCenter.
+    /// The protocol between the VM operator and vCenter.
     #[arg(long, value_enum, default_value_t)]
     pub wire: Wire,
-    /// What the simulated vSphere has for networks.
+    /// The network of the simulated vSphere.
     #[arg(long, value_enum, default_value_t)]
     pub network: SiteNetwork,
-    /// What runs in the VMs of the simulated vSphere.
+    /// The contents of the VMs of the simulated vSphere.
     #[arg(long, value_enum, default_value_t)]
     pub nodes: NodeKind,
-    /// With `--nodes qemu`, a node image: the OVA that `image build` made, its other files beside it. May be repeated.
+    /// A node image for `--nodes qemu`: the OVA that `image build` wrote, with its other files in the same folder. Can
+    /// be repeated.
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
-    /// A release that the simulated library has besides its own, e.g. `v1.29.4+vmware.3-tkg.1`. May be repeated; those that the
-    /// manifests name are there anyway.
+    /// An additional release for the simulated library, e.g. `v1.29.4+vmware.3-tkg.1`. Can be repeated. Releases that
+    /// the manifests name are added automatically.
     #[arg(long = "release", value_name = "VERSION")]
     pub releases: Vec<FurtherRelease>,
     /// A program to use instead of a built one, e.g. `etcd=/usr/bin/etcd`.
     #[arg(long = "tool", value_name = "NAME=PATH", value_parser = tool)]
     pub tools: Vec<(String, PathBuf)>,
-    /// Run as the stack that another `up` leaves behind.
+    /// Run as the stack that another `up` leaves in the background.
     #[arg(long, hide = true)]
     pub background: bool,
 }
@@ -162,13 +165,13 @@ pub struct Up {
 /// Protocols of vCenter's VIM API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Wire {
-    /// The best one that vCenter has.
+    /// The best one that vCenter supports.
     #[default]
     Auto,
     /// JSON, from vCenter 8.0 U1 on.
     #[value(name = "vijson")]
     ViJson,
-    /// SOAP, which every vCenter has.
+    /// SOAP, which every vCenter supports.
     Soap,
 }
 
@@ -183,7 +186,7 @@ impl Wire {
     }
 }
 
-/// What a simulated vSphere has for networks.
+/// The network of a simulated vSphere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SiteNetwork {
     /// NSX: every cluster has a network and a load balancer of its own.
@@ -193,22 +196,23 @@ pub enum SiteNetwork {
     PortGroups,
 }
 
-/// What runs in the VMs of a simulated vSphere.
+/// The contents of the VMs of a simulated vSphere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum NodeKind {
-    /// Guests that are played: a control plane of Kubernetes' own programs, and no kernel, container runtime or Pod.
+    /// Simulated guests: a control plane of Kubernetes' own programs, without kernel, container runtime or Pods.
     #[default]
     Simulated,
-    /// Machines that boot a node image in QEMU, by KVM where it works, else emulated. Needs the right to make a network.
+    /// Machines that boot a node image in QEMU, with KVM if it is available, or else emulated. Requires the right to
+    /// create a network.
     Qemu,
 }
 
 /// Flags of `console`.
 #[derive(Clone, Debug, Args)]
 pub struct Console {
-    /// The name of the node, which is its VirtualMachine's.
+    /// The name of the node, which is the name of its VirtualMachine.
     pub name: String,
-    /// Go on with what is added, until Ctrl-C.
+    /// Continue with new output, until Ctrl-C.
     #[arg(short, long)]
     pub follow: bool,
     /// Its namespace; by default that of the current context.
@@ -225,7 +229,7 @@ pub struct Console {
 /// Flags of `doctor`.
 #[derive(Clone, Debug, Args)]
 pub struct Doctor {
-    /// Manifests to check, too.
+    /// Manifests to check as well.
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
     pub manifests: Vec<PathBuf>,
     /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
@@ -237,27 +241,27 @@ pub struct Doctor {
     /// The namespace of the VM operator, where the provider configuration is.
     #[arg(long, default_value = "vmware-system-vmop")]
     pub namespace: String,
-    /// The CA bundle (PEM) of vCenter, where CAFilePath names a file of the program's container.
+    /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
     #[arg(long, value_name = "FILE")]
     pub vcenter_ca: Option<PathBuf>,
-    /// How to print what was found.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: DoctorOutput,
-    /// Only these checks, by code or its beginning, such as LC03.
+    /// Run only these checks, by code or by the beginning of a code, such as LC03.
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Not these checks, by code or its beginning.
+    /// Skip these checks, by code or by the beginning of a code.
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub skip: Vec<String>,
 }
 
-/// How `doctor` prints what it found.
+/// The output formats of `doctor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DoctorOutput {
     /// Every check, by subject.
     #[default]
     Table,
-    /// Only what is not in order.
+    /// Only warnings and errors.
     Short,
     /// One JSON document.
     Json,
@@ -268,7 +272,7 @@ pub enum DoctorOutput {
 /// Flags of `bundle`.
 #[derive(Clone, Debug, Args)]
 pub struct Bundle {
-    /// Only this namespace and those of the programs; may be repeated. By default all.
+    /// Collect only from this namespace and from those of the programs. Can be repeated. By default all.
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
     pub namespaces: Vec<String>,
     /// The file to write; `-` is standard output. By default layercake-bundle-TIME.tar.gz in this folder.
@@ -277,13 +281,13 @@ pub struct Bundle {
     /// Replace the file if it exists.
     #[arg(long)]
     pub force: bool,
-    /// Leave out events and lines of pods' logs that are older, e.g. `1h`.
+    /// Leave out events and log lines of pods that are older than this, e.g. `1h`.
     #[arg(long, value_parser = duration)]
     pub since: Option<Duration>,
-    /// Encrypt for this age recipient (age1…); may be repeated.
+    /// Encrypt for this age recipient (age1…). Can be repeated.
     #[arg(long = "encrypt", value_name = "RECIPIENT")]
     pub recipients: Vec<String>,
-    /// Leave out the report of `doctor`, which asks vCenter.
+    /// Leave out the report of `doctor`, which connects to vCenter.
     #[arg(long)]
     pub no_doctor: bool,
     /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
@@ -310,7 +314,7 @@ pub enum Describe {
         /// The kubeconfig context.
         #[arg(long)]
         context: Option<String>,
-        /// How to print it.
+        /// The output format.
         #[arg(short, long, value_enum)]
         output: Option<Output>,
     },
@@ -328,7 +332,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     let is_plain = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'h' | 'm' | 's'));
     let read = is_plain.then(|| text.parse::<SignedDuration>().ok()).flatten();
     read.and_then(|duration| duration.try_into().ok())
-        .ok_or_else(|| format!("`{text}` is no duration; write it as 90s, 15m or 1h30m"))
+        .ok_or_else(|| format!("`{text}` is not a duration; write it as 90s, 15m or 1h30m"))
 }
 
 /// Reads `NAME=PATH`.
@@ -339,7 +343,7 @@ fn tool(text: &str) -> Result<(String, PathBuf), String> {
     if known.contains(&name) {
         Ok((name.to_owned(), PathBuf::from(path)))
     } else {
-        Err(format!("there is no program `{name}`; there are {}", known.join(", ")))
+        Err(format!("program `{name}` does not exist; the programs are {}", known.join(", ")))
     }
 }
 

@@ -62,7 +62,7 @@ fn holder() -> Result<Option<u32>> {
 async fn locked() -> Result<File> {
     let mut lock = lock_file()?;
     // Who looks whether it is held holds it for a moment.
-    let taken = until("another stack runs in the background already: its lock", LOCK, async || {
+    let taken = until("another stack already runs in the background and holds the lock", LOCK, async || {
         match lock.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
@@ -114,7 +114,7 @@ fn stack_arguments(args: &Up) -> Result<Vec<String>> {
 /// Starts a background stack and returns once it is ready; `None` if it was given up before.
 pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Option<Session>> {
     if let Some(process) = holder()? {
-        bail!("a stack is running already (process {process}): stop it with `layercake down`");
+        bail!("a stack is already running (process {process}); stop it with `layercake down`");
     }
     let log_path = plane::tools::cache_folder()?.join("background.log");
     let log = File::options().create(true).truncate(true).write(true).mode(OWNER_ONLY).open(&log_path);

@@ -25,11 +25,11 @@ pub async fn run(args: Console) -> Result<()> {
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let vm = Api::<VirtualMachine>::namespaced(client, &namespace).get_opt(&name).await?;
     let vm = vm.with_context(|| {
-        format!("VirtualMachine {namespace}/{name} does not exist. Nodes are listed by: kubectl get virtualmachines -n {namespace}")
+        format!("VirtualMachine {namespace}/{name} does not exist. To list the nodes: kubectl get virtualmachines -n {namespace}")
     })?;
     let moid = vm.status.and_then(|status| status.unique_id);
     let moid = moid.with_context(|| {
-        format!("VirtualMachine {namespace}/{name} is not in vCenter yet; its conditions say why")
+        format!("VirtualMachine {namespace}/{name} is not in vCenter yet; see its conditions for the cause")
     })?;
     let Some(path) = stack_folders(kubeconfig).iter().find_map(|folder| console_log(folder, &moid)) else {
         bail!(

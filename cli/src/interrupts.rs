@@ -12,8 +12,8 @@ pub struct Interrupts {
 impl Interrupts {
     /// From now on the signals don't kill this process.
     pub fn listening() -> Result<Self> {
-        let interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
-        let terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
+        let interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+        let terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
         Ok(Self { interrupt, terminate })
     }
 

@@ -132,7 +132,7 @@ pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<
         }
         None => Config::from_kubeconfig(&options)
             .await
-            .context("no cluster: set KUBECONFIG or give --kubeconfig")?,
+            .context("no cluster: set KUBECONFIG or pass --kubeconfig")?,
     };
     Ok(Client::try_from(config)?)
 }

@@ -58,18 +58,24 @@ impl Options {
 /// What runs in VMs, as the command line says.
 fn nodes(args: &Up) -> Result<Nodes> {
     if args.nodes == NodeKind::Simulated {
-        ensure!(args.images.is_empty(), "--image is of --nodes qemu: simulated nodes boot no image");
+        ensure!(
+            args.images.is_empty(),
+            "--image requires --nodes qemu: simulated nodes do not boot an image"
+        );
         return Ok(Nodes::Simulated(args.releases.clone()));
     }
     ensure!(
         args.network == SiteNetwork::PortGroups,
-        "--nodes qemu needs --network port-groups: nothing plays NSX for real machines"
+        "--nodes qemu requires --network port-groups: NSX is not simulated for real machines"
     );
-    ensure!(args.releases.is_empty(), "--release is of simulated nodes: machines boot the images of --image");
+    ensure!(
+        args.releases.is_empty(),
+        "--release applies to simulated nodes only: with --nodes qemu, machines boot the images of --image"
+    );
     let images = args.images.iter().map(|image| BootImage::open(image)).collect::<Result<Vec<_>, _>>()?;
     ensure!(
         !images.is_empty(),
-        "--nodes qemu needs --image: make one with `layercake image build --kubernetes v1.36 -o images`, and name its OVA"
+        "--nodes qemu requires --image: build one with `layercake image build --kubernetes v1.36 -o images`, and pass its OVA"
     );
     Ok(Nodes::Qemu(images))
 }
@@ -86,7 +92,7 @@ impl Stack {
     /// Starts everything and waits until clusters can be applied.
     pub async fn start(options: &Options) -> Result<Self> {
         let never = std::future::pending();
-        Self::start_unless(options, never).await?.context("the start was given up")
+        Self::start_unless(options, never).await?.context("the start was cancelled")
     }
 
     /// As [`Self::start`], unless it is `given_up` first: then nothing is left of what was started, as after an error.
@@ -236,7 +242,9 @@ async fn endpoint_pool_made(client: &Client, site: &Site) -> Result<()> {
 async fn cleaned(guard: Guard, folder: &std::path::Path) {
     match tokio::task::spawn_blocking(move || guard.finish()).await {
         Ok(Ok(())) => {}
-        failed => tracing::error!(?failed, folder = %folder.display(), "the guard could not clean up"),
+        failed => {
+            tracing::error!(?failed, folder = %folder.display(), "the guard process could not clean up")
+        }
     }
 }
 

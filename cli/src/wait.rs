@@ -14,5 +14,5 @@ pub(crate) async fn until(
     mut is_so: impl AsyncFnMut() -> Result<bool>,
 ) -> Result<()> {
     let held = plane::wait::poll(limit, PAUSE, async || Ok::<_, anyhow::Error>(is_so().await?.then_some(())));
-    held.await?.with_context(|| format!("{what}: not within {limit:?}"))
+    held.await?.with_context(|| format!("{what}: timed out after {limit:?}"))
 }

@@ -39,7 +39,7 @@ impl Decoded {
 }
 
 fn read_metadata(bytes: Option<&[u8]>, budget: &Budget) -> Result<Metadata, Error> {
-    let missing = || Error::NotMetadata { reason: "there is none".to_owned() };
+    let missing = || Error::NotMetadata { reason: "the value is missing".to_owned() };
     let text = std::str::from_utf8(bytes.ok_or_else(missing)?)
         .map_err(|_| Error::NotMetadata { reason: "it is not UTF-8".to_owned() })?;
     Metadata::from_yaml(text, budget)

@@ -44,8 +44,7 @@ pub const VALUE_LIMIT: usize = 64 * 1024;
 pub enum Error {
     /// An encoded value is longer than a guest bears.
     #[error(
-        "{key} is {size} bytes when compressed and encoded, {limit} are allowed: shorten or leave out files \
-         and commands of the bootstrap data"
+        "{key} is {size} bytes when compressed and encoded, but the limit is {limit}: shorten or remove files and commands in the bootstrap data"
     )]
     TooLong {
         /// The key.
@@ -72,7 +71,7 @@ pub enum Error {
         reason: String,
     },
     /// A value is not the mapping that it must be.
-    #[error("is no mapping in YAML: {reason}")]
+    #[error("is not a YAML mapping: {reason}")]
     NotMapping {
         /// What is wrong with it.
         reason: String,
@@ -81,7 +80,7 @@ pub enum Error {
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
     /// Metadata is not what it must be.
-    #[error("guestinfo.metadata is no YAML mapping with an instance-id: {reason}")]
+    #[error("guestinfo.metadata is not a YAML mapping with an instance-id: {reason}")]
     NotMetadata {
         /// What is wrong with it.
         reason: String,

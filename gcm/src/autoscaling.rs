@@ -31,7 +31,7 @@ pub fn bounds(tkc: &TanzuKubernetesCluster) -> Result<Option<Bounds>, (&'static 
     match (min, max) {
         ((_, None), (_, None)) => Ok(None),
         ((key, None), (given, Some(_))) | ((given, Some(_)), (key, None)) => {
-            Err((given, format!("it does nothing without {key}")))
+            Err((given, format!("it has no effect without {key}")))
         }
         ((min_key, Some(min)), (max_key, Some(max))) => {
             let bounds = Bounds { min: size(min_key, min)?, max: size(max_key, max)? };
@@ -45,7 +45,7 @@ pub fn bounds(tkc: &TanzuKubernetesCluster) -> Result<Option<Bounds>, (&'static 
 
 fn size(key: &'static str, text: &str) -> Result<i32, (&'static str, String)> {
     let size = text.parse().ok().filter(|size| *size >= 0);
-    size.ok_or_else(|| (key, format!("{text:?} is no number of nodes")))
+    size.ok_or_else(|| (key, format!("{text:?} is not a number of nodes")))
 }
 
 /// Annotations of a pool's MachineDeployment. Bounds that cannot be read, of before they were checked, are left out.
@@ -95,11 +95,11 @@ mod tests {
         assert_eq!(read(Some("0"), Some("5")), Ok(Some(Bounds { min: 0, max: 5 })));
         assert_eq!(read(Some("2"), Some("2")), Ok(Some(Bounds { min: 2, max: 2 })));
         let [min, max] = BOUNDS;
-        assert_eq!(read(Some("0"), None), Err((min, format!("it does nothing without {max}"))));
-        assert_eq!(read(None, Some("1")), Err((max, format!("it does nothing without {min}"))));
+        assert_eq!(read(Some("0"), None), Err((min, format!("it has no effect without {max}"))));
+        assert_eq!(read(None, Some("1")), Err((max, format!("it has no effect without {min}"))));
         assert_eq!(read(Some("3"), Some("2")), Err((max, format!("2 is less than the 3 of {min}"))));
         for text in ["", "-1", "many", "1.5", "99999999999"] {
-            assert_eq!(read(Some("0"), Some(text)), Err((max, format!("{text:?} is no number of nodes"))));
+            assert_eq!(read(Some("0"), Some(text)), Err((max, format!("{text:?} is not a number of nodes"))));
         }
     }
 

@@ -37,7 +37,7 @@ use crate::sync::supervisor::SupervisorEndpoint;
 use crate::webhook::{self, Webhooks};
 use crate::{cluster, releases};
 
-/// Turns TanzuKubernetesClusters into Cluster API objects, and node images into releases.
+/// Creates Cluster API objects from TanzuKubernetesClusters, and releases from node images.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "gcm", version)]
 struct Flags {
@@ -47,12 +47,12 @@ struct Flags {
     webhook: flags::Webhook,
     #[command(flatten)]
     virtual_ip: VirtualIpFlags,
-    /// Ranges that nodes must reach outside their clusters, divided by commas: those of vCenter, of this cluster, of DNS. No
-    /// new cluster may give them to its pods or services.
+    /// Address ranges outside the clusters that nodes must reach, separated by commas: those of vCenter, of this
+    /// cluster, of DNS. New clusters cannot use them for pods or services.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     management_cidrs: Vec<IpNet>,
-    /// Where guests reach the API server of this cluster: an IP address, and a port if it is not 6443. Left out: as kubeadm
-    /// has it in ConfigMap kube-public/cluster-info.
+    /// The address at which guests reach the API server of this cluster: an IP address, and a port if it is not 6443.
+    /// If left out: that of kubeadm's ConfigMap kube-public/cluster-info.
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     supervisor_endpoint: Option<SupervisorEndpoint>,
     #[command(flatten)]

@@ -62,7 +62,7 @@ fn value_of(text: &str) -> Result<String, String> {
     if text.chars().all(fits) {
         return Ok(text.to_owned());
     }
-    Err(format!("{text:?} is neither the key nor the value of a label"))
+    Err(format!("{text:?} is not a valid key or value of a label"))
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub fn prefix_labels(version: &Version) -> BTreeMap<String, String> {
 pub fn explain_incompatibility(kubernetes: &Version) -> Option<String> {
     (kubernetes.minor() < OLDEST).then(|| {
         format!(
-            "Kubernetes {} is older than v{}.{}, the oldest that Cluster API bootstraps",
+            "Kubernetes {} is older than v{}.{}, the oldest version that Cluster API can bootstrap",
             kubernetes.minor_text(),
             OLDEST.0,
             OLDEST.1
@@ -104,7 +104,7 @@ pub enum Unresolved {
         text: String,
     },
     /// Nothing says which release is meant.
-    #[error("no release is named")]
+    #[error("the spec names no release")]
     Nothing,
     /// No release has this full version, name or prefix.
     #[error("{}", unknown(*field, text))]
@@ -292,7 +292,7 @@ pub fn support_warning(kubernetes: &Version) -> Option<String> {
     (!SUPPORTED.contains(&kubernetes.minor())).then(|| {
         let (first, last) = (SUPPORTED.start(), SUPPORTED.end());
         format!(
-            "Kubernetes {} is outside the window that Cluster API 1.14 supports (v{}.{} to v{}.{}): it is expected to work, but nobody tests it",
+            "Kubernetes {} is outside the window that Cluster API 1.14 supports (v{}.{} to v{}.{}): it is expected to work, but it is not tested",
             kubernetes.minor_text(),
             first.0,
             first.1,

@@ -155,7 +155,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     if old.is_none() && !is_created {
         warnings.extend(reserved().iter().map(|denial| {
             let text = admission::path_in(&review.version, &denial.to_string());
-            format!("{text}. It bears a finalizer as a cluster that was moved here: where it has no Cluster, none is made")
+            format!("{text} The object already has gcm's finalizer, as after a move: gcm creates nothing for it unless its Cluster exists")
         }));
     }
     if is_created {

@@ -137,7 +137,7 @@ fn slice<'a>(value: &Value, bounds: &[Held<'_>], budget: &Budget) -> Called<'a> 
         Some(bound) => bound
             .as_u64()
             .and_then(|bound| usize::try_from(bound).ok())
-            .ok_or_else(|| format!("{} is no position", brief(bound))),
+            .ok_or_else(|| format!("{} is not a position", brief(bound))),
     };
     let outside = || "the slice is out of range".to_owned();
     match value {
@@ -177,7 +177,7 @@ fn println<'a>(args: &[Held<'_>], budget: &Budget) -> Called<'a> {
 }
 
 fn printf<'a>(format: &Value, args: &[Held<'_>], budget: &Budget) -> Called<'a> {
-    let format = format.as_str().ok_or_else(|| format!("{} is no format", brief(format)))?;
+    let format = format.as_str().ok_or_else(|| format!("{} is not a format", brief(format)))?;
     budget.spend(format.len())?;
     let mut text = String::new();
     let mut args = args.iter();

@@ -106,7 +106,7 @@ impl<'a> Evaluation<'a> {
                 return Ok(place);
             }
         }
-        Err(Fault::new(at, format!("there is no variable ${name}")))
+        Err(Fault::new(at, format!("the variable ${name} is not defined")))
     }
 
     fn range(
@@ -119,7 +119,7 @@ impl<'a> Evaluation<'a> {
         let exceeded = |error| Fault::exceeded(over.at, error);
         let value = self.pipeline(over, dot)?;
         let Some(elements) = value.elements(self.budget).map_err(exceeded)? else {
-            return Err(Fault::new(over.at, format!("range can't go over {}", brief(value.get()))));
+            return Err(Fault::new(over.at, format!("range can't iterate over {}", brief(value.get()))));
         };
         if elements.is_empty() {
             return self.all(otherwise, dot);
@@ -169,7 +169,7 @@ impl<'a> Evaluation<'a> {
             return self.field(&called, first);
         }
         if !rest.is_empty() || piped.is_some() {
-            return Err(Fault::new(first.at, "only a function can be given arguments"));
+            return Err(Fault::new(first.at, "only a function can have arguments"));
         }
         self.term(first, dot)
     }
@@ -205,7 +205,7 @@ impl<'a> Evaluation<'a> {
             })),
             None => builtin::call(name, args, self.budget),
         };
-        let unknown = || Err(Failure::Wrong(format!("there is no function {name}")));
+        let unknown = || Err(Failure::Wrong(format!("the function {name} does not exist")));
         called.unwrap_or_else(unknown).map_err(|failure| Fault::of(at, failure))
     }
 
@@ -217,7 +217,7 @@ impl<'a> Evaluation<'a> {
         let found = value.part(self.budget, |value| {
             let mut at = value;
             for name in &term.fields {
-                let missing = || Failure::Wrong(format!("there is no field {name} in {}", kind(at)));
+                let missing = || Failure::Wrong(format!("the field {name} does not exist in {}", kind(at)));
                 at = builtin::member(at, name, self.budget)?.ok_or_else(missing)?;
             }
             Ok(at)
@@ -228,7 +228,7 @@ impl<'a> Evaluation<'a> {
     fn step(&mut self, at: usize) -> Result<(), Fault> {
         self.steps += 1;
         if self.steps > MOST_STEPS || self.out.len() > LONGEST {
-            return Err(Fault::new(at, "the template does too much"));
+            return Err(Fault::new(at, "the template exceeds its limits"));
         }
         self.spend(at, STEP_BYTES)
     }

@@ -176,8 +176,8 @@ fn quoted(rest: &str) -> Result<(Kind, usize), String> {
             '\\' => escaped = true,
             '"' => {
                 let literal = &rest[..=at];
-                let text: String = serde_json::from_str(literal)
-                    .map_err(|_| "the string has an escape that is not known")?;
+                let text: String =
+                    serde_json::from_str(literal).map_err(|_| "the string has an unknown escape")?;
                 return Ok((Kind::Literal(text.into()), at + 1));
             }
             _ => {}

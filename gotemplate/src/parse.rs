@@ -154,7 +154,7 @@ impl Tokens {
     }
 
     fn done(&self) -> Result<(), Fault> {
-        if self.left.is_empty() { Ok(()) } else { Err(Fault::new(self.at(), "nothing may follow here")) }
+        if self.left.is_empty() { Ok(()) } else { Err(Fault::new(self.at(), "nothing can follow here")) }
     }
 
     fn statement(&mut self) -> Result<Node, Fault> {
@@ -182,7 +182,7 @@ impl Tokens {
             match token.kind {
                 Kind::Variable(name) if declared.len() < 2 => declared.push(name),
                 Kind::Mark(',') | Kind::Declare => {}
-                _ => return Err(Fault::new(token.at, "only variables may stand before :=")),
+                _ => return Err(Fault::new(token.at, "only variables can precede :=")),
             }
         }
         Ok(declared)

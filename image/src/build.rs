@@ -59,7 +59,7 @@ pub fn build(request: &BuildRequest, progress: &dyn Progress) -> Result<BuiltIma
     let held = File::open(&out).doing("open", &out)?;
     if held.try_lock().is_err() {
         return Err(Error::Request(format!(
-            "another build writes into {}: choose another folder",
+            "another build writes to {}: choose another folder",
             out.display()
         )));
     }
@@ -116,7 +116,7 @@ impl Build<'_> {
         match locked {
             Some(lock) if lock.go != go => {
                 self.progress.note(&format!(
-                    "the lock file's image was built with {}, this one is with {go}: it will not be the same",
+                    "the image of the lock file was built with {}, but this build uses {go}, so the images will differ",
                     lock.go
                 ));
                 Ok(Lock { go, ..lock })
@@ -217,7 +217,7 @@ fn epoch(lock: &Lock) -> Result<i64> {
         Err(_) => Ok(lock.epoch),
         Ok(text) => text
             .parse()
-            .map_err(|_| Error::Request(format!("SOURCE_DATE_EPOCH={text}: want seconds since 1970"))),
+            .map_err(|_| Error::Request(format!("SOURCE_DATE_EPOCH={text}: must be seconds since 1970"))),
     }
 }
 
@@ -253,8 +253,8 @@ mod tests {
             lock: None,
         };
         for (request, reason) in [
-            (request("v1.20", "debian-13"), "there is no image of Kubernetes v1.20"),
-            (request("v1.36", "photon-5"), "no image is made of photon-5; there are debian-13"),
+            (request("v1.20", "debian-13"), "images of Kubernetes v1.20 are not supported"),
+            (request("v1.36", "photon-5"), "images of photon-5 are not supported; supported are debian-13"),
         ] {
             let refusal = build(&request, tools::progress().as_ref()).unwrap_err().to_string();
             assert!(refusal.starts_with(reason), "{refusal}");

@@ -22,7 +22,7 @@ impl Builder {
     pub(crate) fn new(work: &Path) -> Result<Self> {
         if std::env::consts::ARCH != "x86_64" {
             return Err(Error::Host(format!(
-                "images are for x86_64, and this is {}",
+                "images can only be built on x86_64, but this machine is {}",
                 std::env::consts::ARCH
             )));
         }
@@ -35,9 +35,7 @@ impl Builder {
             }
         }
         Err(Error::Host(
-            "neither root nor user namespaces can be had. Run it as root, or allow user namespaces \
-             (sysctl kernel.unprivileged_userns_clone=1), install uidmap and util-linux 2.38, and give the user a range in \
-             /etc/subuid and /etc/subgid"
+            "neither root nor user namespaces are available. Run it as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), install uidmap and util-linux 2.38, and give the user a range in /etc/subuid and /etc/subgid"
                 .to_owned(),
         ))
     }
@@ -53,7 +51,7 @@ impl Builder {
     pub(crate) fn remove_work(&self) -> Result<()> {
         run(
             self.unshared().args(["rm", "-rf", "--one-file-system"]).arg(&self.work),
-            "remove what was built with",
+            "remove the build files",
         )
         .map(drop)
     }

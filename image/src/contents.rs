@@ -77,7 +77,7 @@ pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Re
     for (packages, files) in [(&lock.node, root), (&lock.containers, containers)] {
         for package in packages {
             let Some((name, version, arch)) = named(package.file()) else {
-                let reason = "its file is not called NAME_VERSION_ARCHITECTURE.deb".to_owned();
+                let reason = "the name of its file is not NAME_VERSION_ARCHITECTURE.deb".to_owned();
                 return Err(Error::Command { what: format!("list {}", package.uri), reason });
             };
             let copyright = files.join("usr/share/doc").join(&name).join("copyright");

@@ -30,7 +30,7 @@ impl OperatingSystem {
     pub fn find(name: &str) -> Result<&'static Self> {
         SYSTEMS.iter().find(|os| os.name == name).ok_or_else(|| {
             let known: Vec<_> = SYSTEMS.iter().map(|os| os.name).collect();
-            Error::Request(format!("no image is made of {name}; there are {}", known.join(", ")))
+            Error::Request(format!("images of {name} are not supported; supported are {}", known.join(", ")))
         })
     }
 }

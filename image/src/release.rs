@@ -131,7 +131,7 @@ impl KubernetesRelease {
             .ok_or_else(|| {
                 let known: Vec<_> = RELEASES.iter().map(|r| format!("{} ({})", r.minor, r.version)).collect();
                 Error::Request(format!(
-                    "there is no image of Kubernetes {named}; there are {}",
+                    "images of Kubernetes {named} are not supported; supported are {}",
                     known.join(", ")
                 ))
             })
@@ -164,7 +164,7 @@ mod tests {
         let refusal = KubernetesRelease::find("v1.30").unwrap_err().to_string();
         assert_eq!(
             refusal,
-            "there is no image of Kubernetes v1.30; there are v1.35 (v1.35.4), v1.36 (v1.36.3)"
+            "images of Kubernetes v1.30 are not supported; supported are v1.35 (v1.35.4), v1.36 (v1.36.3)"
         );
     }
 

@@ -46,7 +46,7 @@ pub struct Intent {
 
 /// The cache is older than what is known to have been written: wait for it to catch up.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the cache shows {kind} {name} older than the API server has it")]
+#[error("the cache has an older version of {kind} {name} than the API server")]
 pub struct StaleCache {
     /// Kind of the object.
     pub kind: String,
@@ -177,7 +177,7 @@ mod tests {
         assert!(expectations.check_fresh(&config_map(5)).is_ok());
         expectations.record_write(&config_map(7));
         let behind = expectations.check_fresh(&config_map(6)).unwrap_err();
-        assert_eq!(behind.to_string(), "the cache shows ConfigMap n/a older than the API server has it");
+        assert_eq!(behind.to_string(), "the cache has an older version of ConfigMap n/a than the API server");
         assert!(expectations.check_fresh(&config_map(7)).is_ok());
         assert!(expectations.check_fresh(&config_map(6)).is_ok(), "once seen, the write is forgotten");
     }

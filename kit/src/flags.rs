@@ -16,7 +16,7 @@ pub struct Common {
     #[arg(long, value_name = "FILE", overrides_with = "kubeconfig")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Where /metrics is served: over HTTPS, to whoever may get that path.
+    /// The address of /metrics: over HTTPS, for users with the right to get that path.
     #[arg(
         long,
         alias = "metrics-address",
@@ -26,7 +26,7 @@ pub struct Common {
     )]
     pub diagnostics_address: SocketAddr,
 
-    /// Serve /metrics over plain HTTP, to everybody who reaches it.
+    /// Serve /metrics over plain HTTP, without authentication.
     #[arg(
         long,
         value_name = "BOOL",
@@ -39,11 +39,11 @@ pub struct Common {
     )]
     pub insecure_diagnostics: bool,
 
-    /// Where /healthz and /readyz are served.
+    /// The address of /healthz and /readyz.
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:8081", overrides_with = "health_address")]
     pub health_address: SocketAddr,
 
-    /// Act only while holding the lease; false where there is surely one replica.
+    /// Act only while holding the lease. Set it to false only if there is never more than one replica.
     #[arg(
         long,
         value_name = "BOOL",
@@ -60,11 +60,11 @@ pub struct Common {
     #[arg(long, value_name = "NAMESPACE", overrides_with = "leader_election_namespace")]
     pub leader_election_namespace: Option<String>,
 
-    /// How log lines look.
+    /// The format of log lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Text, overrides_with = "log_format")]
     pub log_format: LogFormat,
 
-    /// What is logged: a level, or directives such as `info,kit=debug`.
+    /// The log level, or directives such as `info,kit=debug`.
     #[arg(long, value_name = "LEVEL", default_value = "info", overrides_with = "log_level")]
     pub log_level: String,
 }
@@ -72,7 +72,7 @@ pub struct Common {
 /// Flags of a controller that serves webhooks.
 #[derive(Args, Clone, Debug)]
 pub struct Webhook {
-    /// Where webhooks are served over HTTPS.
+    /// The address of the webhooks, over HTTPS.
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -81,7 +81,7 @@ pub struct Webhook {
     )]
     pub webhook_address: SocketAddr,
 
-    /// Folder of tls.crt and tls.key; both are read again when they change.
+    /// The folder with tls.crt and tls.key; both are reloaded when they change.
     #[arg(
         long,
         value_name = "FOLDER",
@@ -90,8 +90,8 @@ pub struct Webhook {
     )]
     pub webhook_cert_dir: PathBuf,
 
-    /// File of the authorities whose certificates the API server shows; then admission answers nobody else. Without it,
-    /// everybody who reaches the port is answered.
+    /// File with the certificate authorities of the API server's client certificate. Admission then rejects all other
+    /// clients. Without it, every client that reaches the port is served.
     #[arg(long, value_name = "FILE", overrides_with = "webhook_client_ca")]
     pub webhook_client_ca: Option<PathBuf>,
 }

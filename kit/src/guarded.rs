@@ -123,7 +123,7 @@ where
     let name = crate::index::key(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
     let last_good = cached(store, meta);
     let known_as_of = last_good.as_ref().and_then(ResourceExt::resource_version);
-    tracing::error!(kind = %K::kind(&()), name, error, known_as_of, "object can't be decoded; mend or delete it");
+    tracing::error!(kind = %K::kind(&()), name, error, known_as_of, "cannot decode the object; correct or delete it");
     last_good
 }
 

@@ -139,7 +139,9 @@ impl Leadership {
 
 /// Ends the process at once, whatever its other threads do.
 fn end_process() {
-    eprintln!("the lease is lost and the program does not end by itself: another replica acts now");
+    eprintln!(
+        "the lease is lost and the program does not exit by itself; exiting now, because another replica is active"
+    );
     std::process::exit(1);
 }
 

@@ -89,7 +89,7 @@ impl Elections {
                 Ok(Ok(Some(wait))) => wait,
                 Ok(Err(error)) if is_conflict(&error) => continue,
                 Ok(Err(error)) => {
-                    tracing::warn!(lease = self.name, %error, "can't read or write the lease; trying again");
+                    tracing::warn!(lease = self.name, %error, "cannot read or write the lease; trying again");
                     self.timing.renew_every
                 }
                 Err(_) => self.timing.renew_every,
@@ -134,7 +134,10 @@ impl Elections {
             }
         });
         if !matches!(released.await, Ok(Ok(()))) {
-            tracing::warn!(lease = self.name, "lease not given up; a successor waits for its end");
+            tracing::warn!(
+                lease = self.name,
+                "cannot release the lease; the next leader waits until it expires"
+            );
         }
     }
 

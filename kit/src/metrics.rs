@@ -56,7 +56,7 @@ impl Metrics {
         registry.register("api_writes", "Writes to the API server", writes.clone());
         registry.register(
             "events_dropped",
-            "Events that were too many to be published",
+            "Events that were dropped because there were too many",
             dropped_events.clone(),
         );
         registry.register("leader", "1 while this replica holds the lease", leader.clone());

@@ -40,7 +40,7 @@ where
 {
     telemetry::start(common.log_format, &common.log_level);
     if let Err(error) = forbid_core_dumps() {
-        tracing::warn!(%error, "a crash may leave a core dump, which has secrets in it");
+        tracing::warn!(%error, "a crash may leave a core dump that contains secrets");
     }
     // An Err means that one is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -99,9 +99,9 @@ async fn run_until_shutdown<T>(
     tokio::select! {
         ended = work => Ok(ended),
         // Also while shutting down: another replica may act from here on.
-        () = lost.cancelled() => Err("the lease is lost: another replica acts now".into()),
+        () = lost.cancelled() => Err("the lease is lost; another replica is active".into()),
         // Something is still being written: nobody may take over before the lease runs out.
-        () = out_of_time => Err("reconciles did not end in time".into()),
+        () = out_of_time => Err("reconciles did not finish in time".into()),
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(run_until_shutdown(ready(1), &shutdown, GRACE, &lost).await.unwrap(), 1);
         shutdown.cancel();
         let late = run_until_shutdown(pending::<()>(), &shutdown, Duration::ZERO, &lost).await.unwrap_err();
-        assert_eq!(late.to_string(), "reconciles did not end in time");
+        assert_eq!(late.to_string(), "reconciles did not finish in time");
         lost.cancel();
         let lost = run_until_shutdown(pending::<()>(), &shutdown, GRACE, &lost).await.unwrap_err();
         assert!(lost.to_string().starts_with("the lease is lost"), "{lost}");

@@ -17,7 +17,7 @@ pub fn start(format: LogFormat, level: &str) {
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
     };
     if started.is_err() {
-        tracing::debug!("logging is started already");
+        tracing::debug!("logging has already been started");
     }
 }
 
@@ -31,7 +31,7 @@ fn filter(level: &str) -> EnvFilter {
         }
     }
     EnvFilter::try_new(&directives).unwrap_or_else(|error| {
-        eprintln!("--log-level {level:?} is not understood ({error}); logging at info");
+        eprintln!("--log-level {level:?} is not valid ({error}); logging at info");
         EnvFilter::new("info")
     })
 }

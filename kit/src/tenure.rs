@@ -16,7 +16,7 @@ pub(crate) const RENEW_WITHIN: Duration = Duration::from_secs(10);
 
 /// The lease of a replica became too old: another may act, so nothing is written any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not sent: the lease was not renewed in time, another replica may act")]
+#[error("not sent: the lease was not renewed in time, so another replica may be active")]
 pub struct Expired;
 
 /// The age of this replica's lease. Clones are the same.

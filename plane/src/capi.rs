@@ -80,7 +80,7 @@ pub(crate) fn prepare(tools: &Tools) -> Result<Vec<Prepared>> {
             let text = fs::read(&path).doing(|| format!("read {}", path.display()))?;
             let documents: Vec<Value> = serde_json::from_slice(&text).map_err(|error| Error::Manifest {
                 what: path.display().to_string(),
-                reason: format!("{error}. Remove the file to have it made anew"),
+                reason: format!("{error}. Remove the file; it is then created again"),
             })?;
             let mut manifests = Manifests::sorted(manager.name, documents)?;
             manifests.definitions.iter_mut().for_each(label_for_clusterctl);

@@ -31,7 +31,7 @@ pub fn manifests(program: &str) -> Result<Manifests> {
     let what = format!("config/{program}");
     let folder = CONFIG.get_dir(program).ok_or_else(|| Error::Manifest {
         what: what.clone(),
-        reason: "there is no such folder".to_owned(),
+        reason: "the folder does not exist".to_owned(),
     })?;
     Manifests::sorted(&what, documents(folder)?)
 }

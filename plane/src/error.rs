@@ -17,8 +17,7 @@ pub enum Error {
     },
     /// Programs are missing and there is no Go to build them with.
     #[error(
-        "{} not found, and there is no Go to build {}. Install Go {go} or later (`go` on the PATH), \
-         or give the programs: by option, or in a folder named by KUBEBUILDER_ASSETS or PATH",
+        "{} not found, and there is no Go to build {}. Install Go {go} or later (`go` on the PATH), or provide the programs, by option or in a folder of KUBEBUILDER_ASSETS or PATH",
         .missing.join(", "), if .missing.len() == 1 { "it" } else { "them" }
     )]
     NoGo {
@@ -68,7 +67,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// A process ended before it was ready.
-    #[error("{name} ended ({status}) before it was ready; the end of {}:\n{tail}", .log.display())]
+    #[error("{name} exited ({status}) before it was ready; the end of {}:\n{tail}", .log.display())]
     Exited {
         /// The process.
         name: String,
@@ -80,7 +79,7 @@ pub enum Error {
         tail: String,
     },
     /// A port was taken by somebody else between choosing it and listening on it.
-    #[error("{name} cannot listen: its port was taken")]
+    #[error("{name} cannot listen: its port is already in use")]
     PortTaken {
         /// The process that lost its port.
         name: String,
@@ -96,7 +95,7 @@ pub enum Error {
         reason: String,
     },
     /// The data folder is in use by another control plane.
-    #[error("{} is in use by another control plane (process {owner}). Stop that one, or name another folder", .folder.display())]
+    #[error("{} is in use by another control plane (process {owner}). Stop that one, or use another folder", .folder.display())]
     InUse {
         /// The data folder.
         folder: PathBuf,

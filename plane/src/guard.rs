@@ -64,7 +64,7 @@ impl Guard {
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let mut args = args.into_iter().skip(1);
     let Some(stack) = args.next().and_then(|id| id.into_string().ok()).filter(|id| !id.is_empty()) else {
-        eprintln!("{ARG0} is started by layercake itself, with the id of a stack");
+        eprintln!("only layercake itself starts {ARG0}, with the id of a stack");
         return ExitCode::from(2);
     };
     // Nothing is ever written to the pipe: what ends this read is the parent's end.

@@ -90,22 +90,25 @@ pub async fn served(client: &Client, definitions: &[Value]) -> Result<()> {
             }
         }
     }
-    until("the custom resource definitions are not served", Duration::from_mins(1), async || {
-        let groups: BTreeSet<_> = wanted.iter().map(|(group, _)| group.clone()).collect();
-        for group in groups {
-            let found = client
-                .list_api_group_resources(&group)
-                .await
-                .unwrap_or_else(|_| APIResourceList { group_version: group.clone(), resources: Vec::new() });
-            wanted.retain(|(of, plural)| {
-                *of != group || !found.resources.iter().any(|resource| resource.name == *plural)
-            });
-        }
-        match wanted.first() {
-            None => Ok(()),
-            Some((group, plural)) => Err(format!("{plural} in {group} missing")),
-        }
-    })
+    until(
+        "the API server does not serve the custom resource definitions yet",
+        Duration::from_mins(1),
+        async || {
+            let groups: BTreeSet<_> = wanted.iter().map(|(group, _)| group.clone()).collect();
+            for group in groups {
+                let found = client.list_api_group_resources(&group).await.unwrap_or_else(|_| {
+                    APIResourceList { group_version: group.clone(), resources: Vec::new() }
+                });
+                wanted.retain(|(of, plural)| {
+                    *of != group || !found.resources.iter().any(|resource| resource.name == *plural)
+                });
+            }
+            match wanted.first() {
+                None => Ok(()),
+                Some((group, plural)) => Err(format!("{plural} in {group} missing")),
+            }
+        },
+    )
     .await
 }
 

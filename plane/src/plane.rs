@@ -110,7 +110,7 @@ impl Plane {
         let (cluster, kubeconfig, store, server) = start_server(stack, &tools).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "the API server is ready");
         define(&cluster, &tools, prepared, &definitions).await?;
-        tracing::info!(seconds = began.elapsed().as_secs_f32(), "all kinds are served");
+        tracing::info!(seconds = began.elapsed().as_secs_f32(), "all kinds are available");
         Ok(Self {
             cluster: Arc::new(cluster),
             tools,
@@ -223,7 +223,7 @@ async fn start_server(
     for _ in 1..ATTEMPTS {
         match try_server(stack.clone(), tools, ports).await {
             Err(Error::PortTaken { name }) => {
-                tracing::debug!(name, "a port was taken");
+                tracing::debug!(name, "a port was already in use");
                 ports = MainPorts::free()?;
             }
             Err(error) => return Err(error),

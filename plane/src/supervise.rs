@@ -194,7 +194,7 @@ impl Keeper {
 
     fn ended(&self, how: &str) {
         let name = self.command.name();
-        tracing::warn!(name, how, log = %self.command.log().display(), "a process of the stack ended by itself");
+        tracing::warn!(name, how, log = %self.command.log().display(), "a process of the stack has exited");
         self.state.send_modify(|state| {
             state.pid = None;
             state.failures += 1;

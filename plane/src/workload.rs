@@ -79,7 +79,7 @@ impl Workload<'_> {
         objects::aggregated(client, &self.manifests.objects).await?;
         let deployment = self.manifests.deployment.as_ref().ok_or_else(|| Error::Manifest {
             what: self.name.to_owned(),
-            reason: "there is no Deployment".to_owned(),
+            reason: "it has no Deployment".to_owned(),
         })?;
         let account = cluster.account(self.name, &deployment.namespace, &deployment.service_account).await?;
         let mut attempt = 1;

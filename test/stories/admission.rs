@@ -67,7 +67,7 @@ const REFUSALS: &[(&str, &str, &str, &[&str])] = &[
             "spec.settings.network.pods.cidrBlocks[0]",
             "203.0.0.0/16 overlaps with",
             MANAGEMENT,
-            "is management's",
+            "belongs to the management network",
         ],
     ),
     (ONE, "settings:", "settings:\n    security: {podSecurityPolicy: x}", &["spec.settings.security"]),
@@ -156,7 +156,7 @@ fn what_is_written_out_or_dropped_is_shown() {
         let annotation = json!({"kubectl.kubernetes.io/last-applied-configuration": applied});
         let dropped = THREE.replace("NAME,", &format!("shown, annotations: {annotation},"));
         let (_, warning) = dry_run(&story, &dropped).await;
-        assert_contains(warning, &["spec.proxy: there is no such field", "spec.settings.network.proxy"]);
+        assert_contains(warning, &["spec.proxy: the field does not exist", "spec.settings.network.proxy"]);
     });
 }
 

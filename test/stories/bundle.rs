@@ -189,7 +189,7 @@ fn assert_says_what_blocks(story: &Story, files: &BTreeMap<String, String>) {
     has("doctor.txt", &["LC0101"]);
     has(
         "contents.txt",
-        &["Looked for in every text", "VirtualMachine   metadata.managedFields", "processes/vmop.log"],
+        &["Searched for in every text", "VirtualMachine   metadata.managedFields", "processes/vmop.log"],
     );
 }
 
@@ -222,7 +222,7 @@ fn who_may_only_view_gets_a_bundle_that_says_what_it_lacks() {
             .unwrap();
         let errors = String::from_utf8_lossy(&made.stderr);
         assert!(made.status.success(), "{errors}");
-        let missing = "Secrets, whose values were not looked for, in namespaces";
+        let missing = "Secrets, whose values were not searched for, in namespaces";
         assert!(errors.contains(missing), "{errors}");
         let files = unpack(&made.stdout);
         assert!(files["contents.txt"].contains(missing));
@@ -265,5 +265,5 @@ fn a_wrong_recipient_and_an_unreachable_server_are_clear_errors() {
     });
     std::fs::write(&kubeconfig, nobody.to_string()).unwrap();
     let errors = run(&["--kubeconfig", kubeconfig.to_str().unwrap()]);
-    assert!(errors.contains("cannot ask the API server"), "{errors}");
+    assert!(errors.contains("cannot reach the API server"), "{errors}");
 }

@@ -165,7 +165,10 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
     story
         .wait_for("gcm notices the move", SOON, || async {
             let cluster = second.api("TanzuKubernetesCluster", &story.namespace).get("mover").await.ok()?;
-            cluster.data["status"]["conditions"].to_string().contains("the other place").then_some(())
+            cluster.data["status"]["conditions"]
+                .to_string()
+                .contains("the other management cluster")
+                .then_some(())
         })
         .await;
     assert_eq!(names(&control_planes).await, [""; 0]);

@@ -92,7 +92,7 @@ async fn a_lost_worker_is_replaced_at_once(story: &Story) {
     assert_eq!(status["remediatedNodes"][0]["machine"], worker.name.as_str(), "{status}");
     assert_eq!(status["remediatedNodes"][0]["reason"], "VirtualMachineLost", "{status}");
     let message = status["remediatedNodes"][0]["message"].as_str().unwrap();
-    assert_contains(message, &["VmRemovedEvent at ", "What becomes of it is up to WCPMachine "]);
+    assert_contains(message, &["VmRemovedEvent at ", "decides whether to replace it"]);
 }
 
 /// Timeouts and labels that Cluster API copies reach the machines that are there.
@@ -232,7 +232,7 @@ async fn a_paused_cluster_is_not_deleted_and_says_so(story: &Story) {
     };
     paused("nothing is changed or repaired").await;
     api.delete("days", &DeleteParams::default()).await.unwrap();
-    paused("the deletion waits").await;
+    paused("the deletion is paused").await;
     assert_eq!(machines(story).await.len(), 3, "nothing was deleted");
     annotate(Value::Null).await;
 }

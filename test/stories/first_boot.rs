@@ -33,7 +33,7 @@ fn a_first_boot_that_fails_names_its_cause_at_the_top() {
         story.shared.guests.provoke("occupied-control-plane-*", found);
         story.apply(&manifest("occupied", "")).await;
         let cause = "kubeadm init failed: Port 10259 is in use";
-        let message = cluster_says(&story, "occupied", CLUSTER, &[cause, "use a clean node image"]).await;
+        let message = cluster_says(&story, "occupied", CLUSTER, &[cause, "Use a clean node image"]).await;
         assert_contains(&message, &["BootstrapFailed", "VirtualMachine port-in-use/occupied-control-plane-"]);
         let described = layercake::describe::describe(&story.client(), &story.namespace, "occupied").await;
         assert_contains(described.unwrap().blocking.unwrap().message, &[cause]);
@@ -67,8 +67,13 @@ fn a_guest_that_says_nothing_is_named_with_its_power_and_tools() {
     story("silent-boot", |story| async move {
         story.shared.guests.hold("mute-control-plane-*");
         story.apply(&manifest("mute", "")).await;
-        let words =
-            ["NoBootstrapStatus", "powered on", "has not reported", "VMware Tools don't run", "console"];
+        let words = [
+            "NoBootstrapStatus",
+            "powered on",
+            "has not reported",
+            "VMware Tools are not running",
+            "console",
+        ];
         cluster_says(&story, "mute", SILENCE, &words).await;
         story.shared.guests.release("mute-control-plane-*");
         story.wait_until_running("mute").await;

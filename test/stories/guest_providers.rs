@@ -242,13 +242,13 @@ pub async fn change_claims_of_their_own_alone(
         let words = refused(node, off).await;
         assert_contains(words, &["spec"]);
         let words = refused(node, json!({"spec": {"powerState": "poweredOff"}})).await;
-        assert_contains(words, &["spec: a program in a guest changes volumes of claims alone"]);
+        assert_contains(words, &["spec: a program in a guest can only change volumes of claims"]);
     }
     let plain = PlainVm::named("plain-beside").object(&story.namespace);
     story.apply_object(&plain).await;
     let claims = json!({"spec": {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}]}});
     let words = refused("plain-beside", claims).await;
-    assert_contains(words, &["virtual machines of its own cluster alone"]);
+    assert_contains(words, &["can only change virtual machines of its own cluster"]);
     story.delete("VirtualMachine", "plain-beside", SOON).await;
     let after = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
     assert_eq!(
@@ -267,7 +267,7 @@ pub async fn change_claims_of_their_own_alone(
     });
     let refused =
         services.create(&PostParams::default(), &object(anothers)).await.expect_err("another cluster's");
-    assert_contains(refused, &["spec.selector", "VirtualMachineServices of its own cluster alone"]);
+    assert_contains(refused, &["spec.selector", "can only write VirtualMachineServices of its own cluster"]);
 }
 
 /// What somebody with all rights takes away from a node's VirtualMachine, capw puts back, and says so.
@@ -318,7 +318,7 @@ pub async fn change_nothing_else(story: &Story, client: &Client, worker: &Value)
         json!({"metadata": {"annotations": {key: class}}, "spec": {"className": "best-effort-large"}}),
     )
     .await;
-    assert_contains(class, &["spec: Forbidden: v1alpha2 changes volumes of claims"]);
+    assert_contains(class, &["spec: Forbidden: v1alpha2 can only change volumes of claims"]);
     let after = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
     assert_eq!(after["spec"], before["spec"]);
     assert_eq!(after["metadata"]["annotations"], before["metadata"]["annotations"]);

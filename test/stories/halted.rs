@@ -48,7 +48,7 @@ async fn who_is_not_reached_is_named_with_its_address(story: &Story) {
     kubeconfig.set("127.254.254.254:6443").await;
     story.shared.guests.release("halting-*");
     let boot = story.shared.guests.reached(&vm.name, |phase| *phase == Phase::Node).await;
-    story.wait_for_ready(NAME, &["WaitingForNode", "reaches the endpoint", &kubeconfig.endpoint]).await;
+    story.wait_for_ready(NAME, &["WaitingForNode", "can reach the endpoint", &kubeconfig.endpoint]).await;
 
     let report = async |ip: String| {
         let report = GuestReport { ip: Some(ip), host_name: Some(vm.name.clone()), tools_running: true };
@@ -109,7 +109,7 @@ async fn what_somebody_edits_is_put_right(story: &Story) {
     let name = was["machineTemplate"]["spec"]["infrastructureRef"]["name"].as_str().unwrap();
     let edit = Patch::Merge(json!({"spec": {"template": {"spec": {"className": "best-effort-xsmall"}}}}));
     let refused = templates.patch(name, &PatchParams::default(), &edit).await.unwrap_err();
-    assert_contains(refused, &["spec.template.spec may not be changed", "make another template"]);
+    assert_contains(refused, &["spec.template.spec may not be changed", "Create another template"]);
     assert_eq!(machines(story).await, before);
 }
 
@@ -134,7 +134,7 @@ async fn an_add_on_keeps_an_update_back(story: &Story) {
     let target = json!({"spec": {"topology": {"controlPlane": {"tkr": {"reference": {"name": "v1.35.1---vmware.1-vkr.1"}}}}}});
     let clusters = story.api("TanzuKubernetesCluster");
     clusters.patch(NAME, &PatchParams::default(), &Patch::Merge(target)).await.unwrap();
-    let words = ["the control plane stays at its version", "Add-on broken", "Deployment default/web"];
+    let words = ["the control plane keeps its version", "Add-on broken", "Deployment default/web"];
     story.wait_for_ready(NAME, &words).await;
     let status = story.get("TanzuKubernetesCluster", NAME).await.unwrap()["status"].clone();
     assert_eq!(
@@ -160,13 +160,16 @@ async fn a_deletion_that_halts_says_what_holds_it(story: &Story) {
         hold(story, kind, &vm.name).await;
     }
     story.api("TanzuKubernetesCluster").delete(NAME, &DeleteParams::default()).await.unwrap();
-    story.wait_for_ready(NAME, &["to go", "DeletionFailed", "VirtualMachine halting/", "Permission"]).await;
+    story
+        .wait_for_ready(NAME, &["to be deleted", "DeletionFailed", "VirtualMachine halting/", "Permission"])
+        .await;
     control.remove_faults(Some(&fault)).await.unwrap();
     let name = format!("halting/{}: ", vm.name);
-    for (kind, word) in
-        [("VirtualMachine", "The VM is gone from vCenter"), ("Machine", "DeletionHeld: held by")]
-    {
-        story.wait_for_ready(NAME, &["to go", &format!("{kind} {name}{word}"), HELD]).await;
+    for (kind, word) in [
+        ("VirtualMachine", "The VM is gone from vCenter"),
+        ("Machine", "DeletionHeld: deletion is blocked by"),
+    ] {
+        story.wait_for_ready(NAME, &["to be deleted", &format!("{kind} {name}{word}"), HELD]).await;
         let object = story.api(kind).get(&vm.name).await.unwrap();
         let others: Vec<_> = object.finalizers().iter().filter(|finalizer| *finalizer != HELD).collect();
         let patch = Patch::Merge(json!({"metadata": {"finalizers": others}}));

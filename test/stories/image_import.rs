@@ -42,14 +42,14 @@ fn an_imported_ova_becomes_an_image_once() {
         let imported = import(&story, &ova, NAME).output().unwrap();
         let (text, errors) = texts(&imported);
         assert!(imported.status.success(), "{errors}");
-        assert!(errors.contains("going on with item") && errors.contains("beginning again"), "{errors}");
+        assert!(errors.contains("continuing with item") && errors.contains("starting again"), "{errors}");
         assert!(text.contains(&format!("layercake/{NAME}: imported")), "{text}");
         release(&story).await;
 
         let again = import(&story, &ova, NAME).output().unwrap();
         let (text, errors) = texts(&again);
         assert!(again.status.success(), "{errors}");
-        assert!(text.contains("already there"), "{text}");
+        assert!(text.contains("already imported"), "{text}");
 
         // Who wants a VM of the image does not wait for the operator's next look at the library.
         apply_vm(&story, NAME).await;

@@ -67,7 +67,7 @@ fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
 }
 
 fn assert_nothing_runs(output: &str) {
-    let folder = output.lines().find_map(|line| line.strip_prefix("Everything is in "));
+    let folder = output.lines().find_map(|line| line.strip_prefix("All files are in "));
     let folder = folder.expect("no folder is printed");
     assert!(!std::path::Path::new(folder).exists(), "{folder} is left");
     let left = processes_of(Path::new(folder));

@@ -71,8 +71,12 @@ fn nsx_gives_a_nic_its_segment_mac_and_address() {
         vm["spec"]["vmMetadata"] = json!({"transport": "CloudInit"});
         second.apply(&vm).await;
         let vms = second.api("VirtualMachine", &story.namespace);
-        wait_for_condition(&story, &vms, &["vnet-segmented-lsp is not Ready", "network provider is at it"])
-            .await;
+        wait_for_condition(
+            &story,
+            &vms,
+            &["vnet-segmented-lsp is not Ready", "waiting for the network provider"],
+        )
+        .await;
         assert!(story.vms_named("segmented").await.is_empty());
 
         let providers = story.shared.stack().await.site().providers(&second.client(), sim::SiteNetworks::Nsx);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::story::{SOON, Story, assert_contains, story};
 
-const REFUSAL: &str = "spec.template.spec may not be changed: make another template";
+const REFUSAL: &str = "spec.template.spec may not be changed. Create another template";
 const DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
 
 #[test]

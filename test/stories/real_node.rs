@@ -59,7 +59,7 @@ const BROKEN: [Broken; 5] = [
     Broken {
         name: "port-in-use",
         damage: "systemd-run --no-block nc -l -k 0.0.0.0 10259",
-        says: &["kubeadm init failed", "Port 10259 is in use", "use a clean node image"],
+        says: &["kubeadm init failed", "Port 10259 is in use", "Use a clean node image"],
     },
     Broken {
         name: "full-disk",
@@ -78,7 +78,7 @@ const BROKEN: [Broken; 5] = [
         says: &[
             "kubeadm init failed",
             "Module overlay not found",
-            "Use a node image whose kernel has and loads the module",
+            "Use a node image whose kernel contains and loads the module",
         ],
     },
 ];

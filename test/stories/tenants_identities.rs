@@ -34,7 +34,10 @@ fn nobody_takes_anothers_identity() {
             let mut given = thief.clone();
             given["spec"][field] = uuid.into();
             let refusal = tenants.mallory_applies(&given).await.expect_err(field);
-            assert_contains(refusal, &[field, "VM Operator draws the identity", "virtualmachines/identity"]);
+            assert_contains(
+                refusal,
+                &[field, "VM Operator generates the identity", "virtualmachines/identity"],
+            );
         }
         let machine = json!({
             "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": "WCPMachine",
@@ -184,7 +187,7 @@ fn an_address_that_only_its_guest_answers_for_is_no_endpoint() {
             .await;
         assert_contains(
             refusal.expect_err("a port scanner"),
-            &["tcpSocket.host", "10.96.0.1", "leave the host out"],
+            &["tcpSocket.host", "10.96.0.1", "Leave the host out"],
         );
         for (kind, name) in [("VirtualMachineService", "claimed"), ("VirtualMachine", "claimed-vm")] {
             tenants.hostile.delete(kind, name, SOON).await;

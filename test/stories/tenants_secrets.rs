@@ -148,8 +148,8 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
         }]);
         let label = json!({"capw.vmware.com/cluster.name": "a"});
         for (what, metadata, words) in [
-            ("a label", json!({"labels": label}), "metadata.labels: capw alone"),
-            ("an owner", json!({"ownerReferences": owner}), "metadata.ownerReferences: capw alone"),
+            ("a label", json!({"labels": label}), "metadata.labels: only capw can set"),
+            ("an owner", json!({"ownerReferences": owner}), "metadata.ownerReferences: only capw can set"),
         ] {
             let mut vm = PlainVm::named("own-vm").object(namespace);
             for (key, value) in metadata.as_object().unwrap() {
@@ -176,9 +176,9 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
             refused.expect_err("a refusal").to_string()
         };
         let labelled = patch("VirtualMachine", "own-vm", json!({"labels": label})).await;
-        assert_contains(labelled, &["metadata.labels: capw alone"]);
+        assert_contains(labelled, &["metadata.labels: only capw can set"]);
         let adopted = patch("VirtualMachine", "own-vm", json!({"ownerReferences": owner})).await;
-        assert_contains(adopted, &["metadata.ownerReferences: capw alone"]);
+        assert_contains(adopted, &["metadata.ownerReferences: only capw can set"]);
         let objects = [
             ("VirtualMachine", "own-vm"),
             ("VirtualMachineSetResourcePolicy", "own-policy"),
@@ -193,7 +193,7 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
                 })
                 .await;
             let stripped = patch(kind, name, json!({"finalizers": null})).await;
-            assert_contains(stripped, &["metadata.finalizers", "delete the object and wait"]);
+            assert_contains(stripped, &["metadata.finalizers", "Delete the object and wait"]);
         }
         // An object that is on its way out is no exception; and it goes when its controller lets it.
         let check =

@@ -100,7 +100,9 @@ where
         match api.get_metadata_opt(name).await {
             Ok(Some(object)) if object.metadata.resource_version != seen => return,
             Ok(_) => {}
-            Err(error) => tracing::debug!(%error, namespace, name, "what a VM waits for can't be read"),
+            Err(error) => {
+                tracing::debug!(%error, namespace, name, "cannot read the objects that a VM waits for")
+            }
         }
         pause = (pause * 2).min(SLOWEST);
     }

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use crate::probe::address::AddressMap;
 
-/// Realises VirtualMachines, their images, resource policies and services in a vCenter.
+/// Creates VirtualMachines, their images, resource policies and services in vCenter.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "vmop", version)]
 pub struct Flags {
@@ -17,15 +17,16 @@ pub struct Flags {
     #[command(flatten)]
     pub webhook: kit::flags::Webhook,
 
-    /// Probe addresses of one network in another instead; may be given several times.
+    /// Probe addresses of the first network at the same position in the second network instead. Can be repeated.
     #[arg(long, value_name = "NETWORK=NETWORK")]
     pub probe_address_map: Vec<AddressMap>,
 
-    /// Minutes between two looks at the content library when nothing tells of a change.
+    /// Minutes between two reads of the content libraries if no event reports a change.
     #[arg(long, value_name = "MINUTES", default_value_t = 20, overrides_with = "image_sync_period")]
     image_sync_period: u64,
 
-    /// How long after its power-on a node may take to report how its first boot went (`90s`, `20m`); 0 waits for ever.
+    /// The time within which a node must report the result of its first boot after power-on (`90s`, `20m`). 0: no
+    /// limit.
     #[arg(long, value_name = "DURATION", default_value = "20m", overrides_with = "bootstrap_report_timeout")]
     bootstrap_report_timeout: SignedDuration,
 }

@@ -52,7 +52,8 @@ impl Orphans {
         let count = Gauge::default();
         let shown = count.clone();
         runtime.metrics.register(|registry| {
-            let help = "VMs in vCenter that bear our mark and that no object in this cluster owns";
+            let help =
+                "VMs in vCenter with the mark of this installation that no object in this cluster owns";
             registry.register("vmop_orphaned_machines", help, shown);
         });
         let orphans = Self {
@@ -98,7 +99,7 @@ impl Orphans {
         self.suspected.notify_one();
     }
 
-    /// SyncRequests into suspicions and reports what has changed, until dropped.
+    /// Looks into suspicions and reports what has changed, until dropped.
     pub async fn report(&self, vcenter: &VCenter) {
         let mut known = BTreeSet::new();
         loop {
@@ -114,11 +115,11 @@ impl Orphans {
             for new in now.difference(&known) {
                 tracing::warn!(
                     vm = new,
-                    "no object in this cluster owns this VM. If none in another does, remove it in vCenter"
+                    "no object in this cluster owns this VM. If no other cluster owns it, remove it in vCenter"
                 );
             }
             for gone in known.difference(&now) {
-                tracing::info!(vm = gone, "no longer without an owner");
+                tracing::info!(vm = gone, "the VM has an owner again or is gone");
             }
             self.count.set(i64::try_from(now.len()).unwrap_or(i64::MAX));
             known = now;
@@ -133,7 +134,7 @@ impl Orphans {
             }
             if let Err(error) = self.destroy_unless_live(&vm, vcenter).await {
                 let vm = mark::described(&vm);
-                tracing::warn!(%error, vm, "it came after the end of its object, and can't be destroyed yet");
+                tracing::warn!(%error, vm, "this VM was created after its object was deleted, and cannot be destroyed yet");
                 self.suspected.notify_one();
             }
         }
@@ -146,7 +147,10 @@ impl Orphans {
         if live.await?.is_some() {
             return Ok(());
         }
-        tracing::warn!(vm = mark::described(vm), "it came after the end of its object: destroying it");
+        tracing::warn!(
+            vm = mark::described(vm),
+            "this VM was created after its object was deleted; destroying it"
+        );
         // Its object is gone, and with it what was recorded of its disks.
         destroy(vm, &DiskRecord::default(), vcenter).await
     }
@@ -237,7 +241,7 @@ mod tests {
         orphans.grace = Duration::from_millis(5);
         assert!(
             orphans.find_orphans(&BTreeSet::new(), &vcenter).is_empty(),
-            "its object owns it, and a template is nobody's"
+            "its object owns the VM, and a template has no owner"
         );
 
         let (watched, looked) = (orphans.clone(), Arc::clone(&vcenter));

@@ -136,29 +136,29 @@ impl Error {
             }
             Kind::NotFound { .. } => "Check that the object still exists in this vCenter.".into(),
             Kind::DuplicateName { name, .. } => {
-                format!("Rename or remove the object that is called {:?} in that folder.", printable(name, 100)).into()
+                format!("Rename or remove the object with the name {:?} in that folder.", printable(name, 100)).into()
             }
             Kind::InsufficientResources => {
-                "Free capacity, raise the resource pool's limits, or ask for fewer reservations.".into()
+                "Free capacity, raise the resource pool's limits, or reduce the reservations.".into()
             }
-            Kind::InvalidState => "Look at the object's state in vCenter.".into(),
-            Kind::Busy => "Another task works on the object; it is tried again.".into(),
-            Kind::Overloaded => "vCenter has no capacity for the call now; it is tried again.".into(),
+            Kind::InvalidState => "Check the state of the object in vCenter.".into(),
+            Kind::Busy => "Another task uses the object; the call is tried again.".into(),
+            Kind::Overloaded => "vCenter has no capacity for the call now; the call is tried again.".into(),
             Kind::Unreachable { .. } => "Check the address, the port and the network path to vCenter.".into(),
             Kind::AnswerLost { .. } | Kind::TimedOut => {
-                "The outcome is looked up before anything is tried again.".into()
+                "The outcome is checked before the call is tried again.".into()
             }
             Kind::TooLarge { .. } => {
-                "Look in vCenter for what makes it so large, such as the descriptor of a library item or guestinfo.".into()
+                "Check in vCenter what makes it so large, such as the descriptor of a library item or guestinfo.".into()
             }
             Kind::Tls { shown: Some(shown), .. } => {
                 format!("If this is the right server, trust its CA or the thumbprint {shown}.").into()
             }
             Kind::Tls { shown: None, .. } => "Check the certificate of vCenter and the CA bundle.".into(),
-            Kind::Canceled => "The session or the server ended the call; it is tried again.".into(),
+            Kind::Canceled => "The session or the server cancelled the call; the call is tried again.".into(),
             Kind::Unsupported { .. } => "Use a vCenter release or a setting that supports it.".into(),
             Kind::InvalidRequest | Kind::Unexpected { .. } | Kind::Fault => {
-                "Look up the task and its events in vCenter.".into()
+                "Check the task and its events in vCenter.".into()
             }
         }
     }
@@ -197,7 +197,7 @@ impl fmt::Display for Whole<'_> {
             }
             Kind::Tls { cause, shown: None } => write!(f, "TLS failed: {cause}"),
             Kind::Unsupported { what } => write!(f, "not supported: {what}"),
-            Kind::Unexpected { cause } => write!(f, "the answer makes no sense: {cause}"),
+            Kind::Unexpected { cause } => write!(f, "the answer is not valid: {cause}"),
             Kind::NotFound { missing: Some(missing) } => write!(f, "{missing} does not exist"),
             Kind::InvalidLogin => f.write_str("vCenter refuses the user name or the password"),
             other => write!(f, "{}", Category(other)),

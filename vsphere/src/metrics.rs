@@ -61,7 +61,7 @@ impl Metrics {
             metrics.seconds.clone(),
         );
         registry.register("logins", "Logins to vCenter", metrics.logins.clone());
-        registry.register("gate_width", "Calls that may be in flight", metrics.width.clone());
+        registry.register("gate_width", "Limit of concurrent calls", metrics.width.clone());
         registry.register("calls_in_flight", "Calls that are in flight", metrics.in_flight.clone());
         registry.register("inventory_machines", "Virtual machines in the cache", metrics.vms.clone());
         metrics

@@ -73,7 +73,7 @@ pub(crate) async fn call_until_done<A: Attempt>(gate: &Arc<Gate>, call: &A) -> R
             return Err(error);
         }
         let pause = pause_after(failures);
-        tracing::debug!(%error, ?pause, "call is repeated");
+        tracing::debug!(%error, ?pause, "repeating the call");
         tokio::time::sleep(pause).await;
     }
 }

@@ -39,9 +39,9 @@ fn bundle(pem: &str) -> Result<RootCertStore, String> {
         let certificate = certificate.map_err(|error| format!("the CA bundle is not PEM: {error}"))?;
         roots
             .add(certificate)
-            .map_err(|error| format!("the CA bundle holds an unusable certificate: {error}"))?;
+            .map_err(|error| format!("the CA bundle contains an unusable certificate: {error}"))?;
     }
-    if roots.is_empty() { Err("the CA bundle holds no certificate".into()) } else { Ok(roots) }
+    if roots.is_empty() { Err("the CA bundle contains no certificate".into()) } else { Ok(roots) }
 }
 
 fn system() -> Result<RootCertStore, String> {
@@ -124,6 +124,6 @@ mod tests {
     fn a_bundle_must_hold_a_certificate() {
         let refused =
             client_config(&Trust::CaBundle("nothing".into()), SeenThumbprint::default()).unwrap_err();
-        assert_eq!(refused, "the CA bundle holds no certificate");
+        assert_eq!(refused, "the CA bundle contains no certificate");
     }
 }

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct ProviderServiceAccountSpec {
     /// The WCPCluster whose guest gets the account.
     pub r#ref: ObjectReference,
-    /// What the account may do in its namespace.
+    /// The rights of the account in its namespace.
     pub rules: Vec<PolicyRule>,
     /// The guest's namespace that gets the token.
     pub target_namespace: String,
@@ -35,17 +35,17 @@ pub struct ProviderServiceAccountSpec {
     pub target_secret_name: String,
 }
 
-/// How the account is.
+/// The observed state of the account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderServiceAccountStatus {
     /// The token is in the guest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Why it is not.
+    /// Why the token is not in the guest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Whether the token is in the guest, and why not.
+    /// Conditions: whether the token is in the guest, and if not, why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ApiEndpoint, Initialization, TemplateMeta};
 
-/// What a cluster needs of vSphere besides its machines: network, endpoint, placement.
+/// The vSphere infrastructure of a cluster besides its machines: network, endpoint, placement.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -20,7 +20,7 @@ use super::{ApiEndpoint, Initialization, TemplateMeta};
     status = "WCPClusterStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "What a cluster needs of vSphere besides its machines.",
+    doc = "The vSphere infrastructure of a cluster besides its machines.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
         name = "Ready",
@@ -37,56 +37,56 @@ use super::{ApiEndpoint, Initialization, TemplateMeta};
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPClusterSpec {
-    /// Where the API server answers. Found out by the provider unless it is given.
+    /// The endpoint of the API server. The provider determines it unless you set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ApiEndpoint>,
 }
 
-/// How the infrastructure of a cluster is.
+/// The observed state of the infrastructure of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPClusterStatus {
-    /// Whether the infrastructure was there once.
+    /// Whether the infrastructure has been provisioned once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
-    /// The infrastructure is there.
+    /// The infrastructure is provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Where the API server answers.
+    /// The endpoints of the API server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_endpoints: Vec<ApiEndpoint>,
     /// The VirtualMachineSetResourcePolicy of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_policy_name: Option<String>,
-    /// Where machines can be placed.
+    /// The failure domains in which machines can be placed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub failure_domains: Vec<FailureDomain>,
-    /// How the infrastructure is, aspect by aspect.
+    /// The conditions of the infrastructure.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// A place for machines that fails on its own: a vSphere zone.
+/// A failure domain for machines: a vSphere zone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct FailureDomain {
     /// The name of the zone.
     pub name: String,
-    /// Whether control plane machines may be placed there.
+    /// Whether control plane machines can be placed in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// What else is known of it.
+    /// Further attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// The template a ClusterClass makes WCPClusters from.
+/// The template from which a ClusterClass creates WCPClusters.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -96,17 +96,17 @@ pub struct FailureDomain {
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The template a ClusterClass makes WCPClusters from.",
+    doc = "The template from which a ClusterClass creates WCPClusters.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["template"]))]
 pub struct WCPClusterTemplateSpec {
-    /// What each WCPCluster is made from. It cannot be changed.
+    /// The contents of each WCPCluster. It cannot be changed.
     pub template: WCPClusterTemplateResource,
 }
 
-/// What each WCPCluster is made from.
+/// The contents of each WCPCluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["spec"]))]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Initialization, TemplateMeta};
 use crate::Quantity;
 
-/// What a machine needs of vSphere.
+/// The vSphere infrastructure of a machine.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -21,7 +21,7 @@ use crate::Quantity;
     status = "WCPMachineStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "What a machine needs of vSphere.",
+    doc = "The vSphere infrastructure of a machine.",
     printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID"),
     printcolumn(name = "IPAddr", type_ = "string", json_path = ".status.vmIp"),
     printcolumn(
@@ -35,12 +35,12 @@ use crate::Quantity;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["imageName", "className", "storageClass"]))]
 pub struct WCPMachineSpec {
-    /// The identity of the virtual machine: `vsphere://` and its BIOS UUID. Drawn before anything
-    /// exists in vCenter and never changed.
+    /// The identity of the virtual machine: `vsphere://` and its BIOS UUID. Generated before anything exists in
+    /// vCenter, and never changed.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub provider_id: Option<String>,
-    /// The vSphere zone to place the virtual machine in. The Machine's own goes first.
+    /// The vSphere zone to place the virtual machine in. The failure domain of the Machine takes precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub failure_domain: Option<String>,
@@ -57,26 +57,26 @@ pub struct WCPMachineSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<MachineVolume>,
-    /// How the virtual machine is turned off: `hard`, `soft` or `trySoft`. Left out: `hard`, and `trySoft` for a node of a control
-    /// plane that others take over from.
+    /// How the virtual machine is powered off: `hard`, `soft` or `trySoft`. If left out: `hard`, or `trySoft` for a
+    /// control plane node whose work other nodes can take over.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub power_off_mode: Option<String>,
-    /// The least virtual hardware version.
+    /// The minimum virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_hardware_version: Option<i32>,
-    /// How the virtual machine is named. Left out, it has the name of its Machine.
+    /// How the virtual machine is named. If left out, it has the name of its Machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub naming: Option<VirtualMachineNaming>,
 }
 
-/// How a virtual machine is named, and with it its guest and its node.
+/// The name of a virtual machine, of its guest and of its node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["template"]))]
 pub struct VirtualMachineNaming {
-    /// A Go template that makes the name out of the Machine's, which is `.machine.name`. Its functions are Go's own, `trimSuffix` and
-    /// `trunc`. What is longer than 63 characters is cut off. No two Machines may get the same name.
+    /// A Go template that computes the name from the Machine's name, which is `.machine.name`. Its functions are Go's
+    /// own, `trimSuffix` and `trunc`. Names are cut off after 63 characters. The names of Machines must differ.
     #[schemars(length(min = 1, max = 1024))]
     pub template: String,
 }
@@ -96,25 +96,25 @@ pub struct MachineVolume {
     /// The size of the disk, under the key `storage`.
     #[schemars(extend("maxProperties" = 8))]
     pub capacity: BTreeMap<String, Quantity>,
-    /// The storage class of the disk. Left out it is the machine's.
+    /// The storage class of the disk. If left out: that of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
-    /// The disk is the virtual machine's own and hangs in this place of SCSI controller 0, by which its guest finds it.
-    /// Left out, the disk is a PersistentVolumeClaim's.
+    /// The unit number on SCSI controller 0 of a disk that belongs to the virtual machine itself; the guest finds the
+    /// disk by it. If left out, the disk belongs to a PersistentVolumeClaim.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 15))]
     pub unit_number: Option<i32>,
 }
 
-/// How a machine's infrastructure is.
+/// The observed state of the infrastructure of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPMachineStatus {
-    /// Whether the virtual machine was there once.
+    /// Whether the virtual machine has been provisioned once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
-    /// The virtual machine runs and has an address.
+    /// The virtual machine is running and has an address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// The BIOS UUID of the virtual machine.
@@ -123,7 +123,8 @@ pub struct WCPMachineStatus {
     /// The first address of the virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_ip: Option<String>,
-    /// How far the virtual machine is, one of [`crate::gcm::parts::vm_status`].
+    /// The state of the virtual machine: `pending`, `created`, `poweredon`, `ready`, `deleting`, `notfound` or
+    /// `error`.
     #[serde(rename = "vmstatus", skip_serializing_if = "Option::is_none")]
     pub vm_status: Option<String>,
     /// The addresses of the virtual machine.
@@ -132,11 +133,11 @@ pub struct WCPMachineStatus {
     /// The vSphere zone the virtual machine is placed in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_domain: Option<String>,
-    /// How the infrastructure is, aspect by aspect.
+    /// The conditions of the infrastructure.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
@@ -153,7 +154,7 @@ pub struct MachineAddress {
     pub address: String,
 }
 
-/// The template machines are made from.
+/// The template from which WCPMachines are created.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -164,17 +165,17 @@ pub struct MachineAddress {
     status = "WCPMachineTemplateStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The template machines are made from.",
+    doc = "The template from which WCPMachines are created.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["template"]))]
 pub struct WCPMachineTemplateSpec {
-    /// What each WCPMachine is made from. It cannot be changed.
+    /// The contents of each WCPMachine. It cannot be changed.
     pub template: WCPMachineTemplateResource,
 }
 
-/// What each WCPMachine is made from.
+/// The contents of each WCPMachine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["spec"]))]
@@ -186,11 +187,11 @@ pub struct WCPMachineTemplateResource {
     pub spec: WCPMachineSpec,
 }
 
-/// What machines of a template have, for an autoscaler that starts from none.
+/// The capacity of machines of this template, for an autoscaler that scales from zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPMachineTemplateStatus {
-    /// CPU, memory and the like.
+    /// CPU, memory and other resources.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, Quantity>,
     /// Architecture and operating system.

@@ -34,19 +34,19 @@ pub const VERSION: &str = "v1beta2";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TemplateMeta {
-    /// Labels of what is made.
+    /// Labels of the created objects.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations of what is made.
+    /// Annotations of the created objects.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Whether the infrastructure was there once. Cluster API waits for it and never looks back.
+/// Whether the infrastructure has been provisioned once. Cluster API waits for it and never looks back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Initialization {
-    /// The infrastructure is there.
+    /// The infrastructure is provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<bool>,
 }

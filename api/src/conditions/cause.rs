@@ -25,7 +25,7 @@ pub struct Cause {
     pub object: String,
     /// Why, in one CamelCase word.
     pub reason: String,
-    /// Why, for people.
+    /// Why, as a text for people.
     pub message: String,
     /// How grave it is.
     pub severity: Severity,
@@ -49,10 +49,10 @@ impl Cause {
     pub fn not_joined(object: String, address: Option<&str>, endpoint: Option<&str>) -> Self {
         let place = address.map_or_else(String::new, |address| format!(" at {address}"));
         let reach = endpoint.map_or_else(String::new, |endpoint| {
-            format!("check that the management cluster reaches the endpoint {endpoint}, and ")
+            format!("check that the management cluster can reach the endpoint {endpoint}, and ")
         });
         let message = format!(
-            "the virtual machine runs{place} and its node has not joined yet. If that lasts, {reach}read /var/log/cloud-init-output.log there"
+            "the virtual machine is running{place}, but its node has not joined yet. If this persists, {reach}read /var/log/cloud-init-output.log in the guest"
         );
         let reason = tkc::WAITING_FOR_NODE;
         Self { object, reason: reason.to_owned(), message, severity: severity(super::FALSE, reason, None) }

@@ -11,7 +11,7 @@ constants! {
 constants! {
     /// All is as it should be.
     READY = "Ready";
-    /// The virtual machine runs and has an address.
+    /// The virtual machine is running and has an address.
     PROVISIONED = "Provisioned";
     /// The object is acted on.
     NOT_PAUSED = "NotPaused";

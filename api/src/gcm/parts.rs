@@ -27,7 +27,7 @@ pub struct Topology {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["vmClass", "storageClass"]))]
 pub struct ControlPlane {
-    /// How many nodes: 1 or 3. Left out it is 1.
+    /// The number of nodes: 1 or 3. If left out: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
@@ -41,16 +41,16 @@ pub struct ControlPlane {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
-    /// The release the nodes run.
+    /// The release of the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tkr: Option<Tkr>,
-    /// How long draining a node may take. 0 or left out: no limit.
+    /// The maximum time for draining a node. 0 or left out: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub node_drain_timeout: Option<String>,
 }
 
-/// A group of nodes that are alike.
+/// A group of nodes with the same configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "vmClass", "storageClass"]))]
@@ -65,11 +65,11 @@ pub struct NodePool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub taints: Option<Vec<Taint>>,
-    /// The vSphere zone the nodes are placed in.
+    /// The vSphere zone in which the nodes are placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub failure_domain: Option<String>,
-    /// How many nodes. Left out, something else (an autoscaler) decides.
+    /// The number of nodes. If left out, another component decides, such as an autoscaler.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
@@ -83,10 +83,10 @@ pub struct NodePool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
-    /// The release the nodes run. Left out it is the control plane's.
+    /// The release of the nodes. If left out: that of the control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tkr: Option<Tkr>,
-    /// How long draining a node may take. 0 or left out: no limit.
+    /// The maximum time for draining a node. 0 or left out: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub node_drain_timeout: Option<String>,
@@ -106,7 +106,7 @@ pub struct Volume {
     /// The size of the disk, under the key `storage`.
     #[schemars(extend("maxProperties" = 8))]
     pub capacity: BTreeMap<String, Quantity>,
-    /// The storage class of the disk. Left out it is the node's.
+    /// The storage class of the disk. If left out: that of the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
@@ -116,7 +116,7 @@ pub struct Volume {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tkr {
-    /// The TanzuKubernetesRelease; only its name counts.
+    /// The TanzuKubernetesRelease; only its name is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<ObjectReference>,
 }
@@ -142,45 +142,45 @@ pub struct Distribution {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub full_version: Option<String>,
-    /// A hint, such as `v1.33`: the newest release that begins so.
+    /// A version hint, such as `v1.33`: the newest release that begins with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,
 }
 
-/// What is not topology: network and storage.
+/// Settings besides the topology: network and storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Settings {
-    /// How pods and services are addressed, and what lies between the nodes and the world.
+    /// The addresses of pods and services, the container network, the proxy and the trusted authorities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSettings>,
-    /// Which storage classes the cluster offers.
+    /// The storage classes of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSettings>,
 }
 
-/// How pods and services are addressed, and what lies between the nodes and the world.
+/// The addresses of pods and services, the container network, the proxy and the trusted authorities.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkSettings {
     /// The container network: `antrea`, `calico` or `antrea-nsx-routed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cni: Option<Cni>,
-    /// Addresses of pods. Left out: 192.168.0.0/16, or none for `antrea-nsx-routed`.
+    /// Addresses of pods. If left out: 192.168.0.0/16, or none for `antrea-nsx-routed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<NetworkRanges>,
-    /// Addresses of services. Left out: 10.96.0.0/12.
+    /// Addresses of services. If left out: 10.96.0.0/12.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub services: Option<NetworkRanges>,
-    /// The domain of service names. Left out: `cluster.local`.
+    /// The domain of service names. If left out: `cluster.local`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub service_domain: Option<String>,
-    /// The proxy the nodes go through.
+    /// The proxy of the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Certificate authorities the nodes trust besides the public ones.
+    /// Certificate authorities that the nodes trust in addition to the public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
 }
@@ -205,20 +205,19 @@ pub struct NetworkRanges {
     pub cidr_blocks: Option<Vec<String>>,
 }
 
-/// The proxy the nodes go through. Its addresses may carry a password, which [`fmt::Debug`] leaves
-/// out.
+/// The proxy of the nodes. Its addresses may carry a password, which [`fmt::Debug`] leaves out.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Proxy {
-    /// Where requests by HTTP go, as `http://user:password@address:port`.
+    /// The proxy for HTTP requests, as `http://user:password@address:port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub http_proxy: Option<String>,
-    /// Where requests by HTTPS go, as `http://user:password@address:port`.
+    /// The proxy for HTTPS requests, as `http://user:password@address:port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub https_proxy: Option<String>,
-    /// What is reached without the proxy: addresses, ranges and domains.
+    /// The addresses, ranges and domains that are reached without the proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub no_proxy: Option<Vec<String>>,
@@ -243,7 +242,7 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// Certificate authorities the nodes trust besides the public ones.
+/// Certificate authorities that the nodes trust in addition to the public ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Trust {
@@ -253,7 +252,7 @@ pub struct Trust {
     pub additional_trusted_cas: Option<Vec<TrustedCa>>,
 }
 
-/// A certificate authority the nodes trust.
+/// A certificate authority that the nodes trust.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "data"]))]
@@ -266,21 +265,21 @@ pub struct TrustedCa {
     pub data: String,
 }
 
-/// Which storage classes the cluster offers.
+/// The storage classes of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageSettings {
-    /// The classes of the namespace that the cluster offers. Left out: all.
+    /// The classes of the namespace that the cluster offers. If left out: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub classes: Option<Vec<String>>,
-    /// The class a claim without one gets.
+    /// The default storage class of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub default_class: Option<String>,
 }
 
-/// Where an API server answers.
+/// An endpoint of an API server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["host", "port"]))]
@@ -295,21 +294,21 @@ pub struct ApiEndpoint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterApiStatus {
-    /// Where the API server answers. Only v1alpha1 shows it here; see `status.apiEndpoints`.
+    /// The endpoints of the API server. Only v1alpha1 shows it here; see `status.apiEndpoints`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_endpoints: Vec<ApiEndpoint>,
     /// Why the Cluster failed, in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<String>,
-    /// Why the Cluster failed, for people.
+    /// Why the Cluster failed, as a text for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// How far the Cluster is: `provisioning`, `provisioned` …
+    /// The phase of the Cluster: `provisioning`, `provisioned` …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 }
 
-/// A node that was replaced because it was not healthy, with what was known of it: its Machine is gone.
+/// A node that was replaced because it was unhealthy. Its Machine no longer exists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["machine", "time"]))]
@@ -323,11 +322,12 @@ pub struct RemediatedNode {
     pub time: String,
     /// Why, in one word.
     pub reason: String,
-    /// Why, for people: what the health check found, and what was last known of the virtual machine and its first boot.
+    /// Why, as a text for people: the finding of the health check, and the last known state of the virtual machine and
+    /// its first boot.
     pub message: String,
 }
 
-/// An add-on of the cluster, as v1alpha2 and later list it.
+/// An add-on of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
@@ -340,7 +340,7 @@ pub struct AddonStatus {
     /// The version that is applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How it is: `Provisioned`.
+    /// The conditions: `Provisioned`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
 
-/// A version of Kubernetes with everything that belongs to it.
+/// A version of Kubernetes and everything that belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -41,10 +41,10 @@ pub struct TanzuKubernetesReleaseSpec {
     pub version: String,
     /// The version of Kubernetes and the images of its parts.
     pub kubernetes: KubernetesSpec,
-    /// The node images that carry this release, as OSImages.
+    /// The node images that contain this release, as OSImages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub os_images: Vec<LocalReference>,
-    /// The packages a cluster is made with. None makes a release a legacy one.
+    /// The packages that are installed in a cluster. A release without packages is a legacy release.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bootstrap_packages: Vec<LocalReference>,
 }
@@ -57,13 +57,13 @@ pub struct KubernetesSpec {
     /// The version of Kubernetes, such as `v1.33.1+vmware.1`.
     #[schemars(length(max = 256))]
     pub version: String,
-    /// Where the images of Kubernetes come from.
+    /// The registry that provides the images of Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_repository: Option<String>,
     /// The image of etcd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<ContainerImage>,
-    /// The image every pod's sandbox runs.
+    /// The image of the sandbox of each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<ContainerImage>,
     /// The image of CoreDNS.
@@ -74,7 +74,7 @@ pub struct KubernetesSpec {
     pub kube_vip: Option<ContainerImage>,
 }
 
-/// Where a container image is.
+/// The location of a container image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerImage {
@@ -95,22 +95,22 @@ pub struct LocalReference {
     pub name: String,
 }
 
-/// How a release is.
+/// The observed state of a release.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TanzuKubernetesReleaseStatus {
-    /// How the release is, aspect by aspect.
+    /// The conditions of the release.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// `Legacy` for a release without packages.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// A node image that carries a version of Kubernetes.
+/// A node image that contains a version of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -120,7 +120,7 @@ pub struct TanzuKubernetesReleaseStatus {
     status = "OSImageStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A node image that carries a version of Kubernetes.",
+    doc = "A node image that contains a version of Kubernetes.",
     printcolumn(name = "K8s Version", type_ = "string", json_path = ".spec.kubernetesVersion"),
     printcolumn(name = "OS Name", type_ = "string", json_path = ".spec.os.name"),
     printcolumn(name = "OS Version", type_ = "string", json_path = ".spec.os.version"),
@@ -166,22 +166,22 @@ pub struct OSInfo {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "ref"]))]
 pub struct MachineImage {
-    /// `vmop` or `vmi`; others belong to other infrastructures.
+    /// `vmop` or `vmi`; other types belong to other infrastructures.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Where it is, in the words of its type.
+    /// The location of the image; the form depends on the type.
     #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
     pub r#ref: BTreeMap<String, serde_json::Value>,
 }
 
-/// How a node image is.
+/// The observed state of a node image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OSImageStatus {
-    /// How the image is, aspect by aspect.
+    /// The conditions of the image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -9,7 +9,7 @@ use super::parts::{Proxy, Trust};
 /// The only name a TkgServiceConfiguration has.
 pub const SERVICE_CONFIGURATION: &str = "tkg-service-configuration";
 
-/// What new clusters get where their authors say nothing.
+/// Defaults for new clusters.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -18,7 +18,7 @@ pub const SERVICE_CONFIGURATION: &str = "tkg-service-configuration";
     plural = "tkgserviceconfigurations",
     derive = "Default",
     derive = "PartialEq",
-    doc = "What new clusters get where their authors say nothing; its only object is tkg-service-configuration.",
+    doc = "Defaults for new clusters; the only object is tkg-service-configuration.",
     printcolumn(name = "Default CNI", type_ = "string", json_path = ".spec.defaultCNI")
 )]
 #[serde(rename_all = "camelCase", default)]
@@ -33,7 +33,7 @@ pub struct TkgServiceConfigurationSpec {
     /// Certificate authorities that the nodes trust besides the public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
-    /// How long draining a node may take. 0 or left out: no limit.
+    /// The maximum time for draining a node. 0 or left out: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub default_node_drain_timeout: Option<String>,

@@ -12,7 +12,7 @@ pub use super::parts::{
 };
 use crate::conditions::Condition;
 
-/// A Kubernetes cluster of virtual machines, as its user asks for it.
+/// The desired state of a Kubernetes cluster of virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -68,7 +68,7 @@ pub struct Topology {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["count", "class", "storageClass"]))]
 pub struct Nodes {
-    /// How many nodes.
+    /// The number of nodes.
     #[schemars(range(min = 0))]
     pub count: i32,
     /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
@@ -86,46 +86,48 @@ pub struct Nodes {
 /// The nodes of the control plane.
 pub type ControlPlane = Nodes;
 
-/// How a cluster is.
+/// The observed state of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TanzuKubernetesClusterStatus {
-    /// How far the cluster is, one of [`phase`].
+    /// The phase of the cluster: `creating`, `running`, `updating`, `updateFailed`, `unhealthy`, `deleting` or
+    /// `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The version that runs; during an upgrade the one it began with.
+    /// The version that is running; during an upgrade, the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The Cluster below, abridged.
+    /// A summary of the Cluster API Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_api_status: Option<ClusterApiStatus>,
-    /// How far each node's virtual machine is, by Machine, one of [`vm_status`].
+    /// The state of each node's virtual machine, by Machine: `pending`, `created`, `poweredon`, `ready`, `deleting`,
+    /// `notfound` or `error`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vm_status: BTreeMap<String, String>,
-    /// How each node is, by Machine, one of [`node_status`].
+    /// The state of each node, by Machine: `pending`, `ready`, `notready` or `unknown`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_status: BTreeMap<String, String>,
-    /// The add-ons, by what they are for.
+    /// The add-ons, by purpose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addons: Option<AddonsStatus>,
-    /// How many nodes were replaced because they were not healthy.
+    /// The number of nodes that were replaced because they were unhealthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_remediation_count: Option<i32>,
-    /// The last of these nodes, the latest last.
+    /// The last of these nodes, the most recent one at the end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remediated_nodes: Vec<RemediatedNode>,
-    /// How the cluster is, aspect by aspect.
+    /// The conditions of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// How many worker nodes there are.
+    /// The number of worker nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_worker_replicas: Option<i32>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// The add-ons, by what they are for.
+/// The add-ons, by purpose.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", default)]
 pub struct AddonsStatus {
@@ -155,7 +157,7 @@ pub struct AddonsStatus {
     pub metricsserver: Option<AddonStatus>,
 }
 
-/// How an add-on is.
+/// The observed state of an add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AddonStatus {
@@ -166,10 +168,10 @@ pub struct AddonStatus {
     /// The version that is applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Why it could not be applied.
+    /// The error that prevents it from being applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error_message: Option<String>,
-    /// How it is, aspect by aspect.
+    /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use super::parts::*;
 use crate::conditions::Condition;
 
-/// A Kubernetes cluster of virtual machines, as its user asks for it.
+/// The desired state of a Kubernetes cluster of virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -54,7 +54,7 @@ use crate::conditions::Condition;
 pub struct TanzuKubernetesClusterSpec {
     /// The nodes: one control plane and any number of node pools.
     pub topology: Topology,
-    /// The version of Kubernetes as v1alpha1 has it; `tkr` has taken its place.
+    /// The version of Kubernetes in the form of v1alpha1; `tkr` replaces it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
     /// Network and storage.
@@ -62,47 +62,48 @@ pub struct TanzuKubernetesClusterSpec {
     pub settings: Option<Settings>,
 }
 
-/// How a cluster is.
+/// The observed state of a cluster.
 ///
-/// `vmStatus` and `nodeStatus` are additions: the original dropped them after v1alpha1, and its
-/// users missed them.
+/// `vmStatus` and `nodeStatus` are additions: the original API dropped them after v1alpha1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TanzuKubernetesClusterStatus {
-    /// Where the API server answers.
+    /// The endpoints of the API server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_endpoints: Vec<ApiEndpoint>,
-    /// The version that runs; during an upgrade the one it began with.
+    /// The version that is running; during an upgrade, the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The add-ons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addons: Vec<AddonStatus>,
-    /// How far the cluster is, one of [`phase`].
+    /// The phase of the cluster: `creating`, `running`, `updating`, `updateFailed`, `unhealthy`, `deleting` or
+    /// `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// How the cluster is, aspect by aspect.
+    /// The conditions of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// How many worker nodes there are, over all pools.
+    /// The number of worker nodes in all pools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_worker_replicas: Option<i32>,
-    /// How far each node's virtual machine is, by Machine, one of [`vm_status`].
+    /// The state of each node's virtual machine, by Machine: `pending`, `created`, `poweredon`, `ready`, `deleting`,
+    /// `notfound` or `error`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vm_status: BTreeMap<String, String>,
-    /// How each node is, by Machine, one of [`node_status`].
+    /// The state of each node, by Machine: `pending`, `ready`, `notready` or `unknown`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_status: BTreeMap<String, String>,
     /// The Cluster below, abridged; v1alpha1 shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_api_status: Option<ClusterApiStatus>,
-    /// How many nodes were replaced because they were not healthy.
+    /// The number of nodes that were replaced because they were unhealthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_remediation_count: Option<i32>,
-    /// The last of these nodes, the latest last.
+    /// The last of these nodes, the most recent one at the end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remediated_nodes: Vec<RemediatedNode>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

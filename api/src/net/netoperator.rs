@@ -25,11 +25,11 @@ pub const VMXNET3: &str = "vmxnet3";
     status = "NetworkInterfaceStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "One virtual machine's place on a Network."
+    doc = "The network interface of one virtual machine on a Network."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkInterfaceSpec {
-    /// The Network, in the same namespace. Left out: the namespace's default one.
+    /// The Network, in the same namespace. If left out: the default network of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_name: Option<String>,
     /// `vmxnet3`.
@@ -41,7 +41,7 @@ pub struct NetworkInterfaceSpec {
     /// Asks for a port before the virtual machine is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_allocation: Option<PortAllocation>,
-    /// What `status.externalID` shall be.
+    /// The requested `status.externalID`.
     #[serde(rename = "externalID", skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
 }
@@ -55,23 +55,23 @@ pub struct PortAllocation {
     pub node_name: String,
 }
 
-/// How an interface is.
+/// The observed state of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkInterfaceStatus {
-    /// How the interface is: `Ready`, `Failure`.
+    /// The conditions of the interface: `Ready`, `Failure`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The addresses the virtual machine shall use.
+    /// The addresses that the virtual machine must use.
     #[serde(rename = "ipConfigs", skip_serializing_if = "Vec::is_empty")]
     pub ip_configs: Vec<IpConfig>,
-    /// The MAC address the virtual machine shall use.
+    /// The MAC address that the virtual machine must use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
-    /// What the network provider knows the interface by.
+    /// The identity of the interface at the network provider.
     #[serde(rename = "externalID", skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// What vCenter knows the network by: the reference of a port group, such as `dvportgroup-17`.
+    /// The identity of the network in vCenter: the reference of a port group, such as `dvportgroup-17`.
     #[serde(rename = "networkID", skip_serializing_if = "Option::is_none")]
     pub network_id: Option<String>,
     /// The port, where one was asked for.
@@ -80,7 +80,7 @@ pub struct NetworkInterfaceStatus {
     /// The connection to the port, where one was asked for.
     #[serde(rename = "connectionID", skip_serializing_if = "Option::is_none")]
     pub connection_id: Option<String>,
-    /// `staticpool`, `dhcp` or `none`. Left out: by whether there are addresses.
+    /// `staticpool`, `dhcp` or `none`. If left out: derived from the addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_assignment_mode: Option<String>,
 }

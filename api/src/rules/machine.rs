@@ -48,8 +48,7 @@ fn networks() -> Vec<Rule> {
             KIND,
             "spec.networkInterfaces",
             &format!("self.all(a, self.exists_one(b, {} == {}))", name("a"), name("b")),
-            "networkName must be unique: a network can have one interface of a virtual machine, and one interface \
-             can be on the default network",
+            "networkName must be unique: a virtual machine can have only one interface on each network, including the default network",
         ),
         rule(
             KIND,

@@ -12,7 +12,7 @@ pub(super) fn all() -> Vec<Rule> {
         "VirtualMachineSetResourcePolicy",
         "spec",
         "self == oldSelf",
-        "spec may not be changed: field is immutable. Make another policy",
+        "spec may not be changed: field is immutable. Create another policy",
     ));
     rules
 }
@@ -109,7 +109,7 @@ fn service_addresses() -> Vec<Rule> {
             "spec",
             "self.type != 'ExternalName' || (has(self.externalName) && \
              self.externalName.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\\\\.?$'))",
-            "externalName: a service of type ExternalName needs a DNS name here",
+            "externalName: a service of type ExternalName requires a DNS name",
         ),
         rule(
             SERVICE,

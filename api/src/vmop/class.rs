@@ -38,17 +38,17 @@ pub struct VirtualMachineClassSpec {
     /// CPUs, memory and devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<VirtualMachineClassHardware>,
-    /// What is reserved, and what is the limit.
+    /// The reservations and limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<VirtualMachineClassPolicies>,
-    /// What it is for.
+    /// The purpose of the class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Anything else of the virtual machine, in vSphere's own words.
+    /// Further settings of the virtual machine, as vSphere's own ConfigSpec.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub config_spec: Option<serde_json::Value>,
-    /// The program that makes virtual machines of this class.
+    /// The controller of virtual machines of this class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_name: Option<String>,
 }
@@ -65,10 +65,10 @@ fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineClassHardware {
-    /// How many CPUs.
+    /// The number of CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<i64>,
-    /// How much memory.
+    /// The amount of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Quantity>,
     /// Devices passed through.
@@ -111,7 +111,7 @@ pub struct DynamicDirectPathIoDevice {
     /// The device.
     #[serde(rename = "deviceID")]
     pub device_id: i64,
-    /// A label of the administrator's.
+    /// A label set by the administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_label: Option<String>,
 }
@@ -137,28 +137,28 @@ pub struct InstanceStorageVolume {
     pub size: Quantity,
 }
 
-/// What is reserved, and what is the limit.
+/// The reservations and limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineClassPolicies {
-    /// What is reserved, and what is the limit.
+    /// The reservations and limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<VirtualMachineClassResources>,
 }
 
-/// What is reserved, and what is the limit.
+/// The reservations and limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineClassResources {
-    /// What is reserved.
+    /// The reservations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<ResourceSpec>,
-    /// What is the limit.
+    /// The limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceSpec>,
 }
 
-/// An amount of CPU and memory. Left out, or 0: none is named.
+/// An amount of CPU and memory. 0 or left out: not set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceSpec {
@@ -175,7 +175,7 @@ pub struct ResourceSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineClassStatus {}
 
-/// Lets a namespace use a class.
+/// Allows a namespace to use a class.
 ///
 /// `classRef` sits at the top, not under a spec.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -188,7 +188,7 @@ pub struct VirtualMachineClassStatus {}
     shortname = "vmclassbinding",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Lets a namespace use a class.",
+    doc = "Allows a namespace to use a class.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
     status = "WebConsoleRequestStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A ticket to a virtual machine's console, asked for once."
+    doc = "A request for a ticket to the console of a virtual machine."
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["virtualMachineName", "publicKey"]))]
@@ -28,17 +28,17 @@ pub struct WebConsoleRequestSpec {
     pub public_key: String,
 }
 
-/// The ticket, once there is one.
+/// The ticket, once it exists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WebConsoleRequestStatus {
     /// The URL with the ticket, encrypted with the key (RSA-OAEP, SHA-512), in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
-    /// When the ticket ends.
+    /// When the ticket expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry_time: Option<Time>,
-    /// The address of the proxy to the console, with a port where it has its own.
+    /// The address of the console proxy, with a port if the proxy has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_addr: Option<String>,
 }

@@ -44,7 +44,7 @@ pub struct ContentLibraryProviderStatus {}
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSourceSpec {
-    /// What provides the images: a ContentLibraryProvider.
+    /// The provider of the images: a ContentLibraryProvider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<super::ContentProviderReference>,
 }
@@ -54,7 +54,7 @@ pub struct ContentSourceSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSourceStatus {}
 
-/// Lets a namespace use the images of a source.
+/// Allows a namespace to use the images of a source.
 ///
 /// `contentSourceRef` sits at the top, not under a spec.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -66,7 +66,7 @@ pub struct ContentSourceStatus {}
     no_spec,
     derive = "Default",
     derive = "PartialEq",
-    doc = "Lets a namespace use the images of a source."
+    doc = "Allows a namespace to use the images of a source."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ContentSourceBindingFields {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
 
-/// An item of a content library that virtual machines are made from.
+/// An item of a content library that is an image for virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -19,7 +19,7 @@ use crate::conditions::Condition;
     status = "VirtualMachineImageStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An item of a content library that virtual machines are made from.",
+    doc = "An item of a content library that is an image for virtual machines.",
     printcolumn(name = "Provider-Name", type_ = "string", json_path = ".spec.providerRef.name"),
     printcolumn(
         name = "Content-Library-Name",
@@ -52,13 +52,13 @@ pub struct VirtualMachineImageSpec {
     pub image_id: String,
     /// The library.
     pub provider_ref: ContentProviderReference,
-    /// What it says of itself.
+    /// The product information in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product_info: Option<VirtualMachineImageProductInfo>,
     /// The operating system in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os_info: Option<VirtualMachineImageOSInfo>,
-    /// The OVF properties a user may set.
+    /// The OVF properties that a user can set.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ovf_env: BTreeMap<String, OvfProperty>,
     /// The virtual hardware version.
@@ -83,14 +83,14 @@ pub struct ContentProviderReference {
     pub namespace: Option<String>,
 }
 
-/// What an image says of itself.
+/// The product information in an image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineImageProductInfo {
     /// The product.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
-    /// Who made it.
+    /// The vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// The short version.
@@ -108,12 +108,12 @@ pub struct VirtualMachineImageOSInfo {
     /// Its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What vSphere calls it.
+    /// The guest OS identifier of vSphere.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
 }
 
-/// An OVF property a user may set.
+/// An OVF property that a user can set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["key", "type"]))]
@@ -123,10 +123,10 @@ pub struct OvfProperty {
     /// Its type.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Its value where nobody sets one.
+    /// Its default value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// What it is for.
+    /// The purpose of the class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its label.
@@ -134,26 +134,26 @@ pub struct OvfProperty {
     pub label: Option<String>,
 }
 
-/// How an image is.
+/// The observed state of an image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineImageStatus {
     /// An identity of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// The item's name, as older readers know it.
+    /// The item's name, for older clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal_id: Option<String>,
-    /// Of a virtual machine that serves as an image: whether it is on.
+    /// The power state of a virtual machine that is used as an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
     /// The item's name in its library.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_name: Option<String>,
-    /// Virtual machines can be made from it.
+    /// Virtual machines can be created from the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_supported: Option<bool>,
-    /// How it is, aspect by aspect.
+    /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The library.

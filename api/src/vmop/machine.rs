@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::Quantity;
 use crate::conditions::Condition;
 
-/// A virtual machine in vCenter, as its owner asks for it.
+/// The desired state of a virtual machine in vCenter.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -31,36 +31,36 @@ use crate::conditions::Condition;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["imageName", "className"]))]
 pub struct VirtualMachineSpec {
-    /// The VirtualMachineImage the virtual machine is made from.
+    /// The VirtualMachineImage from which the virtual machine is created.
     #[schemars(length(min = 1, max = 253))]
     pub image_name: String,
-    /// The VirtualMachineClass that says its size.
+    /// The VirtualMachineClass that defines its size.
     #[schemars(length(min = 1, max = 253))]
     pub class_name: String,
-    /// `poweredOn`, `poweredOff` or `suspended`. Left out: `poweredOn`.
+    /// `poweredOn`, `poweredOff` or `suspended`. If left out: `poweredOn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["poweredOn", "poweredOff", "suspended"]))]
     pub power_state: Option<String>,
-    /// How it is turned off: `hard`, `soft` or `trySoft`. Left out: `hard`.
+    /// How it is powered off: `hard`, `soft` or `trySoft`. If left out: `hard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
     pub power_off_mode: Option<String>,
-    /// How it is suspended: `hard`, `soft` or `trySoft`. Left out: `hard`.
+    /// How it is suspended: `hard`, `soft` or `trySoft`. If left out: `hard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
     pub suspend_mode: Option<String>,
-    /// How it is restarted: `hard`, `soft` or `trySoft`. Left out: `hard`.
+    /// How it is restarted: `hard`, `soft` or `trySoft`. If left out: `hard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
     pub restart_mode: Option<String>,
     /// When to restart it: a time, or `now`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_restart_time: Option<String>,
-    /// The least virtual hardware version, 13 or more.
+    /// The minimum virtual hardware version, 13 or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 13))]
     pub min_hardware_version: Option<i32>,
-    /// Ports it serves, for information.
+    /// The ports that it serves, for information.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ports: Vec<VirtualMachinePort>,
@@ -75,36 +75,37 @@ pub struct VirtualMachineSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub network_interfaces: Vec<VirtualMachineNetworkInterface>,
-    /// The VirtualMachineSetResourcePolicy that says where it lies.
+    /// The VirtualMachineSetResourcePolicy that defines its placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub resource_policy_name: Option<String>,
-    /// Disks besides those of the image.
+    /// Disks in addition to those of the image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<VirtualMachineVolume>,
-    /// How to find out that it serves.
+    /// The probe that decides whether it is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness_probe: Option<Probe>,
     /// Disk provisioning and change tracking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced_options: Option<VirtualMachineAdvancedOptions>,
-    /// When disks that are linked to the image's template are made the machine's own: `Disabled` (never), `Online`
-    /// (while it runs) or `Offline` (while it is off). Left out: as the provider configuration has it, else `Disabled`.
+    /// When disks that are linked to the image's template are promoted to full copies: `Disabled` (never), `Online`
+    /// (while it is running) or `Offline` (while it is powered off). If left out: the value of the provider
+    /// configuration, or else `Disabled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Disabled", "Online", "Offline"]))]
     pub promote_disks_mode: Option<String>,
-    /// Its BIOS UUID. Left out, VM Operator draws one before anything exists in vCenter.
+    /// Its BIOS UUID. If left out, VM Operator generates one before anything exists in vCenter.
     #[serde(rename = "biosUUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36), extend("pattern" = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))]
     pub bios_uuid: Option<String>,
-    /// Its instance UUID. Left out, VM Operator draws one before anything exists in vCenter.
+    /// Its instance UUID. If left out, VM Operator generates one before anything exists in vCenter.
     #[serde(rename = "instanceUUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36), extend("pattern" = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))]
     pub instance_uuid: Option<String>,
 }
 
-/// A port a virtual machine serves.
+/// A port that a virtual machine serves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["port", "ip", "name"]))]
@@ -117,7 +118,7 @@ pub struct VirtualMachinePort {
     /// The name.
     #[schemars(length(max = 63))]
     pub name: String,
-    /// `TCP` or `UDP`. Left out: `TCP`.
+    /// `TCP` or `UDP`. If left out: `TCP`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub protocol: Option<String>,
@@ -127,11 +128,11 @@ pub struct VirtualMachinePort {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineMetadata {
-    /// The ConfigMap that holds it.
+    /// The ConfigMap that contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub config_map_name: Option<String>,
-    /// The Secret that holds it.
+    /// The Secret that contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub secret_name: Option<String>,
@@ -162,14 +163,14 @@ pub struct VirtualMachineNetworkInterface {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub network_type: Option<String>,
-    /// The network. Left out: the default one.
+    /// The network. If left out: the default network.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub network_name: Option<String>,
-    /// An object of the network provider that stands for this network adapter.
+    /// An object of the network provider that represents this network adapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<NetworkInterfaceProviderReference>,
-    /// `vmxnet3`, `e1000` … Left out: `vmxnet3`.
+    /// `vmxnet3`, `e1000` … If left out: `vmxnet3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub ethernet_card_type: Option<String>,
@@ -195,7 +196,7 @@ pub struct NetworkInterfaceProviderReference {
     pub name: String,
 }
 
-/// A disk besides those of the image.
+/// A disk in addition to those of the image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
@@ -203,14 +204,14 @@ pub struct VirtualMachineVolume {
     /// The name, unique in the virtual machine.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The claim the disk belongs to.
+    /// The claim to which the disk belongs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<PersistentVolumeClaimVolume>,
-    /// A disk of the virtual machine's own, or one of the image, to be resized.
+    /// A disk that belongs to the virtual machine itself, or a disk of the image that is resized.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub v_sphere_volume: Option<VSphereVolume>,
-    /// The place on SCSI controller 0 that a new disk of the virtual machine's own is made in: 0 to 15 without 7, which is
-    /// the controller's. Left out: the first that is free.
+    /// The unit number on SCSI controller 0 of a new disk that belongs to the virtual machine itself: 0 to 15 except
+    /// 7, which is reserved for the controller. If left out: the first free number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 15))]
     pub unit_number: Option<i32>,
@@ -227,7 +228,7 @@ pub struct PersistentVolumeClaimVolume {
     /// The disk is attached for reading only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// The claim lives on the host's own storage and dies with the virtual machine.
+    /// The claim uses the local storage of the host and is deleted with the virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_volume_claim: Option<InstanceVolumeClaim>,
 }
@@ -244,7 +245,7 @@ pub struct InstanceVolumeClaim {
     pub size: Quantity,
 }
 
-/// A disk of the virtual machine's own, or one of the image, to be resized.
+/// A disk that belongs to the virtual machine itself, or a disk of the image that is resized.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VSphereVolume {
@@ -255,13 +256,13 @@ pub struct VSphereVolume {
     /// The disk, by vSphere's device key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_key: Option<i32>,
-    /// The storage class of a new disk. Left out: the virtual machine's.
+    /// The storage class of a new disk. If left out: that of the virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
 }
 
-/// How to find out that a virtual machine serves.
+/// A probe that decides whether a virtual machine is ready.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Probe {
@@ -271,11 +272,11 @@ pub struct Probe {
     /// VMware Tools reports a heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_heartbeat: Option<GuestHeartbeatAction>,
-    /// How long one attempt may take. Left out: 10 seconds.
+    /// The timeout of one attempt, in seconds. If left out: 10 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 60))]
     pub timeout_seconds: Option<i32>,
-    /// How often to try. Left out: every 10 seconds.
+    /// The interval of the probe, in seconds. If left out: 10 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub period_seconds: Option<i32>,
@@ -287,7 +288,7 @@ pub struct Probe {
 pub struct TcpSocketAction {
     /// The port, by number or name.
     pub port: IntOrString,
-    /// The host. Left out: the virtual machine itself.
+    /// The host. If left out: the virtual machine itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
@@ -296,7 +297,7 @@ pub struct TcpSocketAction {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GuestHeartbeatAction {
-    /// `green` or `yellow`. Left out: `green`.
+    /// `green` or `yellow`. If left out: `green`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["yellow", "green"]))]
     pub threshold_status: Option<String>,
@@ -306,10 +307,10 @@ pub struct GuestHeartbeatAction {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineAdvancedOptions {
-    /// How disks are provisioned where the storage class does not say.
+    /// How disks are provisioned if the storage class does not specify it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_volume_provisioning_options: Option<VolumeProvisioningOptions>,
-    /// vSphere keeps track of changed blocks, for backups.
+    /// vSphere tracks changed blocks, for backups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
 }
@@ -318,10 +319,10 @@ pub struct VirtualMachineAdvancedOptions {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeProvisioningOptions {
-    /// Space is taken as it is written.
+    /// Space is allocated when it is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thin_provisioned: Option<bool>,
-    /// Space is taken and zeroed at once.
+    /// Space is allocated and zeroed immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eager_zeroed: Option<bool>,
 }
@@ -340,35 +341,36 @@ pub mod vm_phase {
     pub const UNKNOWN: &str = "Unknown";
 }
 
-/// How a virtual machine is.
+/// The observed state of a virtual machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineStatus {
-    /// The host it runs on.
+    /// The host on which it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The name the guest gives itself.
+    /// The host name that the guest reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_name: Option<String>,
     /// `poweredOn`, `poweredOff` or `suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
-    /// How far it is, one of [`vm_phase`].
+    /// The phase: `Creating`, `Created`, `Deleting`, `Deleted` or `Unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// How it is, aspect by aspect.
+    /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Its first address, as its guest reports it.
+    /// The first address that its guest reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_ip: Option<String>,
-    /// The addresses that services, machines and probes use, as its network provider or a configured range has them.
+    /// The addresses that services, machines and probes use. They are assigned by the network provider, or lie in a
+    /// configured range.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoint_addresses: Vec<String>,
-    /// The addresses of this kind that it had last, while its guest reports none: no other virtual machine gets them.
+    /// The last known of these addresses, while its guest reports none. No other virtual machine can use them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_addresses: Vec<String>,
-    /// vCenter's identity of it, such as `vm-1077`.
+    /// The managed object ID of the virtual machine in vCenter, such as `vm-1077`.
     #[serde(rename = "uniqueID", skip_serializing_if = "Option::is_none")]
     pub unique_id: Option<String>,
     /// Its BIOS UUID, as read back from vCenter.
@@ -380,27 +382,27 @@ pub struct VirtualMachineStatus {
     /// Its further disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VirtualMachineVolumeStatus>,
-    /// Whether vSphere keeps track of changed blocks.
+    /// Whether vSphere tracks changed blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
     /// Its network adapters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network_interfaces: Vec<NetworkInterfaceStatus>,
-    /// The vSphere zone it lies in.
+    /// The vSphere zone in which it is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// When it was last restarted on request.
+    /// When the last requested restart took place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_restart_time: Option<String>,
     /// Its virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_version: Option<i32>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// How a further disk is.
+/// The observed state of a further disk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "attached", "diskUUID", "error"]))]
@@ -409,14 +411,14 @@ pub struct VirtualMachineVolumeStatus {
     pub name: String,
     /// It is attached.
     pub attached: bool,
-    /// vSphere's identity of it.
+    /// The UUID of the disk in vSphere.
     #[serde(rename = "diskUUID")]
     pub disk_uuid: String,
-    /// Why it is not attached.
+    /// Why the disk is not attached.
     pub error: String,
 }
 
-/// How a network adapter is.
+/// The observed state of a network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["connected"]))]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ResourceSpec;
 use crate::conditions::Condition;
 
-/// Where a set of virtual machines lies: a folder, a resource pool, and groups kept apart.
+/// The placement of a set of virtual machines: a folder, a resource pool, and anti-affinity groups.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -17,14 +17,14 @@ use crate::conditions::Condition;
     status = "VirtualMachineSetResourcePolicyStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Where a set of virtual machines lies in vCenter."
+    doc = "The placement of a set of virtual machines in vCenter."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineSetResourcePolicySpec {
-    /// The resource pool, made below the namespace's.
+    /// The resource pool, created below the resource pool of the namespace.
     #[serde(rename = "resourcepool", skip_serializing_if = "Option::is_none")]
     pub resource_pool: Option<ResourcePoolSpec>,
-    /// The folder, made below the namespace's.
+    /// The folder, created below the folder of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<FolderSpec>,
     /// Groups whose members are kept on different hosts.
@@ -41,10 +41,10 @@ pub struct ResourcePoolSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-    /// What it reserves. 0: nothing.
+    /// The reservations. 0: no reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservations: Option<ResourceSpec>,
-    /// Its limits. 0: none.
+    /// The limits. 0: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceSpec>,
 }
@@ -64,34 +64,34 @@ pub struct FolderSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["groupname"]))]
 pub struct ClusterModuleSpec {
-    /// Its name, as virtual machines give it in their annotation.
+    /// Its name, which virtual machines use in their annotation.
     #[serde(rename = "groupname")]
     #[schemars(length(max = 253))]
     pub group_name: String,
 }
 
-/// How a policy is.
+/// The observed state of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineSetResourcePolicyStatus {
-    /// The resource pools made for it, one for each vSphere cluster.
+    /// The resource pools that were created for the policy, one for each vSphere cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_pools: Vec<ResourcePoolStatus>,
-    /// The cluster modules made for it.
+    /// The cluster modules that were created for the policy.
     #[serde(rename = "clustermodules", skip_serializing_if = "Vec::is_empty")]
     pub cluster_modules: Vec<ClusterModuleStatus>,
-    /// The folder made for it.
+    /// The folder that was created for the policy.
     #[serde(rename = "folderMoID", skip_serializing_if = "Option::is_none")]
     pub folder_mo_id: Option<String>,
-    /// How it is, aspect by aspect.
+    /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// A resource pool made for a policy.
+/// A resource pool that was created for a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["clusterMoID", "childResourcePoolMoID"]))]
@@ -104,7 +104,7 @@ pub struct ResourcePoolStatus {
     pub child_resource_pool_mo_id: String,
 }
 
-/// A cluster module made for a policy.
+/// A cluster module that was created for a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["groupname", "moduleUUID", "clusterMoID"]))]
@@ -112,7 +112,7 @@ pub struct ClusterModuleStatus {
     /// The group's name.
     #[serde(rename = "groupname")]
     pub group_name: String,
-    /// vSphere's identity of it.
+    /// The UUID of the disk in vSphere.
     #[serde(rename = "moduleUUID")]
     pub module_uuid: String,
     /// The vSphere cluster.

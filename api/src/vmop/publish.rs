@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
 
-/// A virtual machine that shall become an item of a content library.
+/// A request to publish a virtual machine as an item of a content library.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -18,25 +18,25 @@ use crate::conditions::Condition;
     status = "VirtualMachinePublishRequestStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A virtual machine that shall become an item of a content library."
+    doc = "A request to publish a virtual machine as an item of a content library."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachinePublishRequestSpec {
-    /// What is published. Left out: the VirtualMachine of the request's own name.
+    /// The VirtualMachine to publish. If left out: the one with the name of the request.
     pub source: PublishSource,
-    /// What it becomes, and where.
+    /// The item to create, and its library.
     pub target: PublishTarget,
-    /// The request goes this long after it is done. Left out: it stays.
+    /// The request is deleted this many seconds after it has finished. If left out: it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i64>,
 }
 
-/// What is published.
+/// The source of a publication.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PublishSource {
-    /// Its name. Left out: the request's own.
+    /// Its name. If left out: the name of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
@@ -50,7 +50,7 @@ pub struct PublishSource {
     pub kind: Option<String>,
 }
 
-/// What it becomes, and where.
+/// The item to create, and its library.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PublishTarget {
@@ -64,7 +64,7 @@ pub struct PublishTarget {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PublishTargetItem {
-    /// Its name. Left out: the source's, with `-image` behind it.
+    /// Its name. If left out: the name of the source with the suffix `-image`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
@@ -92,38 +92,38 @@ pub struct PublishTargetLocation {
     pub kind: Option<String>,
 }
 
-/// How far a publication is.
+/// The observed state of a publication.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachinePublishRequestStatus {
-    /// What is published, with everything that was left out.
+    /// The source, with all defaults filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_ref: Option<PublishSource>,
-    /// What it becomes, with everything that was left out.
+    /// The target, with all defaults filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<PublishTarget>,
-    /// When it was done.
+    /// When it finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// When it was begun.
+    /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// How often it was tried.
+    /// The number of attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i64>,
-    /// When it was last tried.
+    /// When the last attempt started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt_time: Option<Time>,
-    /// The VirtualMachineImage it became.
+    /// The VirtualMachineImage that was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_name: Option<String>,
-    /// It is done, and its image is there.
+    /// The publication is complete and the image exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// How it is, aspect by aspect.
+    /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -19,7 +19,7 @@ use crate::conditions::Condition;
     status = "VirtualMachineServiceStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An address in front of a set of virtual machines.",
+    doc = "An address for a set of virtual machines.",
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
@@ -30,18 +30,18 @@ pub struct VirtualMachineServiceSpec {
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["ClusterIP", "LoadBalancer", "ExternalName"]))]
     pub type_: String,
-    /// The ports it serves.
+    /// The ports of the service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub ports: Vec<VirtualMachineServicePort>,
     /// The labels of the virtual machines behind it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub selector: BTreeMap<String, String>,
-    /// The address to be used, where the provider lets one choose.
+    /// The requested address, if the provider supports a choice.
     #[serde(rename = "loadBalancerIP", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub load_balancer_ip: Option<String>,
-    /// Who may reach it.
+    /// The address ranges that can reach the service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 64)))]
     pub load_balancer_source_ranges: Vec<String>,
@@ -49,13 +49,13 @@ pub struct VirtualMachineServiceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub cluster_ip: Option<String>,
-    /// The name it stands for, of type ExternalName.
+    /// The DNS name of a service of type ExternalName.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 254))]
     pub external_name: Option<String>,
 }
 
-/// A port a service serves.
+/// A port of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "protocol", "port", "targetPort"]))]
@@ -74,19 +74,19 @@ pub struct VirtualMachineServicePort {
     pub target_port: i32,
 }
 
-/// How a service is.
+/// The observed state of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineServiceStatus {
-    /// Where it is reached.
+    /// The addresses of the load balancer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<LoadBalancerStatus>,
-    /// How it is, aspect by aspect.
+    /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// Where a service is reached.
+/// The addresses of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerStatus {

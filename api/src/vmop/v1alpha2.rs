@@ -39,14 +39,14 @@ pub struct VirtualMachineSpec {
     /// The VirtualMachineImage that the virtual machine is made from.
     #[schemars(length(max = 253))]
     pub image_name: String,
-    /// The VirtualMachineClass that says its size.
+    /// The VirtualMachineClass that defines its size.
     #[schemars(length(max = 253))]
     pub class_name: String,
     /// The storage class of its disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
-    /// How its guest is set up at its first boot.
+    /// How the guest is configured at its first boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapSpec>,
     /// Its network adapters.
@@ -56,7 +56,7 @@ pub struct VirtualMachineSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub power_state: Option<String>,
-    /// How it is turned off: `Hard`, `Soft` or `TrySoft`.
+    /// How it is powered off: `Hard`, `Soft` or `TrySoft`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub power_off_mode: Option<String>,
@@ -72,25 +72,25 @@ pub struct VirtualMachineSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub next_restart_time: Option<String>,
-    /// The least virtual hardware version.
+    /// The minimum virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_hardware_version: Option<i32>,
-    /// The claims whose disks it has. Disks of its own are not shown.
+    /// The claims whose disks are attached. Disks that belong to the virtual machine itself are not shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<VirtualMachineVolume>,
-    /// How to find out that it serves.
+    /// The probe that decides whether it is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness_probe: Option<Probe>,
     /// Disk provisioning and change tracking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced: Option<AdvancedSpec>,
-    /// What is reserved for the system.
+    /// The resources that are reserved for the system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<ReservedSpec>,
 }
 
-/// How a guest is set up at its first boot.
+/// The configuration of a guest at its first boot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BootstrapSpec {
@@ -112,7 +112,7 @@ pub struct BootstrapSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CloudInitSpec {
-    /// The key of a Secret that has it.
+    /// The key of the Secret that contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_cloud_config: Option<SecretKeySelector>,
 }
@@ -130,7 +130,7 @@ pub struct LinuxPrepSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SysprepSpec {
-    /// The key of a Secret that has it.
+    /// The key of the Secret that contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_sysprep: Option<SecretKeySelector>,
 }
@@ -139,7 +139,7 @@ pub struct SysprepSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VAppConfigSpec {
-    /// The Secret that has them, each under its key.
+    /// The Secret that contains them, each under its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub raw_properties: Option<String>,
@@ -176,7 +176,7 @@ pub struct NetworkInterfaceSpec {
     /// Its name: `eth0` for the first.
     #[schemars(length(max = 15))]
     pub name: String,
-    /// The network. Left out: the default one.
+    /// The network. If left out: the default network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<PartialObjectRef>,
 }
@@ -199,7 +199,7 @@ pub struct PartialObjectRef {
     pub name: Option<String>,
 }
 
-/// A claim whose disk a virtual machine has.
+/// A claim whose disk is attached to a virtual machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
@@ -228,7 +228,7 @@ pub struct AdvancedSpec {
     pub change_block_tracking: Option<bool>,
 }
 
-/// What is reserved for the system.
+/// The resources that are reserved for the system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReservedSpec {
@@ -238,23 +238,23 @@ pub struct ReservedSpec {
     pub resource_policy_name: Option<String>,
 }
 
-/// How a virtual machine is.
+/// The observed state of a virtual machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineStatus {
-    /// The host that it runs on.
+    /// The host on which it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// `PoweredOn`, `PoweredOff` or `Suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
-    /// How it is, aspect by aspect.
+    /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Its addresses and network adapters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkStatus>,
-    /// vCenter's identity of it, such as `vm-1077`.
+    /// The managed object ID of the virtual machine in vCenter, such as `vm-1077`.
     #[serde(rename = "uniqueID", skip_serializing_if = "Option::is_none")]
     pub unique_id: Option<String>,
     /// Its BIOS UUID, as read back from vCenter.
@@ -266,31 +266,31 @@ pub struct VirtualMachineStatus {
     /// Its further disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VirtualMachineVolumeStatus>,
-    /// Whether vSphere keeps track of changed blocks.
+    /// Whether vSphere tracks changed blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
-    /// The vSphere zone that it lies in.
+    /// The vSphere zone in which it is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// When it was last restarted on request.
+    /// When the last requested restart took place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_restart_time: Option<String>,
     /// Its virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_version: Option<i32>,
-    /// Of v1alpha1: how far it is.
+    /// From v1alpha1: the phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Of v1alpha1: its first address, as its guest reports it.
+    /// From v1alpha1: the first address that its guest reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_ip: Option<String>,
-    /// Of v1alpha1: the addresses that services, machines and probes use.
+    /// From v1alpha1: the addresses that services, machines and probes use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoint_addresses: Vec<String>,
-    /// Of v1alpha1: the addresses that it had last, while its guest reports none.
+    /// From v1alpha1: the last known addresses, while its guest reports none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_addresses: Vec<String>,
-    /// Of v1alpha1: the generation of the spec that this status is about.
+    /// From v1alpha1: the generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
@@ -299,28 +299,28 @@ pub struct VirtualMachineStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkStatus {
-    /// The name the guest gives itself.
+    /// The host name that the guest reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_name: Option<String>,
     /// Each network adapter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<NetworkInterfaceStatus>,
-    /// The IPv4 address that services, machines and probes use; else the first that the guest reports.
+    /// The IPv4 address that services, machines and probes use, or else the first that the guest reports.
     #[serde(rename = "primaryIP4", skip_serializing_if = "Option::is_none")]
     pub primary_ip4: Option<String>,
-    /// The same of IPv6.
+    /// The same for IPv6.
     #[serde(rename = "primaryIP6", skip_serializing_if = "Option::is_none")]
     pub primary_ip6: Option<String>,
 }
 
-/// How a network adapter is.
+/// The observed state of a network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkInterfaceStatus {
     /// Its addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<InterfaceIpStatus>,
-    /// Of v1alpha1: it is connected.
+    /// From v1alpha1: whether it is connected.
     pub connected: bool,
 }
 

@@ -21,7 +21,7 @@ pub async fn carry_out(
 ) -> Result<(), Error> {
     let Plan { service_account, role, binding, token, in_guest } = plan;
     let marked = ctx.api.add_finalizer(account, finalizer::PROVIDER_SERVICE_ACCOUNT).await;
-    marked.map_err(Error::api(account, "putting the finalizer on"))?;
+    marked.map_err(Error::api(account, "adding the finalizer to"))?;
     write(service_account, ctx).await?;
     write(role, ctx).await?;
     write(binding, ctx).await?;

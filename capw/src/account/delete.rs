@@ -34,12 +34,12 @@ pub async fn carry_out(
     delete(account, role, ctx).await?;
     delete(account, service_account, ctx).await?;
     let removed = ctx.api.remove_finalizer(account, finalizer::PROVIDER_SERVICE_ACCOUNT).await;
-    removed.map_err(Error::api(account, "taking the finalizer off")).map(drop)
+    removed.map_err(Error::api(account, "removing the finalizer of")).map(drop)
 }
 
 fn warn_of_kept(account: &ProviderServiceAccount, why: &str, ctx: &Context) {
     let name = format!("{}/{}", account.spec.target_namespace, account.spec.target_secret_name);
-    let note = format!("Secret {name} stays in the cluster; its token is worth nothing any more: {why}");
+    let note = format!("Secret {name} remains in the cluster, but its token is no longer valid: {why}");
     ctx.events.warning(account, "SecretKept", note);
 }
 

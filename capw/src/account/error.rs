@@ -51,22 +51,24 @@ pub enum Stop {
     #[error("{0}")]
     Invalid(String),
     /// An object of somebody else has the name that the account needs.
-    #[error("{object} belongs to another owner: rename or delete it, or give the account other names")]
+    #[error("{object} belongs to another owner. Rename or delete it, or use other names in the account")]
     NameTaken {
         /// The object.
         object: String,
     },
     /// An object of a former account of this name is still there.
-    #[error("{0} of a former ProviderServiceAccount is still going away")]
+    #[error("{0} of a former ProviderServiceAccount is still being deleted")]
     Former(String),
     /// There is no Cluster to bring a token to.
-    #[error("WCPCluster {0} is not there, or no Cluster owns it and names it in spec.infrastructureRef")]
+    #[error(
+        "WCPCluster {0} does not exist, or no Cluster owns it and references it in spec.infrastructureRef"
+    )]
     Cluster(String),
     /// The guest's first API server does not answer yet.
-    #[error("Cluster {0} has no control plane that is initialized yet")]
+    #[error("the control plane of Cluster {0} is not initialized yet")]
     ControlPlane(String),
     /// Kubernetes has not made the token yet.
-    #[error("Kubernetes has made no token in Secret {secret} yet")]
+    #[error("Kubernetes has not created the token in Secret {secret} yet")]
     Token {
         /// Name of the Secret.
         secret: String,

@@ -149,7 +149,7 @@ pub async fn connect(
             let namespace = account.namespace().unwrap_or_default();
             Guest::connect(&namespace, cluster, kubeconfig, server).await
         }
-        None => Err("it is not there yet".to_owned()),
+        None => Err("it does not exist yet".to_owned()),
     };
     Ok(guest.map_err(|why| format!("Secret {name}: {why}")))
 }

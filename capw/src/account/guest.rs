@@ -149,7 +149,7 @@ impl Guest {
         namespace.metadata.name = Some(name.to_owned());
         match self.post(&Request::new(Namespace::url_path(&(), None)), &namespace).await {
             there if has_code(&there, 409) => Ok(()),
-            created => created.map_err(|error| named(&format!("making namespace {name}"), error)),
+            created => created.map_err(|error| named(&format!("creating namespace {name}"), error)),
         }
     }
 

@@ -45,7 +45,7 @@ pub fn check(account: &ProviderServiceAccount) -> Result<(), Stop> {
     check_target(account)?;
     match account.spec.rules.iter().find_map(kept_resource) {
         Some(resource) => Err(Stop::Invalid(format!(
-            "spec.rules has {resource}, which are never lent to a program in a guest: take them out"
+            "spec.rules contains {resource}, which programs in a guest are never allowed to use. Remove them"
         ))),
         None => Ok(()),
     }
@@ -58,12 +58,12 @@ pub fn check_target(account: &ProviderServiceAccount) -> Result<(), Stop> {
         spec.r#ref.namespace.as_deref().filter(|of| *of != account.namespace().unwrap_or_default());
     if let Some(elsewhere) = elsewhere {
         return Err(Stop::Invalid(format!(
-            "spec.ref.namespace is {elsewhere:?}: an account is for a WCPCluster of its own namespace"
+            "spec.ref.namespace is {elsewhere:?}, but an account must reference a WCPCluster in its own namespace"
         )));
     }
     let names = [("targetNamespace", &spec.target_namespace), ("targetSecretName", &spec.target_secret_name)];
     if let Some((field, name)) = names.into_iter().find(|(_, name)| !is_name(name)) {
-        return Err(Stop::Invalid(format!("spec.{field} is {name:?}, which can be no name of an object")));
+        return Err(Stop::Invalid(format!("spec.{field} is {name:?}, which is not a valid object name")));
     }
     Ok(())
 }

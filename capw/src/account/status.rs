@@ -52,7 +52,7 @@ pub fn sum<'a>(
     accounts.sort_by_key(|account| account.meta().name.clone());
     let shown = |account: &&ProviderServiceAccount| {
         let known = account.status.as_ref().and_then(|status| find(&status.conditions, TYPE)).cloned();
-        let known = known.unwrap_or_else(|| unknown("nobody has looked at it yet".to_owned(), None));
+        let known = known.unwrap_or_else(|| unknown("it has not been reconciled yet".to_owned(), None));
         (named(*account), known)
     };
     let conditions: Vec<_> = accounts.iter().map(shown).collect();

@@ -89,7 +89,7 @@ pub async fn carry_out(
     let Plan { policy, network, front } = plan;
     keep_virtual_router(cluster, ctx).await?;
     let marked = ctx.api.add_finalizer(&**cluster, finalizer::WCP_CLUSTER).await;
-    if let Some(marked) = marked.map_err(Error::api(&**cluster, "putting the finalizer on"))? {
+    if let Some(marked) = marked.map_err(Error::api(&**cluster, "adding the finalizer to"))? {
         *cluster = Arc::new(marked);
     }
     let network = async {
@@ -121,7 +121,7 @@ async fn keep_virtual_router(cluster: &mut Arc<WCPCluster>, ctx: &Context) -> Re
     if let Some(id) = ctx.draws.draw(cluster, &others, start) {
         let patch = json!({ "metadata": { "annotations": { annotation::VIRTUAL_ROUTER: id.to_string() } } });
         let written = ctx.api.patch(&**cluster, patch).await;
-        *cluster = Arc::new(written.map_err(Error::api(&**cluster, "keeping the virtual router of"))?);
+        *cluster = Arc::new(written.map_err(Error::api(&**cluster, "writing the virtual router number of"))?);
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
         return Err(Waiting::ChildrenGone(left.join(", ")).into());
     }
     let removed = ctx.api.remove_finalizer(cluster, finalizer::WCP_CLUSTER).await;
-    removed.map_err(Error::api(cluster, "taking the finalizer off"))?;
+    removed.map_err(Error::api(cluster, "removing the finalizer of"))?;
     Ok(Done::Gone)
 }
 

@@ -23,7 +23,7 @@ use crate::network::{AddressPool, EndpointProvider, NetworkProvider};
 use crate::upstream::{Claim, claim};
 
 /// What to do about an object whose name the cluster needs.
-const NAME_ADVICE: &str = "rename or delete it, or give the cluster another name";
+const NAME_ADVICE: &str = "Rename or delete it, or give the cluster another name";
 
 /// The objects that a cluster's machines share.
 #[derive(Clone, Debug, PartialEq)]

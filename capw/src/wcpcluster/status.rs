@@ -22,8 +22,7 @@ use crate::error::Error;
 use crate::upstream::paused_condition;
 
 /// What to do where a cluster can have no endpoint.
-const NO_ENDPOINT: &str = "the cluster has no endpoint: set spec.controlPlaneEndpoint of the Cluster, or start capw with \
-                           --endpoint-pool to have its address taken from a pool, or with --endpoint-provider=load-balancer";
+const NO_ENDPOINT: &str = "the cluster has no endpoint. Set spec.controlPlaneEndpoint of the Cluster, or start capw with --endpoint-pool to take the address from a pool, or with --endpoint-provider=load-balancer";
 
 /// The status that says what the facts and the outcome say.
 pub fn status(
@@ -170,7 +169,7 @@ fn network_condition(
         _ => aspect(
             false,
             reasons::CLUSTER_NETWORK_PROVISION_STARTED,
-            format!("{name} is not realised by the network provider yet"),
+            format!("the network provider has not realised {name} yet"),
         ),
     }
 }
@@ -209,7 +208,7 @@ fn describe_claim(claim: &IpAddressClaim, address: Option<&IpAddress>) -> (&'sta
     let name = named(claim);
     if let Some(address) = address {
         let message = format!(
-            "{} of {name} is {:?}, at which no node can be reached: mend the pool, and delete the IPAddressClaim",
+            "{} of {name} is {:?}, which is not an address that nodes can use. Correct the pool, and delete the IPAddressClaim",
             named(address),
             address.spec.address
         );
@@ -224,7 +223,7 @@ fn describe_claim(claim: &IpAddressClaim, address: Option<&IpAddress>) -> (&'sta
     let message = match cause {
         Some(cause) => format!("{name}: {}: {}", cause.reason, cause.message),
         None => format!(
-            "{name} of {} {} has no address yet: an IPAM provider that serves the pool gives it",
+            "{name} has no address from {} {} yet; waiting for the IPAM provider of the pool",
             pool.kind, pool.name
         ),
     };
@@ -237,7 +236,7 @@ fn describe_claim(claim: &IpAddressClaim, address: Option<&IpAddress>) -> (&'sta
 fn describe_other_address(service: &VirtualMachineService, endpoint: &ApiEndpoint) -> String {
     match load_balancer_address(service).filter(|address| *address != endpoint.host) {
         Some(address) => {
-            format!("{} has address {address}; the endpoint stays {}", named(service), endpoint.host)
+            format!("{} has address {address}, but the endpoint remains {}", named(service), endpoint.host)
         }
         None => String::new(),
     }

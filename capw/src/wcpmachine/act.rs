@@ -51,14 +51,14 @@ pub async fn carry_out(
                 ctx.events.warning(
                     &**wcp_machine,
                     "VirtualMachineRepaired",
-                    format!("{vm}: somebody replaced {what}, and it is put back. Find out who may change the object"),
+                    format!("{vm}: {what} was changed by another client and has been restored. Check who is allowed to change the object"),
                 );
             }
             if facts.vm.is_none() {
                 ctx.events.normal(
                     &**wcp_machine,
                     "VirtualMachineCreated",
-                    format!("{} is asked for", named(&*vm)),
+                    format!("{} was created", named(&*vm)),
                 );
             }
             Ok(Done::Asked(vm))

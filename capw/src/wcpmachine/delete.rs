@@ -34,7 +34,7 @@ pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -
         ctx.api.delete(claim).await.map_err(Error::api(claim, "deleting"))?;
     }
     let removed = ctx.api.remove_finalizer(wcp_machine, finalizer::WCP_MACHINE).await;
-    removed.map_err(Error::api(wcp_machine, "taking the finalizer off"))?;
+    removed.map_err(Error::api(wcp_machine, "removing the finalizer of"))?;
     Ok(Done::Gone)
 }
 

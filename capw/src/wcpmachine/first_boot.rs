@@ -31,20 +31,19 @@ const REMEDIES: [(&[&str], &str); 9] = [
     ),
     (
         &["failed to pull image", "ImagePull", "toomanyrequests"],
-        "Check that the registry serves this image and that nodes reach it (spec.settings.network.proxy and trust), or use a node \
-         image that holds it",
+        "Check that the registry serves this image and that nodes can reach the registry (spec.settings.network.proxy and trust), or use a node image that contains it",
     ),
     (
         &["is in use"],
-        "Something in the node image listens there, or the image was a node before: use a clean node image",
+        "Another program in the node image listens there, or the image was taken from a former node. Use a clean node image",
     ),
     (
         &["is not empty", "already exists"],
-        "The node image or its volume holds another node's files: use a clean node image and empty volumes",
+        "The node image or its volume contains files of another node. Use a clean node image and empty volumes",
     ),
     (
         &["Module ", "modprobe", "bridge-nf-call-iptables", "ip_forward"],
-        "Use a node image whose kernel has and loads the module (br_netfilter, overlay)",
+        "Use a node image whose kernel contains and loads the module (br_netfilter, overlay)",
     ),
     (&["available CPUs", "system RAM"], "Use a larger virtual machine class: spec.topology"),
     (
@@ -55,7 +54,7 @@ const REMEDIES: [(&[&str], &str); 9] = [
             "deadline exceeded",
             "timed out",
         ],
-        "Check that the node reaches the cluster's endpoint on port 6443, and that its control plane runs",
+        "Check that the node can reach the cluster's endpoint on port 6443, and that the control plane is running",
     ),
 ];
 
@@ -79,7 +78,7 @@ pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<Firs
         }
         (_, Some(vmop::BOOTSTRAP_IN_PROGRESS)) => (
             vmop::BOOTSTRAP_IN_PROGRESS,
-            format!("{name}: {}. {LOOK}", text.unwrap_or("the first boot takes long")),
+            format!("{name}: {}. {LOOK}", text.unwrap_or("the first boot is taking long")),
         ),
         _ => {
             let text = text.or(own).unwrap_or("the first boot failed");
@@ -95,7 +94,7 @@ fn unreached(vm: &VirtualMachine) -> Option<FirstBoot> {
     let failed = ready.status == conditions::FALSE && ready.reason.as_deref() == Some(vmop::NOT_READY);
     let why = ready.message.as_deref().filter(|_| failed)?;
     let message = format!(
-        "{}: The first boot is done. {why}. Check that the management cluster reaches this address: its VLAN, routes and firewalls",
+        "{}: The first boot is complete. {why}. Check that the management cluster can reach this address: its VLAN, routes and firewalls",
         named(vm)
     );
     Some(FirstBoot { reason: reasons::NODE_NOT_REACHED, message })
@@ -159,7 +158,7 @@ mod tests {
         vm.status.as_mut().unwrap().conditions.push(silent.clone());
         let boot = first_boot(&vm, Some(&machine(true))).unwrap();
         assert_eq!(boot.reason, "NodeNotReached");
-        insta::assert_snapshot!(boot.message, @"VirtualMachine ns/cp-0: The first boot is done. The readiness probe fails: 10.1.2.3:6443: connection refused. Check that the management cluster reaches this address: its VLAN, routes and firewalls");
+        insta::assert_snapshot!(boot.message, @"VirtualMachine ns/cp-0: The first boot is complete. The readiness probe fails: 10.1.2.3:6443: connection refused. Check that the management cluster can reach this address: its VLAN, routes and firewalls");
         vm.status.as_mut().unwrap().conditions = vec![silent];
         assert!(first_boot(&vm, Some(&machine(true))).is_none(), "its API server is not there yet");
     }

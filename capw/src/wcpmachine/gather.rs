@@ -161,7 +161,7 @@ async fn secret(wcp_machine: &WCPMachine, name: &str, ctx: &Context) -> Result<O
         .map_err(|source| Error::Api { what: format!("reading Secret {name}"), source })
 }
 
-/// Whose the Secret is, is all that is kept of it.
+/// Keeps only the Secret's owner.
 async fn cloud_init(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Option<Secret>, Error> {
     let found = secret(wcp_machine, &names::cloud_init_secret(&wcp_machine.name_any()), ctx).await?;
     Ok(found.map(|secret| Secret { metadata: secret.metadata, ..Secret::default() }))

@@ -34,7 +34,7 @@ pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInp
     Ok(Some(Identity { provider_id: own.clone(), ..Identity::of(uuid) }))
 }
 
-/// Whose the virtual machine is that has the name of the machine's.
+/// The owner of the virtual machine with the machine's name.
 ///
 /// One without an owner is ours if it has our identity, both UUIDs of it, whatever else was made of it: admission lets nobody
 /// give an identity, to a WCPMachine or to a virtual machine, but who may.

@@ -1,4 +1,4 @@
-//! A pause is carried down to the virtual machine: VM Operator rests, too, while a cluster is left alone or moved.
+//! Applies a pause to the virtual machine too, so that VM Operator pauses while a cluster is paused or moved.
 
 use api::capw::WCPMachine;
 use api::names::annotation;

@@ -149,13 +149,13 @@ fn check_places(volumes: &[MachineVolume]) -> Result<(), InvalidInput> {
         let wrong = |what: String| InvalidInput::Volume { volume: volume.name.clone(), what };
         if unit == OF_CONTROLLER || volumes[..at].iter().any(|other| other.unit_number == Some(unit)) {
             return Err(wrong(format!(
-                "unitNumber {unit} is taken: give each volume another, and none {OF_CONTROLLER}"
+                "unitNumber {unit} is already in use. Give each volume a different number other than {OF_CONTROLLER}"
             )));
         }
         match volume.capacity.get(CLAIM_SIZE).map(api::Quantity::mib) {
             Some(Ok(mib)) if mib > 0 => {}
-            Some(Err(error)) => return Err(wrong(format!("{error}: write capacity as 16Gi"))),
-            _ => return Err(wrong("it has no size: write capacity: {storage: 16Gi}".to_owned())),
+            Some(Err(error)) => return Err(wrong(format!("{error}. Write capacity as 16Gi"))),
+            _ => return Err(wrong("it has no size. Write capacity: {storage: 16Gi}".to_owned())),
         }
     }
     Ok(())
@@ -205,7 +205,7 @@ fn cloud_init(
     if let Some(format) = value("format").filter(|format| !format.is_empty() && *format != b"cloud-config") {
         let format = String::from_utf8_lossy(format);
         return Err(invalid(format!(
-            "format {format} can't be booted: set the bootstrap format to cloud-config"
+            "format {format} is not supported. Set the bootstrap format to cloud-config"
         )));
     }
     let userdata = value("value").filter(|value| !value.is_empty());

@@ -186,7 +186,7 @@ fn as_it_was(old: &WCPMachineStatus) -> Verdict {
 fn lost(wcp_machine: &WCPMachine) -> String {
     let uuid = wcp_machine.spec.provider_id.as_deref().unwrap_or_default();
     format!(
-        "the VirtualMachine of {} ({uuid}) was there and is gone; it is not made again. {}",
+        "the VirtualMachine of {} ({uuid}) no longer exists and will not be recreated. {}",
         named(wcp_machine),
         replacement(machine_of(wcp_machine))
     )
@@ -198,7 +198,7 @@ fn machine_of(wcp_machine: &WCPMachine) -> &str {
 
 /// What becomes of a machine whose virtual machine is lost, and what its user can do.
 fn replacement(machine: &str) -> String {
-    format!("A MachineHealthCheck has Machine {machine} replaced; without one, delete Machine {machine}")
+    format!("A MachineHealthCheck replaces Machine {machine}; without one, delete Machine {machine}")
 }
 
 /// How the virtual machine stands: the first thing that blocks it, or the next thing it lacks.
@@ -226,8 +226,8 @@ fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
         (true, true) => vm_status::POWERED_ON,
     };
     let (reason, next) = match (made, on, seen.vm_ip.is_some()) {
-        (false, ..) => (contract::PROVISIONING, "is being made"),
-        (_, false, _) => (reasons::POWERING_ON, "is not on"),
+        (false, ..) => (contract::PROVISIONING, "is being created"),
+        (_, false, _) => (reasons::POWERING_ON, "is not powered on"),
         (.., false) => (reasons::WAITING_FOR_NETWORK_ADDRESS, "has no address yet"),
         _ => (reasons::WAITING_FOR_BIOS_UUID, "has no BIOS UUID yet"),
     };

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::error::InvalidInput;
 
 /// What to do about an object whose name a virtual machine needs.
-pub const NAME_ADVICE: &str = "rename or delete it, or replace the Machine";
+pub const NAME_ADVICE: &str = "Rename or delete it, or replace the Machine";
 /// The longest name that a template makes. The rest is cut off, as by Cluster API's provider for vSphere.
 const LONGEST: usize = 63;
 /// The bytes that a template may read and make: a template of 1024 characters takes some milliseconds for them at most, so
@@ -48,8 +48,7 @@ fn check_name(name: String) -> Result<String, String> {
         return Ok(name);
     }
     Err(format!(
-        "it makes {name:?}, and a name consists of lower case letters, digits, hyphens and dots, with a letter or a \
-         digit at both ends"
+        "it produces {name:?}, but a name must consist of lower case letters, digits, hyphens and dots, and begin and end with a letter or a digit"
     ))
 }
 
@@ -90,14 +89,14 @@ fn trim_suffix(suffix: &Value, of: &str) -> Result<Value, String> {
 
 /// The first so many characters, or, of a negative count, the last.
 fn truncate(count: &Value, of: &str) -> Result<Value, String> {
-    let count = count.as_i64().ok_or_else(|| format!("{} is no whole number", brief(count)))?;
+    let count = count.as_i64().ok_or_else(|| format!("{} is not a whole number", brief(count)))?;
     let kept = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let left_out = if count < 0 { of.chars().count().saturating_sub(kept) } else { 0 };
     Ok(of.chars().skip(left_out).take(kept).collect::<String>().into())
 }
 
 fn text(value: &Value) -> Result<&str, String> {
-    value.as_str().ok_or_else(|| format!("{} is no string", brief(value)))
+    value.as_str().ok_or_else(|| format!("{} is not a string", brief(value)))
 }
 
 #[cfg(test)]

@@ -75,9 +75,9 @@ impl<W: Write> Archive<W> {
     /// Writes the list of what is in it and ends the bundle.
     pub fn finish(mut self, contents: &Scrubbed) -> Result<W> {
         self.append("contents.txt", contents.text.as_bytes())?;
-        let gzip = self.tar.into_inner().context("cannot end the bundle")?;
-        let sink = gzip.finish().context("cannot end the bundle")?;
-        sink.finish().context("cannot end the bundle")
+        let gzip = self.tar.into_inner().context("cannot finish the bundle")?;
+        let sink = gzip.finish().context("cannot finish the bundle")?;
+        sink.finish().context("cannot finish the bundle")
     }
 }
 
@@ -94,7 +94,7 @@ impl<W: Write> Sink<W> {
         }
         let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient);
         let encryptor = age::Encryptor::with_recipients(recipients).map_err(|error| anyhow!("{error}"))?;
-        let writer = encryptor.wrap_output(output).context("cannot begin the encrypted bundle")?;
+        let writer = encryptor.wrap_output(output).context("cannot start the encrypted bundle")?;
         Ok(Self::Encrypted(Box::new(writer)))
     }
 
@@ -125,9 +125,11 @@ impl<W: Write> Write for Sink<W> {
 /// Reads a recipient. What is no recipient is not repeated: it may be an identity, which is secret.
 pub fn recipient(text: &str) -> Result<x25519::Recipient> {
     if text.to_uppercase().starts_with("AGE-SECRET-KEY-") {
-        bail!("--encrypt was given an identity, which is secret: give its recipient, which begins with age1");
+        bail!(
+            "--encrypt has an identity, which is secret. Use its recipient instead, which begins with age1"
+        );
     }
     text.parse().map_err(|_| {
-        anyhow!("--encrypt wants an age recipient: age1 and 58 letters and digits, as `age-keygen` prints it")
+        anyhow!("--encrypt needs an age recipient: age1 and 58 letters and digits, as `age-keygen` prints it")
     })
 }

@@ -53,7 +53,7 @@ impl Contents {
 
     /// The whole page.
     pub fn text(&self, entries: &[Entry], omitted: usize) -> String {
-        let mut text = String::from("What is in this bundle, and what is not\n\n");
+        let mut text = String::from("Contents of this bundle, and what it leaves out\n\n");
         for line in &self.made {
             let _ = writeln!(text, "{line}");
         }
@@ -69,14 +69,13 @@ impl Contents {
         section(&mut text, "Could not be read", &self.missed());
         let not_served: Vec<_> = self.not_served.iter().cloned().collect();
         section(&mut text, "Kinds that this API server does not serve", &not_served);
-        let full =
-            (omitted > 0).then(|| format!("{omitted} files: the bundle has reached its greatest size"));
+        let full = (omitted > 0).then(|| format!("{omitted} files: the bundle has reached its maximum size"));
         let shortened: Vec<_> = self.shortened.iter().cloned().chain(full).collect();
         section(&mut text, "Shortened", &shortened);
         let scrubbed =
             total(entries).iter().map(|(kind, count)| format!("{count:>8}   {kind}")).collect::<Vec<_>>();
-        section(&mut text, "Taken out of texts", &scrubbed);
-        section(&mut text, "Files: bytes, places where something was taken out, path", &files(entries));
+        section(&mut text, "Removed from texts", &scrubbed);
+        section(&mut text, "Files: bytes, number of removals, path", &files(entries));
         section(&mut text, "Fields left out, as they are not on the list: times, kind, path", &self.fields());
         shown(&text)
     }

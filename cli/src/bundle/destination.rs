@@ -30,17 +30,20 @@ impl Destination {
         if output == Some(Path::new("-")) {
             let stdout = io::stdout();
             if stdout.is_terminal() {
-                bail!("a bundle is no text: redirect standard output, or give -o FILE");
+                bail!("a bundle is binary: redirect standard output, or use -o FILE");
             }
             return Ok(Self::Stdout(stdout));
         }
         let path = output.map_or_else(|| default_name(is_encrypted, now), Path::to_owned);
         // What is whole is renamed to it: a device would be replaced.
         if path.exists() && !path.is_file() {
-            bail!("{} is no file: give -o a file's name, or - for standard output", path.display());
+            bail!(
+                "{} is not a file: use -o with the name of a file, or with - for standard output",
+                path.display()
+            );
         }
         if !force && path.exists() {
-            bail!("{} exists: give another name, or --force to replace it", path.display());
+            bail!("{} exists: use another name, or --force to replace it", path.display());
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let unfinished = tempfile::Builder::new()
@@ -105,7 +108,7 @@ mod tests {
     fn only_a_file_is_replaced_and_only_if_asked() {
         let refused = |path: &str, force| opened(path, force).err().unwrap().to_string();
         for path in ["/dev/null", "/tmp"] {
-            assert!(refused(path, true).contains("is no file"));
+            assert!(refused(path, true).contains("is not a file"));
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bundle");

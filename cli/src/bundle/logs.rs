@@ -68,7 +68,7 @@ impl<W: Write> Parts<'_, W> {
                     Ok(log) => self.write_log(&path, finished_lines(&log, MAX_ASKED), 0)?,
                     // A pod that is gone is no kind that is not served.
                     Err(Unread::NotServed) => {
-                        self.contents.miss(&path, None, &Unread::Failed("gone by now".to_owned()));
+                        self.contents.miss(&path, None, &Unread::Failed("no longer there".to_owned()));
                     }
                     Err(error) => self.contents.miss(&path, None, &error),
                 }

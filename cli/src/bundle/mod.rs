@@ -80,11 +80,13 @@ async fn make(args: Bundle) -> Result<()> {
     let Collected { page, missed } = collect(client, options, now, &mut archive).await?;
     let (files, scrubbed) = (archive.entries.len(), total(&archive.entries).values().sum::<usize>());
     let place = archive.finish(&page)?.finish()?;
-    say!("Wrote {files} files to {place}; in {scrubbed} places of texts something was taken out.");
+    say!("Wrote {files} files to {place}; removed secrets in {scrubbed} places.");
     for line in missed {
         say!("Not in it: {line}");
     }
-    say!("contents.txt says what is in it and what is not. Look through it before you hand it over.");
+    say!(
+        "contents.txt lists what the bundle contains and what it leaves out. Review the bundle before you hand it over."
+    );
     Ok(())
 }
 
@@ -116,7 +118,7 @@ async fn collect<W: Write>(
     let mut contents = Contents::default();
     let version = answer(client.apiserver_version())
         .await
-        .context("cannot ask the API server: check --kubeconfig and --context")?;
+        .context("cannot reach the API server: check --kubeconfig and --context")?;
     let source = Source { scope: scope(&client, namespaces, &mut contents).await?, client };
     contents.made.push(format!("Made by layercake {} at {now}", env!("CARGO_PKG_VERSION")));
     contents.made.push(format!("API server: Kubernetes {}", version.git_version));
@@ -146,11 +148,11 @@ async fn write_secrets<W: Write>(
 ) -> Result<Scrubber> {
     let SecretsRead { values, objects, tables } = secrets::read(source, contents).await;
     contents.made.push(format!(
-        "Looked for in every text: {} values of {objects} Secrets and bootstrap ConfigMaps, and what looks like a secret",
+        "Searched for in every text: {} values of {objects} Secrets and bootstrap ConfigMaps, and patterns of secrets",
         values.len(),
     ));
     if values.omitted > 0 {
-        contents.shorten(&format!("{} more values of Secrets were not looked for", values.omitted));
+        contents.shorten(&format!("{} more values of Secrets were not searched for", values.omitted));
     }
     let scrubber = Scrubber::new(&values)?;
     for (namespace, table) in &tables {
@@ -166,7 +168,7 @@ async fn scope(client: &Client, named: Vec<String>, contents: &mut Contents) -> 
         let listed = answer(namespaces.list_metadata(&ListParams::default().limit(1))).await;
         let Err(error) = listed else { return Ok(Scope::All) };
         let own = client.default_namespace().to_owned();
-        contents.miss(&format!("namespaces other than {own} (name them with -n)"), None, &error);
+        contents.miss(&format!("namespaces other than {own} (add them with -n)"), None, &error);
         return Ok(Scope::Only(vec![own]));
     }
     for name in &named {

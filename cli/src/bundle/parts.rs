@@ -77,7 +77,7 @@ async fn diagnosed(mut command: Command) -> Result<String> {
     let output = tokio::time::timeout(DOCTOR, command.output())
         .await
         .with_context(|| format!("no report within {} s", DOCTOR.as_secs()))?
-        .context("cannot run it")?;
+        .context("cannot start it")?;
     if output.stdout.is_empty() {
         bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
     }

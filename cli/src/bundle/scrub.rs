@@ -35,7 +35,7 @@ impl Scrubber {
             None
         } else {
             let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(values.iter());
-            Some(finder.context("too many values of Secrets to look for")?)
+            Some(finder.context("too many values of Secrets to search for")?)
         };
         Ok(Self { values, shapes: Shapes::new()? })
     }

@@ -36,7 +36,11 @@ pub async fn read(source: &Source, contents: &mut Contents) -> SecretsRead {
                 Ok(Some(secrets)) => secrets.iter().for_each(|secret| read.add(secret)),
                 Ok(None) => break,
                 Err(error) => {
-                    contents.miss("Secrets, whose values were not looked for,", namespace.as_deref(), &error);
+                    contents.miss(
+                        "Secrets, whose values were not searched for,",
+                        namespace.as_deref(),
+                        &error,
+                    );
                     break;
                 }
             }

@@ -182,7 +182,7 @@ pub async fn answer<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T,
         Ok(Err(kube::Error::Api(status))) => Err(match status.code {
             403 => Unread::Forbidden,
             404 => Unread::NotServed,
-            410 => Unread::Failed("the list changed while it was read: it is incomplete".to_owned()),
+            410 => Unread::Failed("the list changed while it was being read, so it is incomplete".to_owned()),
             _ => Unread::Failed(status.message),
         }),
         Ok(Err(error)) => Err(Unread::Failed(format!("{:#}", anyhow::Error::from(error)))),

@@ -69,7 +69,7 @@ pub fn explain(kind: &str, object: &DynamicObject, found: Option<&Value>) -> Sus
 fn of_condition(kind: &str, object: String, found: Option<&Value>) -> Suspicion {
     let Some(found) = found else {
         let severity = if is_upstream(kind) { Severity::Waiting } else { Severity::Info };
-        let message = "its controller has not reported on it yet".to_owned();
+        let message = "its controller has not reported its status yet".to_owned();
         let cause = Cause { object, reason: NOT_REPORTED.to_owned(), message, severity };
         return Suspicion { cause, own: false };
     };

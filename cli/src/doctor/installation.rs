@@ -13,12 +13,12 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
 const VERSION: Check = Check::new("LC0101", "the API server can be reached and is new enough");
-const CRDS: Check = Check::new("LC0102", "all CustomResourceDefinitions are there");
-const CLUSTER_API: Check = Check::new("LC0103", "Cluster API is there");
+const CRDS: Check = Check::new("LC0102", "all CustomResourceDefinitions exist");
+const CLUSTER_API: Check = Check::new("LC0103", "Cluster API is installed");
 const LEADERS: Check = Check::new("LC0104", "each program has a leader that renews its lease");
-const WEBHOOKS: Check = Check::new("LC0105", "the webhooks trust a certificate");
+const WEBHOOKS: Check = Check::new("LC0105", "the webhooks have a CA bundle");
 
-const RIGHTS: Check = Check::new("LC0106", "the programs' ServiceAccounts have their rights");
+const RIGHTS: Check = Check::new("LC0106", "the programs' ServiceAccounts have the rights that they need");
 
 /// The checks of this file.
 pub const ALL: &[Check] = &[VERSION, CRDS, CLUSTER_API, LEADERS, WEBHOOKS, RIGHTS];
@@ -60,7 +60,7 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
             found.push(judge_cluster_api(&crds.items));
         }
         Err(error) => {
-            let remedy = "Use a kubeconfig whose user may list CustomResourceDefinitions";
+            let remedy = "Use a kubeconfig whose user can list CustomResourceDefinitions";
             found.push(CRDS.error(error.to_string(), remedy));
         }
     }
@@ -123,7 +123,7 @@ async fn leaders(client: &Client) -> Vec<Diagnosis> {
         match Api::<Lease>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
             Ok(leases) => found.push(judge_lease(program, namespace, &leases.items, Timestamp::now())),
             Err(error) => {
-                found.push(LEADERS.error(error.to_string(), "Use a kubeconfig whose user may list Leases"));
+                found.push(LEADERS.error(error.to_string(), "Use a kubeconfig whose user can list Leases"));
             }
         }
     }
@@ -133,10 +133,10 @@ async fn leaders(client: &Client) -> Vec<Diagnosis> {
 fn judge_lease(program: &str, namespace: &str, leases: &[Lease], now: Timestamp) -> Diagnosis {
     let renewed =
         leases.iter().filter_map(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0).max();
-    let remedy = format!("Look at its pods: kubectl -n {namespace} get pods, and their logs");
+    let remedy = format!("Check its pods (kubectl -n {namespace} get pods) and their logs");
     match renewed {
         None => LEADERS.error(
-            format!("{program} has never run: there is no lease in {namespace}"),
+            format!("{program} has never run: its lease does not exist in {namespace}"),
             format!("Run kubectl apply -k config/{program}"),
         ),
         Some(renewed) if now.duration_since(renewed).as_secs() > STALE_S => LEADERS
@@ -154,7 +154,7 @@ async fn webhooks(client: &Client) -> Diagnosis {
         (Ok(validating), Ok(mutating)) => (validating.items, mutating.items),
         (Err(error), _) | (_, Err(error)) => {
             return WEBHOOKS
-                .error(error.to_string(), "Use a kubeconfig whose user may list webhook configurations");
+                .error(error.to_string(), "Use a kubeconfig whose user can list webhook configurations");
         }
     };
     let of = |name: &str| name.starts_with("vmware-system-");
@@ -171,7 +171,7 @@ async fn webhooks(client: &Client) -> Diagnosis {
 
 fn judge_webhooks(webhooks: &[(String, WebhookClientConfig)]) -> Diagnosis {
     if webhooks.is_empty() {
-        return WEBHOOKS.error("there is no webhook", "Run kubectl apply -k config/gcm and config/vmop");
+        return WEBHOOKS.error("no webhook is configured", "Run kubectl apply -k config/gcm and config/vmop");
     }
     let empty =
         |config: &WebhookClientConfig| config.ca_bundle.as_ref().is_none_or(|bundle| bundle.0.is_empty());
@@ -181,7 +181,7 @@ fn judge_webhooks(webhooks: &[(String, WebhookClientConfig)]) -> Diagnosis {
     if without.is_empty() {
         WEBHOOKS.ok(format!("{} webhooks", webhooks.len()))
     } else {
-        let remedy = "Look whether cert-manager and its cainjector run, and at the Certificates in the programs' namespaces";
+        let remedy = "Check that cert-manager and its cainjector are running, and check the Certificates in the programs' namespaces";
         WEBHOOKS.error(format!("no CA bundle in {}", without.join(", ")), remedy)
     }
 }

@@ -16,9 +16,10 @@ use crate::apply::dry_run;
 use crate::lint::finding::FindingSeverity;
 use crate::lint::lint;
 
-const FIELDS: Check = Check::new("LC1001", "the manifest's fields are known and in their place");
+const FIELDS: Check = Check::new("LC1001", "the manifest's fields exist and are in the right place");
 const ACCEPTED: Check = Check::new("LC1002", "the API server accepts the manifest");
-const RANGES: Check = Check::new("LC1003", "pods, services and endpoint overlap with no address in use");
+const RANGES: Check =
+    Check::new("LC1003", "pods, services and endpoint do not overlap with addresses in use");
 const CLASSES: Check = Check::new("LC1004", "the namespace may use the VM classes");
 
 /// The checks of this file.
@@ -27,7 +28,7 @@ pub const ALL: &[Check] = &[FIELDS, ACCEPTED, RANGES, CLASSES];
 /// Checks each file; without one, nothing.
 pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diagnosis> {
     if manifests.is_empty() {
-        return ALL.iter().map(|check| check.skipped("no manifest: give one by -f")).collect();
+        return ALL.iter().map(|check| check.skipped("no manifest: pass one with -f")).collect();
     }
     let used = RANGES.read("The addresses of nodes, machines and services", addresses(client).await);
     let bound = CLASSES.read("VirtualMachineClassBindings", bound_classes(client).await);
@@ -91,8 +92,10 @@ async fn accepted(client: &Client, file: &str, object: &Value) -> Diagnosis {
     }
     match dry_run(client, object).await {
         Ok(()) => ACCEPTED.ok(named),
-        Err(error) => ACCEPTED
-            .error(format!("{named}: {error:#}"), format!("Correct {file}, or what the message names")),
+        Err(error) => ACCEPTED.error(
+            format!("{named}: {error:#}"),
+            format!("Correct {file}, or the object that the message names"),
+        ),
     }
 }
 
@@ -138,7 +141,7 @@ fn judge_ranges(object: &Value, used: &[(IpAddr, String)]) -> Option<Diagnosis> 
         return Some(match taken {
             Some((_, who)) => RANGES.error(
                 format!("{named}: the control plane's endpoint {endpoint} is the address of {who}"),
-                "Give the control plane an address of its own",
+                "Give the control plane an address that nothing else uses",
             ),
             None => RANGES.ok(named),
         });
@@ -153,7 +156,7 @@ fn judge_ranges(object: &Value, used: &[(IpAddr, String)]) -> Option<Diagnosis> 
             if let Some((address, who)) = used.iter().find(|(address, _)| block.contains(address)) {
                 let found = format!("{named}: {of} {block} contains {address}, the address of {who}");
                 return Some(
-                    RANGES.error(found, format!("Give {of} a range that nothing in your network uses")),
+                    RANGES.error(found, format!("Use a range for {of} that nothing in your network uses")),
                 );
             }
         }
@@ -175,7 +178,7 @@ fn judge_classes(object: &Value, bound: &[(String, String)]) -> Option<Diagnosis
     Some(if missing.is_empty() {
         CLASSES.ok(named)
     } else {
-        let found = format!("{named}: namespace {namespace} may not use the VM class {}", missing.join(", "));
+        let found = format!("{named}: namespace {namespace} cannot use the VM class {}", missing.join(", "));
         CLASSES.error(found, format!("Create a VirtualMachineClassBinding for it in {namespace}"))
     })
 }

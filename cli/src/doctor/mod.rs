@@ -78,7 +78,7 @@ async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
     found.retain(|diagnosis| wanted(diagnosis.check));
     found.sort_by_key(|diagnosis| diagnosis.check.code);
     if found.is_empty() {
-        bail!("no check is left by --only and --skip");
+        bail!("--only and --skip exclude all checks");
     }
     Ok(found)
 }

@@ -15,7 +15,7 @@ impl<'a> Selection<'a> {
         for code in only.iter().chain(skip) {
             if !checks.iter().any(|check| check.code.starts_with(code.as_str())) {
                 let codes: Vec<_> = checks.iter().map(|check| check.code).collect();
-                bail!("there is no check {code}; there are {}", codes.join(", "));
+                bail!("check {code} does not exist; the checks are {}", codes.join(", "));
             }
         }
         Ok(Self { only, skip })

@@ -46,5 +46,5 @@ fn codes_and_their_beginnings_select() {
     assert_eq!([A, B, C].map(|check| selection.has(check)), [false, true, false]);
     let wrong = vec!["LC99".to_owned()];
     let error = Selection::new(&[A], &wrong, &[]).err().unwrap().to_string();
-    assert!(error.contains("there is no check LC99"), "{error}");
+    assert!(error.contains("check LC99 does not exist"), "{error}");
 }

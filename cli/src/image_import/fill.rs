@@ -38,7 +38,7 @@ pub struct OthersWork(&'static str);
 
 impl fmt::Display for OthersWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}. Wait until that is done, then run the command again", self.0)
+        write!(f, "{}. Wait until it has finished, then run the command again", self.0)
     }
 }
 
@@ -63,7 +63,7 @@ impl Filling<'_> {
         loop {
             match self.attempt(item).await {
                 Err(error) if attempt < ATTEMPTS && may_help_again(&error) => {
-                    self.progress.note(&format!("broken off, beginning again: {error:#}"));
+                    self.progress.note(&format!("interrupted, starting again: {error:#}"));
                     attempt += 1;
                 }
                 result => return result,
@@ -79,7 +79,7 @@ impl Filling<'_> {
         let session = match self.vcenter.open_update(item, Uuid::new_v4()).await {
             Err(error) if has_type(&error, "ResourceBusy") => {
                 bail!(OthersWork(
-                    "another user fills the item; a session that was broken off expires in minutes"
+                    "another user is uploading to the item; an interrupted session expires in minutes"
                 ));
             }
             opened => opened?,
@@ -126,7 +126,7 @@ impl Filling<'_> {
         }
         tokio::time::sleep(WATCH).await;
         if received(&self.vcenter.update_files(session).await?) > received(files) {
-            bail!(OthersWork("another run imports the same OVA right now"));
+            bail!(OthersWork("another run is importing the same OVA"));
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Filling<'_> {
         let Part { name, offset, size, sha256 } = part;
         let file = NewFile { name: name.clone(), size: *size, sha256: sha256.clone() };
         let added = self.vcenter.add_update_file(session, &file).await?;
-        let endpoint = added.endpoint.with_context(|| "vCenter gave no endpoint to upload to")?;
+        let endpoint = added.endpoint.with_context(|| "vCenter returned no upload endpoint")?;
         let bytes = read_part(&self.ova.path, *offset, *size).await?;
         let sending = self.vcenter.upload(&endpoint, *size, bytes, &self.progress.done);
         tokio::select! {
@@ -155,11 +155,11 @@ impl Filling<'_> {
         loop {
             let files = self.vcenter.update_files(session).await?;
             let file = files.into_iter().find(|file| file.name == *name);
-            let file = file.with_context(|| "vCenter has forgotten the file")?;
+            let file = file.with_context(|| "vCenter no longer knows the file")?;
             match file.status {
                 FileStatus::Ready => return Ok(()),
                 FileStatus::Error => bail!(
-                    "vCenter refuses the file: {}. If the OVA was changed meanwhile, run the command again",
+                    "vCenter refuses the file: {}. If the OVA was changed during the import, run the command again",
                     file.error.unwrap_or_default()
                 ),
                 _ if begun.elapsed() > LONGEST_WORK => {
@@ -176,7 +176,9 @@ impl Filling<'_> {
             tokio::time::sleep(self.keep_alive).await;
             match self.vcenter.keep_update(session, self.progress.percent()).await {
                 Err(error) if error.is_not_found() || is_not_allowed(&error) => return error.into(),
-                Err(error) => tracing::debug!(%error, "the session is kept alive by the bytes alone"),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot renew the session; only the upload keeps it alive")
+                }
                 Ok(()) => {}
             }
         }
@@ -195,12 +197,14 @@ impl Filling<'_> {
         self.vcenter.complete_update(session, LONGEST_WORK).await?;
         while !self.is_complete(item, session).await? {
             if begun.elapsed() > LONGEST_WORK {
-                bail!("the files are not in the item within an hour. Run the command again to look at it");
+                bail!(
+                    "the files have not appeared in the item within an hour. Run the command again to check the item"
+                );
             }
             tokio::time::sleep(PAUSE).await;
         }
         if let Err(error) = self.vcenter.delete_update(session).await {
-            tracing::debug!(%error, "the session stays until it expires");
+            tracing::debug!(%error, "cannot delete the session; it remains until it expires");
         }
         Ok(())
     }
@@ -220,7 +224,7 @@ impl Filling<'_> {
             UpdateState::Done => Ok(true),
             UpdateState::Active | UpdateState::Unknown => Ok(false),
             UpdateState::Error => bail!("vCenter refuses the files: {}", found.error.unwrap_or_default()),
-            UpdateState::Canceled => bail!("somebody has cancelled the upload"),
+            UpdateState::Canceled => bail!("the upload was cancelled in vCenter"),
         }
     }
 }
@@ -246,7 +250,10 @@ async fn read_part(
         let mut chunk = Vec::new();
         let read = (&mut file).take(left.min(CHUNK)).read_to_end(&mut chunk).await?;
         if read == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the OVA has become shorter"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the OVA file has become shorter during the import",
+            ));
         }
         Ok(Some((Bytes::from(chunk), (file, left - read as u64))))
     });

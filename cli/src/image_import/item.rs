@@ -44,13 +44,13 @@ pub async fn find_library(vcenter: &Client, name: &str) -> Result<Library> {
     }
     let library = match found.len() {
         0 => bail!(
-            "vCenter has no content library {name}. Make it, or give the name or the id of another by --library"
+            "vCenter has no content library {name}. Create it, or pass the name or the id of another one with --library"
         ),
         1 => found.remove(0),
         _ => {
             let ids: Vec<_> = found.iter().map(|library| library.id.as_str()).collect();
             bail!(
-                "vCenter has {} content libraries {name}. Give the id of one by --library: {}",
+                "vCenter has {} content libraries with the name {name}. Pass the id of one with --library: {}",
                 ids.len(),
                 ids.join(", ")
             )
@@ -58,7 +58,7 @@ pub async fn find_library(vcenter: &Client, name: &str) -> Result<Library> {
     };
     if library.kind.eq_ignore_ascii_case("SUBSCRIBED") {
         bail!(
-            "content library {name} is a subscribed one, which takes no items. Import into the library that it subscribes to"
+            "content library {name} is a subscribed library, which accepts no items. Import into the library that it subscribes to"
         );
     }
     Ok(library)
@@ -90,12 +90,12 @@ impl Wanted {
             (Some(made_of), false) => {
                 format!("of another OVA, whose SHA-256 is {made_of}; that of {file} is {sha256}")
             }
-            (Some(_), true) => "of another OVA, whose import was broken off".to_owned(),
-            (None, false) => "that no import has made".to_owned(),
-            (None, true) => "without files, which somebody else has made".to_owned(),
+            (Some(_), true) => "of another OVA, whose import was interrupted".to_owned(),
+            (None, false) => "that no import created".to_owned(),
+            (None, true) => "without files that no import created".to_owned(),
         };
         format!(
-            "content library {} has an item {name} {what}. Give another name by --name, or remove that item: govc library.rm {}/{name}",
+            "content library {} has an item {name} {what}. Pass another name with --name, or remove that item: govc library.rm {}/{name}",
             library.name, library.name,
         )
     }

@@ -81,7 +81,7 @@ fn shown(report: &Report, output: Option<Output>) -> String {
     match output {
         Some(Output::Json) => format!("{}\n", serde_json::json!(report)),
         None if *imported => format!("{library}/{name}: imported, {} MB, item {item}\n", megabytes(*bytes)),
-        None => format!("{library}/{name}: already there, item {item}\n"),
+        None => format!("{library}/{name}: already imported, item {item}\n"),
     }
 }
 
@@ -89,11 +89,11 @@ fn shown(report: &Report, output: Option<Output>) -> String {
 fn advice(error: &anyhow::Error) -> String {
     match error.downcast_ref::<vsphere::Error>() {
         Some(error) if item::has_type(error, "Unauthorized") => {
-            ". Give the user the privileges for imports that docs/vcenter.md lists, or another user by --user"
+            ". Give the user the privileges for imports that docs/vcenter.md lists, or pass another user with --user"
                 .to_owned()
         }
         Some(error) if error.retryable() => {
-            ". Run the command again: it goes on with what is there".to_owned()
+            ". Run the command again: it continues where it stopped".to_owned()
         }
         Some(error) if error.fault().is_none() => format!(". {}", error.advice().trim_end_matches('.')),
         _ => String::new(),
@@ -117,7 +117,7 @@ async fn prepare(args: &ImageImport) -> Result<(Ova, Client, Wanted)> {
     let name = item_name(args)?;
     let ova = read(&args.file).await?;
     if !ova.has_manifest {
-        say!("{} has no manifest: nothing tells whether it is as it was made", args.file.display());
+        say!("{} has no manifest, so its files can't be verified", args.file.display());
     }
     let vcenter = connect(args).await?;
     let library = find_library(&vcenter, &args.library).await?;
@@ -133,7 +133,7 @@ fn item_name(args: &ImageImport) -> Result<String> {
     match name.chars().count() {
         1..=80 if !name.contains(['/', '\\']) => Ok(name),
         _ => bail!(
-            "{name:?} is no name of a library's item: it must have 1 to 80 characters and no slash. Give one by --name"
+            "{name:?} is not a valid name for a library item: a name has 1 to 80 characters and no slash. Pass one with --name"
         ),
     }
 }
@@ -185,7 +185,7 @@ async fn bring(
         () = interrupts.next() => {
             tokio::select! {
                 () = clean_up(vcenter, wanted) => {}
-                () = interrupts.next() => say!("not cleaned up: run the command again to go on"),
+                () = interrupts.next() => say!("not cleaned up; run the command again to continue"),
             }
             return Ok(None);
         }
@@ -213,7 +213,7 @@ async fn brought(
     let found = match wanted.find(vcenter).await? {
         Found::Nothing => wanted.create(vcenter).await?,
         Found::Begun(item) => {
-            say!("an import of this OVA was broken off: going on with item {item}");
+            say!("an import of this OVA was interrupted; continuing with item {item}");
             Found::Begun(item)
         }
         found @ Found::Whole(_) => found,
@@ -225,7 +225,7 @@ async fn brought(
             progress.shown(filling.fill(&item)).await?;
             Ok((item, true))
         }
-        Found::Nothing => bail!("the item {} was removed while it was made", wanted.name),
+        Found::Nothing => bail!("the item {} was removed during the import", wanted.name),
     }
 }
 
@@ -234,9 +234,9 @@ async fn clean_up(vcenter: &Client, wanted: &Wanted) {
     match tokio::time::timeout(CLEANUP, wanted.remove_begun(vcenter)).await {
         Ok(Ok(true)) => say!("removed the item {}, which has no files", wanted.name),
         Ok(Ok(false)) => {}
-        Ok(Err(error)) => say!("the item {} stays, without files: {error:#}", wanted.name),
+        Ok(Err(error)) => say!("the item {} remains, without files: {error:#}", wanted.name),
         Err(_) => {
-            say!("the item {} may stay, without files: vCenter did not answer in time", wanted.name);
+            say!("the item {} may remain, without files: vCenter did not answer in time", wanted.name);
         }
     }
 }

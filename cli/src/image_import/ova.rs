@@ -50,10 +50,10 @@ impl Ova {
         let shown = path.display();
         let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
         if !file.metadata().with_context(|| format!("cannot read {shown}"))?.is_file() {
-            bail!("{shown} is no file");
+            bail!("{shown} is not a file");
         }
-        let read = Contents::read(file, done).with_context(|| format!("{shown} is no whole OVA"))?;
-        read.verified(path).with_context(|| format!("{shown} is no whole OVA"))
+        let read = Contents::read(file, done).with_context(|| format!("{shown} is not a complete OVA"))?;
+        read.verified(path).with_context(|| format!("{shown} is not a complete OVA"))
     }
 }
 
@@ -73,7 +73,7 @@ impl Contents {
         for entry in archive.entries()? {
             let (part, text) = read_entry(&mut entry.map_err(|error| unreadable(&error))?)?;
             if parts.iter().any(|other: &Part| other.name == part.name) {
-                bail!("it has two files called {}", part.name);
+                bail!("it contains two files with the name {}", part.name);
             }
             texts.extend(text.map(|text| (part.name.clone(), text)));
             parts.push(part);
@@ -90,7 +90,7 @@ impl Contents {
         };
         let descriptor = match named("ovf") {
             (Some(name), None) => name,
-            (None, _) => bail!("it has no .ovf file: give the .ova that a build or an export wrote"),
+            (None, _) => bail!("it has no .ovf file. Use the .ova that a build or an export wrote"),
             (Some(_), Some(_)) => bail!("it has more than one .ovf file"),
         };
         let (manifest, None) = named("mf") else { bail!("it has more than one .mf file") };
@@ -118,12 +118,12 @@ fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Re
     for reference in references {
         let Some(part) = find(&reference.href) else {
             bail!(
-                "{descriptor} names {}, which is not in it: it was cut off or repacked. {AGAIN}",
+                "{descriptor} names {}, which it does not contain: it was truncated or repacked. {AGAIN}",
                 reference.href
             );
         };
         if let Some(size) = reference.size.filter(|size| *size != part.size) {
-            bail!("{} has {} bytes, and {descriptor} says {size}. {AGAIN}", part.name, part.size);
+            bail!("{} has {} bytes, but {descriptor} declares {size}. {AGAIN}", part.name, part.size);
         }
         wanted.push(part);
     }
@@ -135,17 +135,17 @@ fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<Str
     let name = entry.path().ok().and_then(|path| path.to_str().map(str::to_owned));
     let Some(name) = name.filter(|name| is_plain(name)) else {
         bail!(
-            "the archive holds a file whose name is no plain one: {}",
+            "the archive contains a file whose name is not a plain file name: {}",
             String::from_utf8_lossy(&entry.path_bytes())
         );
     };
     if !entry.header().entry_type().is_file() {
-        bail!("{name} is no plain file");
+        bail!("{name} is not a regular file");
     }
     let (offset, size) = (entry.raw_file_position(), entry.size());
     let is_text = has_extension(&name, "ovf") || has_extension(&name, "mf");
     if is_text && size > LONGEST_TEXT {
-        bail!("{name} has {size} bytes: no descriptor and no manifest has so many");
+        bail!("{name} has {size} bytes, which is too large for a descriptor or a manifest");
     }
     let (mut digest, mut text, mut count) = (Sha256::new(), Vec::new(), 0);
     let mut chunk = vec![0; CHUNK];
@@ -164,7 +164,7 @@ fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<Str
         bail!("it ends in the middle of {name}, after {count} of {size} bytes. {AGAIN}");
     }
     let text = if is_text {
-        Some(String::from_utf8(text).with_context(|| format!("{name} is no UTF-8 text"))?)
+        Some(String::from_utf8(text).with_context(|| format!("{name} is not UTF-8 text"))?)
     } else {
         None
     };
@@ -172,7 +172,7 @@ fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<Str
 }
 
 fn unreadable(error: &io::Error) -> anyhow::Error {
-    anyhow::anyhow!("it is no tar archive, or a part of one: {error}. {AGAIN}")
+    anyhow::anyhow!("it is not a complete tar archive: {error}. {AGAIN}")
 }
 
 fn is_plain(name: &str) -> bool {

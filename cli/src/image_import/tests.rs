@@ -105,7 +105,7 @@ async fn an_ova_is_imported_once() {
     bench.assert_whole("node-1").await;
     assert_eq!(bench.import("node-1").await.unwrap(), (item, false));
     let report = bench.bring("node-1").await.unwrap().unwrap();
-    assert!(shown(&report, None).contains("layercake/node-1: already there"), "{}", shown(&report, None));
+    assert!(shown(&report, None).contains("layercake/node-1: already imported"), "{}", shown(&report, None));
     let json: serde_json::Value = serde_json::from_str(&shown(&report, Some(Output::Json))).unwrap();
     assert_eq!((&json["imported"], &json["sha256"]), (&json!(false), &json!(bench.ova.sha256)));
 }
@@ -115,7 +115,7 @@ async fn a_name_of_another_content_is_refused() {
     let Some(mut bench) = Bench::new(sim()).await else { return };
     // The site's own item bears no mark.
     let refused = bench.bring("node").await.unwrap_err().to_string();
-    assert!(refused.contains("that no import has made") && refused.contains("--name"), "{refused}");
+    assert!(refused.contains("that no import created") && refused.contains("--name"), "{refused}");
     bench.import("node-1").await.unwrap();
     bench.ova =
         pack_node(&bench.folder.path().join("other.ova"), &NODE_OVF.replace("A node", "Another node"));
@@ -286,7 +286,7 @@ async fn libraries_that_take_no_items_are_refused() {
     let Some(bench) = Bench::new(Sim::with_subscription("image_import")).await else { return };
     let by_id = find_library(&bench.vcenter, bench.sim.library()).await.unwrap();
     assert_eq!(by_id.name, "layercake");
-    for (name, why) in [("subscribed", "subscribed one"), ("nowhere", "has no content library nowhere")] {
+    for (name, why) in [("subscribed", "subscribed library"), ("nowhere", "has no content library nowhere")] {
         let refused = find_library(&bench.vcenter, name).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }

@@ -100,7 +100,7 @@ fn name_releases(
     for (at, text) in texts.iter().filter(|(_, text)| !text.trim().is_empty()) {
         let Some(release) = complete_version(text) else {
             let at = admission::path_in(version, at);
-            let reason = format!("{text:?} is no version");
+            let reason = format!("{text:?} is not a version");
             let remedy = "Write a hint such as v1.33, or a full version such as v1.33.1+vmware.1-fips-vkr.2";
             findings.push(Finding::error(document.find(&at).0, &at, reason, remedy));
             continue;
@@ -111,7 +111,7 @@ fn name_releases(
     let queried = document.to_json()["metadata"]["annotations"][annotation::RESOLVE_TKR].is_string();
     if available.is_empty() && findings.is_empty() && !queried {
         let remedy = format!("Write a hint such as v{}.{}", newest_supported().0, newest_supported().1);
-        findings.push(Finding::error(line, field, "no version of Kubernetes is named", remedy));
+        findings.push(Finding::error(line, field, "the Kubernetes version is missing", remedy));
     }
     if let Some(reason) =
         available.first().and_then(|candidate| resolution::explain_incompatibility(&candidate.version))
@@ -172,7 +172,7 @@ fn find_long_names(document: &YamlNode, version: &str, cluster: &TanzuKubernetes
         .map(|(at, pool)| {
             let field = admission::path_in(version, &format!("spec.topology.nodePools[{at}].name"));
             let reason = format!(
-                "{name}-{} with the suffixes of its machines is longer than {} characters: their names will be cut",
+                "{name}-{} with the suffixes of its machines is longer than {} characters, so the names will be cut off",
                 pool.name,
                 names::MAX_MACHINE_NAME
             );

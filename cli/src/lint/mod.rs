@@ -34,7 +34,7 @@ pub fn lint(text: &str, file: &str) -> LintReport {
                 check_object(document, &CRDS, &mut report);
             }
             if report.checked == 0 && report.findings.is_empty() {
-                let reason = "there is nothing in it that can be checked";
+                let reason = "it contains no object that can be checked";
                 report.findings.push(Finding::note(1, "", reason));
             }
         }
@@ -43,7 +43,7 @@ pub fn lint(text: &str, file: &str) -> LintReport {
             report.findings.push(Finding::error(
                 error.line,
                 "",
-                format!("this is no YAML: {}", error.reason),
+                format!("this is not YAML: {}", error.reason),
                 remedy,
             ));
         }
@@ -57,7 +57,7 @@ fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: 
         let finding = Finding::error(
             document.line,
             "",
-            "this is no object",
+            "this is not an object",
             "Write apiVersion, kind, metadata and spec",
         );
         return report.findings.push(finding);
@@ -124,7 +124,7 @@ fn wrong_version(
         Finding::error(
             document.find("apiVersion").0,
             "apiVersion",
-            format!("{kind} has no such version"),
+            format!("{kind} does not have this version"),
             remedy,
         )
     })
@@ -141,8 +141,8 @@ fn unknown_kind(
         crds.iter().filter(|crd| crd.spec.group == group).map(|crd| crd.spec.names.kind.as_str()).collect();
     let near = places::nearest(kind, ours.iter().copied());
     let remedy = match near {
-        Some(near) => format!("Perhaps {near} is meant"),
-        None => format!("There are: {}", ours.join(", ")),
+        Some(near) => format!("The closest kind is {near}"),
+        None => format!("The kinds are: {}", ours.join(", ")),
     };
     (!ours.is_empty()).then(|| {
         Finding::error(document.find("kind").0, "kind", format!("{group} has no kind {kind}"), remedy)

@@ -27,8 +27,8 @@ impl SchemaWalk<'_> {
     fn value(&mut self, node: &YamlNode, schema: &JSONSchemaProps, path: &str) {
         if node.is_null() {
             if schema.nullable != Some(true) {
-                let reason = format!("it is empty, and {} is wanted", wanted(schema));
-                self.error(node.line, path, reason, "Give it a value, or leave it out");
+                let reason = format!("it is empty, but it must be {}", wanted(schema));
+                self.error(node.line, path, reason, "Set a value, or leave it out");
             }
             return;
         }
@@ -48,7 +48,7 @@ impl SchemaWalk<'_> {
             | (Some("boolean"), YamlValue::Scalar(Value::Bool(_)))
             | (None, _) => {}
             (Some("string"), YamlValue::Scalar(_)) => {
-                let reason = format!("it is {}, and a text is wanted", kind_of(node));
+                let reason = format!("it is {}, but it must be a text", kind_of(node));
                 self.error(node.line, path, reason, "Put it in quotes, with all its digits");
             }
             (Some(_), _) => self.wrong_type(node, path, wanted(schema)),
@@ -56,7 +56,7 @@ impl SchemaWalk<'_> {
     }
 
     fn wrong_type(&mut self, node: &YamlNode, path: &str, wanted: &str) {
-        let reason = format!("it is {}, and {wanted} is wanted", kind_of(node));
+        let reason = format!("it is {}, but it must be {wanted}", kind_of(node));
         self.error(node.line, path, reason, format!("Write {wanted}"));
     }
 
@@ -65,7 +65,7 @@ impl SchemaWalk<'_> {
         let choices: Vec<&str> = choices.iter().filter_map(|choice| choice.0.as_str()).collect();
         if !choices.is_empty() && !choices.contains(&text) {
             let remedy = format!("Use one of: {}", choices.join(", "));
-            self.error(node.line, path, format!("{text:?} is not possible here"), remedy);
+            self.error(node.line, path, format!("{text:?} is not a valid value here"), remedy);
         }
         let longest = schema.max_length.and_then(|longest| usize::try_from(longest).ok());
         if let Some(longest) = longest.filter(|longest| text.chars().count() > *longest) {
@@ -126,9 +126,9 @@ impl SchemaWalk<'_> {
             let near = nearest(&entry.key, METADATA.iter().copied());
             let remedy = near.map_or_else(
                 || "Remove it".to_owned(),
-                |near| format!("Perhaps metadata.{near} is meant; if not, remove it"),
+                |near| format!("Did you mean metadata.{near}? If not, remove it"),
             );
-            self.error(entry.line, &path, "there is no such field", remedy);
+            self.error(entry.line, &path, "the field does not exist", remedy);
         }
         if !["name", "generateName"].iter().any(|key| metadata.value.get(key).is_some_and(|n| !n.is_null())) {
             self.error(metadata.line, "metadata.name", "it is missing", "Give the object a name");
@@ -139,7 +139,7 @@ impl SchemaWalk<'_> {
             };
             for entry in entries.iter().filter(|entry| entry.value.text().is_none()) {
                 let path = format!("metadata.{key}.{}", entry.key);
-                let reason = format!("it is {}, and a text is wanted", kind_of(&entry.value));
+                let reason = format!("it is {}, but it must be a text", kind_of(&entry.value));
                 self.error(entry.line, &path, reason, "Put it in quotes");
             }
         }

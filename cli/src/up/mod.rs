@@ -77,7 +77,7 @@ fn add_releases(args: &mut Up, documents: &[Value]) {
     if args.nodes == NodeKind::Simulated {
         for (named, release) in releases::missing(documents, &args.releases) {
             say!(
-                "The simulated library gets release {}, which a manifest names ({named})",
+                "Adding release {} to the simulated library, because a manifest names it ({named})",
                 release.version()
             );
             args.releases.push(release);
@@ -114,7 +114,7 @@ async fn attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) ->
     };
     let outcome = match outcome {
         Ok(ended @ (Ended::AllRun | Ended::SomeDoNot)) if !args.once => {
-            say!("Everything stays up until you press Ctrl-C.");
+            say!("The stack runs until you press Ctrl-C.");
             tokio::select! {
                 () = interrupts.next() => {
                     say_stopping();
@@ -147,7 +147,7 @@ async fn detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) ->
         Ok(Ended::Interrupted) => Ok(Ended::Interrupted),
         outcome => first_error(outcome, run.report().await),
     };
-    say!("The stack stays up until `layercake down`.");
+    say!("The stack runs until `layercake down`.");
     outcome
 }
 
@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
             write_out(&format!("{}\n", self.session.exports()));
         }
         say!("The stack is ready after {:.1} s.", self.stack_seconds);
-        say!("Everything is in {}", self.session.folder.display());
+        say!("All files are in {}", self.session.folder.display());
         if let Some(accelerator) = self.session.machines {
             say!("Nodes are machines, run by {accelerator}; `layercake console NAME` shows one's console");
         }

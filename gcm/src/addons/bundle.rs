@@ -29,8 +29,8 @@ impl From<String> for BundleError {
 
 fn describe(exceeded: Exceeded) -> String {
     let remedy = match exceeded {
-        Exceeded::Bytes { .. } => "Take objects out of it, and bring them as an add-on of another name",
-        Exceeded::Time => "It is tried again later",
+        Exceeded::Bytes { .. } => "Remove objects from it, and provide them as a separate add-on",
+        Exceeded::Time => "gcm tries again later",
     };
     format!("reading its files: {exceeded}. {remedy}")
 }

@@ -78,7 +78,7 @@ impl ChosenAddon {
             Source::BuiltIn(_) => "the built-in bundle".to_owned(),
             Source::Image(image) => format!("VirtualMachineImage {}", image.name_any()),
             Source::ConfigMap { name, .. } => format!("ConfigMap {name}"),
-            Source::Generated(_) => "what the namespace gives".to_owned(),
+            Source::Generated(_) => "the configuration of the namespace".to_owned(),
             Source::Nowhere { .. } => "no bundle".to_owned(),
         }
     }

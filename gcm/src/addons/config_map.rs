@@ -34,7 +34,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
             "version" => bundle.version = Some(word.chars().take(64).collect()),
             "mode" => {
                 bundle.mode = Mode::of(word).ok_or_else(|| {
-                    format!("mode {:?} is none of Reconcile, ApplyOnce and Unmanaged", printable(word, 64))
+                    format!("mode {:?} is not Reconcile, ApplyOnce or Unmanaged", printable(word, 64))
                 })?;
             }
             "after" => {
@@ -47,7 +47,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
             }
             _ => {
                 return Err(format!(
-                    "key {key} is none of version, mode, after and secret, and does not end in .yaml or .yaml{TEMPLATE}"
+                    "key {key} is not version, mode, after or secret, and does not end in .yaml or .yaml{TEMPLATE}"
                 ));
             }
         }
@@ -60,7 +60,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
 fn check_size(bundle: &Bundle) -> Result<(), String> {
     let bytes: usize = bundle.files.iter().map(|file| file.text.len()).sum();
     if bytes > MAX_BYTES {
-        return Err(format!("its files have {bytes} bytes, and {MAX_BYTES} are the most"));
+        return Err(format!("its files have {bytes} bytes; the limit is {MAX_BYTES}"));
     }
     Ok(())
 }

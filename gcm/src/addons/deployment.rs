@@ -66,7 +66,7 @@ impl Intent<'_> {
 
     /// What else to do than to delete an object of others that is in the place of one.
     fn remedy(&self) -> &'static str {
-        if matches!(self.source, Source::Generated(_)) { "" } else { ", or leave it out of the bundle" }
+        if matches!(self.source, Source::Generated(_)) { "" } else { ", or remove it from the bundle" }
     }
 
     fn hash(&self) -> u64 {
@@ -300,7 +300,7 @@ impl Deployment {
             let Some(kind) = self.objects.get(&key).map(|object| object.kind.clone()) else { continue };
             let of_key = |manifest: &&Manifest| Guest::key(&kind, &manifest.key) == key;
             let Some(manifest) = intent.manifests.iter().find(of_key) else { continue };
-            tracing::info!(addon = intent.slot, object = %key, "others changed it: it is applied again");
+            tracing::info!(addon = intent.slot, object = %key, "the object was changed by another client; applying it again");
             if let Some(reason) = self.apply_one(guest, intent, manifest).await? {
                 self.drifted.insert(key);
                 refused.push(reason);
@@ -315,7 +315,7 @@ impl Deployment {
         for (key, object) in self.objects.iter().filter(|(key, _)| health::has_health(key)) {
             let live = guest.get(&object.kind, key).await?;
             let found = live.map_or_else(
-                || Health::InProgress("it is not there".to_owned()),
+                || Health::InProgress("it does not exist".to_owned()),
                 |live| health::health(key, &live),
             );
             match found {

@@ -323,28 +323,30 @@ impl Cluster {
                 Ok(Bundle { version: Some(generated.version().to_owned()), ..Bundle::default() })
             }
             Source::Image(node_image) => {
-                let property = image::property(node_image, &addon.name).ok_or("it is there no more")?;
+                let property = image::property(node_image, &addon.name)
+                    .ok_or("the node image no longer contains this add-on")?;
                 let property = property.to_owned();
                 let read =
                     compute(&self.namespace, LIMITS, move |budget| image::read(&property, budget)).await;
                 read.map_err(|error| error.to_string())
             }
-            Source::Nowhere { .. } => Err("there is none".to_owned()),
+            Source::Nowhere { .. } => Err("no source provides this add-on".to_owned()),
             Source::ConfigMap { name, .. } => {
                 let namespace = Some(self.namespace.as_str());
                 let map = get::<ConfigMap>(&self.shared.management, namespace, name).await;
                 let map = map.map_err(|error| format!("it can't be read: {error}"))?;
-                let mut bundle = config_map::read(&map.ok_or("it is gone")?.data.unwrap_or_default())?;
+                let mut bundle =
+                    config_map::read(&map.ok_or("the ConfigMap no longer exists")?.data.unwrap_or_default())?;
                 if let Some(secret) = bundle.secret.clone() {
                     let read = get::<Secret>(&self.shared.management, namespace, &secret).await;
                     let read = read.map_err(|error| format!("Secret {secret} can't be read: {error}"))?;
-                    let read = read.ok_or_else(|| format!("there is no Secret {secret}"))?;
+                    let read = read.ok_or_else(|| format!("Secret {secret} does not exist"))?;
                     config_map::add_secret(&mut bundle, &secret, read)?;
                 }
                 // A ConfigMap without manifests says how the built-in bundle is kept.
                 if bundle.files.is_empty() && bundle.mode != Mode::Unmanaged {
-                    let there =
-                        built_in().ok_or("it has no manifests, and no bundle of this name is built in")?;
+                    let there = built_in()
+                        .ok_or("the ConfigMap has no manifests, and no built-in bundle has this name")?;
                     bundle.version = bundle.version.or(there.version);
                     bundle.files = there.files;
                 }
@@ -359,7 +361,7 @@ impl Cluster {
         let unusable = |what: String| GuestError::Unreachable(format!("Secret {name}: {what}"));
         let secret = get::<Secret>(&self.shared.management, Some(&self.namespace), &name).await;
         let secret = secret.map_err(|error| unusable(format!("it can't be read: {error}")))?;
-        let secret = secret.ok_or_else(|| unusable("it is not there yet".to_owned()))?;
+        let secret = secret.ok_or_else(|| unusable("it does not exist yet".to_owned()))?;
         Guest::connect(&self.namespace, &self.name, &secret, server).await.map_err(unusable)
     }
 }
@@ -367,7 +369,7 @@ impl Cluster {
 fn describe_unprovided(name: &str, known: &[String]) -> String {
     let known = known.join(", ");
     format!(
-        "no bundle provides the container network {name}. Those that are provided: {known}. Bring its manifests in a ConfigMap labelled {}={name}",
+        "no bundle provides the container network {name}. Available: {known}. Provide its manifests in a ConfigMap with the label {}={name}",
         api::names::label::ADDON_NAME
     )
 }

@@ -120,7 +120,7 @@ fn condition<'s>(status: &'s LiveStatus, type_: &str) -> Option<&'s LiveConditio
 fn deployment(spec: &LiveSpec, status: &LiveStatus) -> Health {
     let given_up = |c: &&LiveCondition| c.reason.as_deref() == Some("ProgressDeadlineExceeded");
     if let Some(condition) = condition(status, "Progressing").filter(given_up) {
-        return Health::Failed(condition.message_or("it makes no progress"));
+        return Health::Failed(condition.message_or("its rollout makes no progress"));
     }
     if status.observed_generation.is_none() {
         return waiting("its controller has not seen it yet");

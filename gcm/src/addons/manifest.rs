@@ -79,11 +79,11 @@ pub fn parse(files: &[BundleFile], values: &Values, budget: &Budget) -> Result<V
     }
     if manifests.len() > MAX_OBJECTS {
         let objects = manifests.len();
-        return Err(format!("it has {objects} objects, and {MAX_OBJECTS} are the most").into());
+        return Err(format!("it has {objects} objects; the limit is {MAX_OBJECTS}").into());
     }
     let mut keys = BTreeSet::new();
     if let Some(double) = manifests.iter().find(|manifest| !keys.insert(&manifest.key)) {
-        return Err(format!("{} is in it twice", double.key).into());
+        return Err(format!("it contains {} twice", double.key).into());
     }
     manifests.sort_by_key(|manifest| stage(&manifest.key));
     Ok(manifests)
@@ -243,7 +243,7 @@ metadata: {name: crd.example.com}
             .map(|n| BundleFile { name: format!("{n}.yaml.jinja"), text: template.clone(), secret: false })
             .collect();
         let error = parse(&files, &values).unwrap_err();
-        assert!(error.contains("it needs more than 50331648 bytes of memory. Take objects out"), "{error}");
+        assert!(error.contains("it needs more than 50331648 bytes of memory. Remove objects"), "{error}");
 
         // What costs more than its text: values of one letter.
         let dense = format!("{head}  a: [{}]", "0,".repeat(MAX_BYTES / 2));

@@ -88,7 +88,7 @@ fn check(text: &str) -> Result<(), String> {
         for expression in line.split("{{").skip(1) {
             let (name, _) = expression.split_once("}}").ok_or_else(|| wrong("{{ is not closed"))?;
             if !NAMES.contains(&name.trim()) {
-                return Err(wrong(&format!("{:?} is no value", name.trim())));
+                return Err(wrong(&format!("{:?} is not a value", name.trim())));
             }
         }
     }
@@ -112,7 +112,7 @@ mod tests {
             ("{{ password }}", "password"),
             ("{% for a in range(99999999) %}x{% endfor %}", "statements"),
             ("{{ pod_cidr", "not closed"),
-            ("{{ pod_cidr | upper }}", "no value"),
+            ("{{ pod_cidr | upper }}", "not a value"),
         ] {
             let error = render(text, &values, &Budget::new(10_000)).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("pod_cidr"), "{text}: {error}");

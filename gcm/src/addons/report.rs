@@ -58,7 +58,7 @@ impl AddonReport {
                 Condition::is_false(words::PROVISIONED, WARNING, words::PROVISIONING_FAILED, bounded(why))
             }
             AddonState::Unmanaged | AddonState::Unprovided(_) => {
-                let message = "Somebody else applies it";
+                let message = "This add-on is not managed by gcm";
                 Condition::is_false(words::PROVISIONED, INFO, words::ADDON_UNMANAGED, message)
             }
         };

@@ -30,7 +30,9 @@ pub fn warnings(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluste
     let Ok(manifest) = serde_json::from_str::<Value>(&text) else { return Vec::new() };
     let Some(DroppedWalk { found: mut warnings, more, .. }) = walk(&manifest) else { return Vec::new() };
     if more > 0 {
-        warnings.push(format!("{more} more fields of the manifest were dropped: run layercake lint on it"));
+        warnings.push(format!(
+            "{more} more fields of the manifest were dropped; run layercake lint on the manifest"
+        ));
     }
     warnings
 }
@@ -111,10 +113,10 @@ impl DroppedWalk {
             }
             let remedy = nearest(key, METADATA.iter().copied()).map_or_else(
                 || "Remove it".to_owned(),
-                |near| format!("Perhaps metadata.{near} is meant; if not, remove it"),
+                |near| format!("Did you mean metadata.{near}? If not, remove it"),
             );
             self.found.push(format!(
-                "metadata.{key}: there is no such field, so it was dropped and has no effect. {remedy}"
+                "metadata.{key}: the field does not exist, so it was dropped and has no effect. {remedy}"
             ));
         }
     }

@@ -44,13 +44,20 @@ fn reference(field: &str, tkr: Option<&Tkr>) -> Option<String> {
         .map(|(key, _)| key)
         .collect();
     (!written.is_empty()).then(|| {
-        format!("{field}.tkr.reference: only its name counts, and not {}: remove it", written.join(", "))
+        format!(
+            "{field}.tkr.reference: only the name is used; {} has no effect. Remove it",
+            written.join(", ")
+        )
     })
 }
 
 fn capacity(field: &str, volume: &Volume) -> Vec<String> {
     let others = volume.capacity.keys().filter(|key| *key != STORAGE);
-    others.map(|key| format!("{field}.capacity.{key}: only {STORAGE} counts: remove it")).collect()
+    others
+        .map(|key| {
+            format!("{field}.capacity.{key}: only {STORAGE} is used; this key has no effect. Remove it")
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -71,8 +78,8 @@ mod tests {
             json!([{"name": "d", "mountPath": "/d", "capacity": {"storage": "1Gi", "cpu": "2"}}]);
         insta::assert_debug_snapshot!(warnings(&from_value(written).unwrap()), @r#"
         [
-            "spec.topology.nodePools[0].tkr.reference: only its name counts, and not kind, namespace: remove it",
-            "spec.topology.nodePools[0].volumes[0].capacity.cpu: only storage counts: remove it",
+            "spec.topology.nodePools[0].tkr.reference: only the name is used; kind, namespace has no effect. Remove it",
+            "spec.topology.nodePools[0].volumes[0].capacity.cpu: only storage is used; this key has no effect. Remove it",
         ]
         "#);
     }

@@ -77,12 +77,12 @@ pub fn denials(configuration: &TkgServiceConfigurationSpec) -> Vec<FieldDenial> 
     let unknown = default_cni.as_deref().filter(|name| !name.is_empty() && !CNIS.contains(name));
     denials.extend(unknown.map(|name| {
         let remedy = format!(
-            "Use one of: {}; a cluster may name another that its namespace has a bundle of",
+            "Use one of: {}; a cluster can also use one that its namespace has a bundle for",
             CNIS.join(", ")
         );
         FieldDenial::new(
             "spec.defaultCNI",
-            format!("{name:?} is no container network that comes with releases"),
+            format!("{name:?} is not a container network that comes with releases"),
             remedy,
         )
     }));
@@ -93,8 +93,8 @@ pub fn denials(configuration: &TkgServiceConfigurationSpec) -> Vec<FieldDenial> 
     denials.extend(timeout.filter(|text| duration::parse_seconds(text).is_none()).map(|text| {
         FieldDenial::new(
             "spec.defaultNodeDrainTimeout",
-            format!("{text:?} is no duration"),
-            "Write a duration such as 5m, 1h30m or 300s; 0 waits as long as it takes",
+            format!("{text:?} is not a duration"),
+            "Write a duration such as 5m, 1h30m or 300s; 0 means no limit",
         )
     }));
     denials

@@ -91,11 +91,11 @@ pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) 
         FieldDenial::new(
             "spec.topology.workers",
             format!(
-                "v1alpha1 cannot show which node pools there are, and this change would delete the nodes of: {}",
+                "v1alpha1 cannot represent the node pools of this cluster, and this change would delete the nodes of: {}",
                 lost.join(", ")
             ),
             format!(
-                "Keep the annotation {} of the cluster as v1alpha1 shows it (kubectl apply and edit do), or write the cluster as v1alpha3",
+                "Keep the annotation {} of the cluster unchanged, as kubectl apply and edit do, or write the cluster as v1alpha3",
                 annotation::CONVERSION_DATA
             ),
         )

@@ -45,7 +45,7 @@ fn ranges<'a>(key: &str, blocks: &'a [String], denials: &mut Vec<FieldDenial>) -
             Ok(net) => read.push(AddressRange { field, text, net }),
             Err(_) => denials.push(FieldDenial::new(
                 field,
-                format!("{text:?} is no address range"),
+                format!("{text:?} is not an address range"),
                 "Write an address and a prefix length, such as 192.168.0.0/16",
             )),
         }
@@ -70,11 +70,7 @@ pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
                 |other: &&AddressRange| other.net.addr().is_ipv4() == range.net.addr().is_ipv4();
             own[..at].iter().find(same_family).map(|_| {
                 let reason = format!("{} is a second range of the same address family", range.text);
-                FieldDenial::new(
-                    range.field.clone(),
-                    reason,
-                    "Give one range, or one of IPv4 and one of IPv6",
-                )
+                FieldDenial::new(range.field.clone(), reason, "Use one range, or one of IPv4 and one of IPv6")
             })
         }));
     }
@@ -86,7 +82,7 @@ pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
             FieldDenial::new(
                 service.field.clone(),
                 reason,
-                "Give pods and services ranges that have no address in common",
+                "Use ranges for pods and services that have no address in common",
             )
         }));
     }
@@ -105,12 +101,12 @@ fn services_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
     let host_bits = range.net.max_prefix_len() - range.net.prefix_len();
     let (reason, remedy) = match host_bits {
         0..4 => (
-            format!("{} has no room for the services of a cluster", range.text),
+            format!("{} is too small for the services of a cluster", range.text),
             "Use a prefix length of at most 28",
         ),
         4..=20 => return None,
         _ => (
-            format!("{} is larger than an API server can keep", range.text),
+            format!("{} is larger than an API server supports", range.text),
             "Use a prefix length of at least 12 (108 for IPv6)",
         ),
     };
@@ -130,7 +126,7 @@ fn pods_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
         ));
     }
     (node - prefix > 16).then(|| {
-        let reason = format!("{} is larger than a cluster can hand out", range.text);
+        let reason = format!("{} is larger than a cluster can use", range.text);
         FieldDenial::new(
             range.field.clone(),
             reason,
@@ -148,7 +144,7 @@ fn domain_denial(network: &NetworkSettings) -> Option<FieldDenial> {
         network.service_domain.as_deref().filter(|domain| !domain.is_empty() && !is_dns_subdomain(domain))?;
     Some(FieldDenial::new(
         "spec.settings.network.serviceDomain",
-        format!("{domain:?} is no domain name"),
+        format!("{domain:?} is not a domain name"),
         "Write a domain such as cluster.local",
     ))
 }
@@ -168,9 +164,9 @@ pub(super) fn cni_denial(
     known.extend(bundles.iter().map(String::as_str).filter(|own| !CNIS.contains(own)));
     Some(FieldDenial::new(
         "spec.settings.network.cni.name",
-        format!("{name:?} is no container network that comes with a release or a bundle"),
+        format!("{name:?} is not a container network that comes with a release or a bundle"),
         format!(
-            "Use one of: {}. Or bring its manifests first, in a ConfigMap with the label {}: {name} and the annotation {}: cni",
+            "Use one of: {}. Or provide its manifests first, in a ConfigMap with the label {}: {name} and the annotation {}: cni",
             known.join(", "),
             label::ADDON_NAME,
             annotation::ADDON_TYPE
@@ -203,7 +199,7 @@ pub(super) fn change_denials(
                     before.join(","),
                     after.join(",")
                 ),
-                "Keep it; a cluster with another network is another cluster",
+                "Keep it; to use another network, create another cluster",
             )
         })
         .collect()
@@ -221,7 +217,7 @@ pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
             let shares = 1_i64.checked_shl(u32::from(node_prefix(&net).checked_sub(net.prefix_len())?))?;
             (shares < nodes).then(|| {
                 format!(
-                    "spec.settings.network.pods.cidrBlocks: {text} has a /{} for {shares} nodes, and the cluster has {nodes}",
+                    "spec.settings.network.pods.cidrBlocks: {text} has a /{} for each of {shares} nodes, but the cluster has {nodes} nodes",
                     node_prefix(&net)
                 )
             })

@@ -64,13 +64,17 @@ fn denial(text: &str, field: &str) -> Option<FieldDenial> {
     if JINJA.iter().any(|mark| text.contains(mark)) {
         return Some(FieldDenial::new(
             field,
-            "it holds {{, {% or {#, which nodes would read as a template",
-            "Take the braces out",
+            "it contains {{, {% or {#, which nodes would interpret as a template",
+            "Remove the braces",
         ));
     }
     // Whoever writes a text trims it: many end in a line break because of how YAML was written.
     (!is_encoded && text.trim().contains(char::is_control)).then(|| {
-        FieldDenial::new(field, "it holds a line break or another control character", "Write it in one line")
+        FieldDenial::new(
+            field,
+            "it contains a line break or another control character",
+            "Write it in one line",
+        )
     })
 }
 

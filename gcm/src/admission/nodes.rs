@@ -69,11 +69,11 @@ fn pool_name_denial(field: &str, name: &str, twin: bool) -> Option<FieldDenial> 
         )
     } else if name == RESERVED {
         (
-            format!("{RESERVED:?} is what the control plane's objects are called"),
+            format!("{RESERVED:?} is reserved for the objects of the control plane"),
             "Use another name".to_owned(),
         )
     } else if twin {
-        (format!("another pool is called {name:?}"), "Give each pool a name of its own".to_owned())
+        (format!("another pool has the name {name:?}"), "Give each pool a unique name".to_owned())
     } else {
         return None;
     };
@@ -85,7 +85,7 @@ fn pool_denials(field: &str, pool: &NodePool) -> Vec<FieldDenial> {
     if let Some(replicas) = pool.replicas.filter(|replicas| *replicas < 0) {
         denials.push(FieldDenial::new(
             format!("{field}.replicas"),
-            format!("{replicas} nodes cannot be"),
+            format!("{replicas} is not a valid number of nodes"),
             "Use 0 or more, or leave it out where an autoscaler decides",
         ));
     }
@@ -98,11 +98,11 @@ fn pool_denials(field: &str, pool: &NodePool) -> Vec<FieldDenial> {
 fn machine_denials(field: &str, class: &str, storage: &str, volumes: Option<&[Volume]>) -> Vec<FieldDenial> {
     let mut denials = Vec::new();
     for (key, value, remedy) in [
-        ("vmClass", class, "Name a class of the namespace (kubectl get virtualmachineclassbindings)"),
+        ("vmClass", class, "Set it to a class of the namespace (kubectl get virtualmachineclassbindings)"),
         (
             "storageClass",
             storage,
-            "Name a storage class assigned to the namespace (kubectl describe resourcequotas)",
+            "Set it to a storage class that is assigned to the namespace (kubectl describe resourcequotas)",
         ),
     ] {
         if value.trim().is_empty() {
@@ -130,34 +130,34 @@ fn volume_denials(field: &str, volumes: &[Volume]) -> Vec<FieldDenial> {
         } else if before.iter().any(|other| other.name == volume.name) {
             deny(
                 "name",
-                format!("another volume is called {:?}", volume.name),
-                "Give each volume a name of its own",
+                format!("another volume has the name {:?}", volume.name),
+                "Give each volume a unique name",
             );
         }
         let path = volume.mount_path.trim_end_matches('/');
         if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
             deny(
                 "mountPath",
-                format!("{:?} is no absolute path", volume.mount_path),
+                format!("{:?} is not an absolute path", volume.mount_path),
                 "Use a path such as /var/lib/containerd",
             );
         } else if before.iter().any(|other| other.mount_path.trim_end_matches('/') == path) {
             deny(
                 "mountPath",
                 format!("another volume is mounted at {path}"),
-                "Mount each volume at a path of its own",
+                "Mount each volume at a different path",
             );
         }
         match volume.capacity.get("storage").map(api::Quantity::value) {
             None => deny(
                 "capacity",
-                "it does not say how large the disk is".to_owned(),
+                "the size of the disk is missing".to_owned(),
                 "Write capacity: {storage: 16Gi}",
             ),
             Some(Ok(bytes)) if bytes > 0 => {}
             Some(Ok(_)) => deny(
                 "capacity.storage",
-                "a disk cannot be that small".to_owned(),
+                "a disk cannot be this small".to_owned(),
                 "Write a size such as 16Gi",
             ),
             Some(Err(error)) => deny("capacity.storage", error.to_string(), "Write a size such as 16Gi"),
@@ -170,7 +170,7 @@ fn timeout_denial(field: &str, timeout: Option<&str>) -> Option<FieldDenial> {
     let text = timeout.filter(|text| duration::parse_seconds(text).is_none())?;
     Some(FieldDenial::new(
         format!("{field}.nodeDrainTimeout"),
-        format!("{text:?} is no duration"),
+        format!("{text:?} is not a duration"),
         "Write a duration such as 5m or 1h30m; 0 means no limit",
     ))
 }
@@ -230,7 +230,7 @@ fn is_reserved(key: &str) -> bool {
 fn label_denial(field: &str, key: &str, value: &str) -> Option<FieldDenial> {
     let field = format!("{field}.labels");
     if !key_is_valid(key) || !value_is_valid(value) {
-        let reason = format!("{key}={value} is no valid label");
+        let reason = format!("{key}={value} is not a valid label");
         return Some(FieldDenial::new(
             field,
             reason,
@@ -238,13 +238,13 @@ fn label_denial(field: &str, key: &str, value: &str) -> Option<FieldDenial> {
         ));
     }
     if is_reserved(key) {
-        let reason = format!("{key} is a label by which programs know machines");
+        let reason = format!("the label {key} is reserved: programs identify machines by it");
         return Some(FieldDenial::new(field, reason, "Use a domain of your own"));
     }
     (!kubelet_may_set(key) && !machine_label_reaches_node(key)).then(|| {
         FieldDenial::new(
             field,
-            format!("a kubelet may not give its node the label {key}"),
+            format!("a kubelet cannot set the label {key} on its node"),
             "Use a domain of your own, or node-restriction.kubernetes.io",
         )
     })
@@ -258,21 +258,21 @@ fn taint_denials(field: &str, taints: &[Taint]) -> Vec<FieldDenial> {
         if !key_is_valid(&taint.key) {
             denials.push(FieldDenial::new(
                 format!("{field}.key"),
-                format!("{:?} is no valid key", taint.key),
+                format!("{:?} is not a valid key", taint.key),
                 "Write a key such as dedicated",
             ));
         }
         if !taint.value.as_deref().is_none_or(value_is_valid) {
             denials.push(FieldDenial::new(
                 format!("{field}.value"),
-                "it is no valid value",
+                "it is not a valid value",
                 "Use letters, digits, '-', '_' and '.', at most 63",
             ));
         }
         if !matches!(taint.effect.as_str(), "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
             denials.push(FieldDenial::new(
                 format!("{field}.effect"),
-                format!("{:?} is no effect", taint.effect),
+                format!("{:?} is not an effect", taint.effect),
                 "Use NoSchedule, PreferNoSchedule or NoExecute",
             ));
         }
@@ -324,9 +324,9 @@ fn groups(topology: &Topology) -> impl Iterator<Item = (String, &str, &str, &[Vo
 
 pub(super) fn offered(names: &BTreeSet<String>) -> String {
     if names.is_empty() {
-        return "It has none".to_owned();
+        return "The namespace has none".to_owned();
     }
-    format!("It has {}", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+    format!("The namespace has {}", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
 }
 
 /// Warnings about machine classes that are not bound to the namespace.
@@ -334,7 +334,7 @@ pub fn unbound(topology: &Topology, namespace: &str, bound: &BTreeSet<String>) -
     groups(topology)
         .filter(|(_, class, ..)| !bound.contains(*class))
         .map(|(field, class, ..)| {
-            format!("{field}.vmClass: VirtualMachineClass {class:?} is not bound to namespace {namespace:?}: its nodes wait for it. {}", offered(bound))
+            format!("{field}.vmClass: VirtualMachineClass {class:?} is not bound to namespace {namespace:?}; the nodes wait until it is. {}", offered(bound))
         })
         .collect()
 }

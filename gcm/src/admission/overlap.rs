@@ -56,8 +56,8 @@ pub fn denials(spec: &TanzuKubernetesClusterSpec, management: &[IpNet]) -> Vec<F
             let reserved = management.iter().find(|reserved| overlap(reserved, &range))?;
             Some(FieldDenial::new(
                 field,
-                format!("{range} overlaps with {reserved}, which is management's and must be reached from nodes"),
-                "Give pods and services ranges that nothing in your network uses; for pods and services of different clusters they may be the same",
+                format!("{range} overlaps with {reserved}, which belongs to the management network and must be reachable from nodes"),
+                "For pods and services, use ranges that nothing in your network uses; different clusters can use the same ranges",
             ))
         })
         .collect()

@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 /// The remedy where nothing is known of a field.
-pub const REMOVE: &str = "Remove it: an API server that does not refuse it drops it without a word";
+pub const REMOVE: &str = "Remove it: an API server either refuses it or drops it silently";
 
 /// Fields of every object's metadata.
 pub const METADATA: [&str; 14] = [
@@ -81,13 +81,13 @@ impl FieldPlaces {
     /// What to do about a key that `schema` at `path` does not have.
     pub fn advise(&self, path: &str, key: &str, schema: &JSONSchemaProps) -> FieldAdvice {
         let path = without_numbers(path);
-        let reason = "there is no such field".to_owned();
+        let reason = "the field does not exist".to_owned();
         if let Some(advice) = self.advise_other_version(&path, key) {
             return advice;
         }
         let siblings = schema.properties.iter().flat_map(BTreeMap::keys).map(String::as_str);
         if let Some(near) = nearest(key, siblings) {
-            let remedy = format!("Perhaps {near} is meant; if not, remove it");
+            let remedy = format!("Did you mean {near}? If not, remove it");
             return FieldAdvice { reason, remedy, neighbour: Some(near.to_owned()) };
         }
         let elsewhere = self.elsewhere(key);
@@ -110,7 +110,7 @@ impl FieldPlaces {
             let other = self.versions_with(path, key);
             return Some(FieldAdvice {
                 reason: format!("{key} belongs to {other}"),
-                remedy: format!("In {} it is called {right}", self.version),
+                remedy: format!("In {} its name is {right}", self.version),
                 neighbour: Some(right.to_owned()),
             });
         }
@@ -129,7 +129,7 @@ impl FieldPlaces {
             (true, "spec.topology", "nodePools") => {
                 return Some(FieldAdvice {
                     reason: "nodePools belongs to v1alpha2 and v1alpha3".to_owned(),
-                    remedy: "In v1alpha1 it is workers, one group of nodes; for more of them use v1alpha3"
+                    remedy: "In v1alpha1 it is workers, one group of nodes; for several groups use v1alpha3"
                         .to_owned(),
                     neighbour: Some("workers".to_owned()),
                 });

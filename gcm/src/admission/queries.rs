@@ -27,7 +27,7 @@ pub(super) fn denials(
             let is_new = old.is_none_or(|old| old.annotations().get(key) != Some(text));
             let reason = query::parse(text).err().filter(|_| is_new)?;
             let remedy = "Write it as a label selector, such as os-name=ubuntu,!experimental";
-            Some(FieldDenial::new(field, format!("{text:?} is no query of labels: {reason}"), remedy))
+            Some(FieldDenial::new(field, format!("{text:?} is not a label selector: {reason}"), remedy))
         })
         .collect()
 }
@@ -40,7 +40,8 @@ pub(super) fn bounds_denial(
     let written = |tkc: &TanzuKubernetesCluster| BOUNDS.map(|key| tkc.annotations().get(key).cloned());
     let (key, reason) = autoscaling::bounds(new).err()?;
     let is_new = old.is_none_or(|old| written(old) != written(new));
-    let remedy = "Give both, the fewest and the most nodes of each pool that names no replicas";
+    let remedy =
+        "Set both annotations: the minimum and the maximum number of nodes of each pool without replicas";
     is_new.then(|| FieldDenial::new(format!("metadata.annotations[{key}]"), reason, remedy))
 }
 
@@ -50,8 +51,7 @@ pub(super) fn idle_bounds(tkc: &TanzuKubernetesCluster) -> Option<String> {
     let pools = &tkc.spec.topology.node_pools;
     pools.iter().all(|pool| pool.replicas.is_some()).then(|| {
         format!(
-            "metadata.annotations[{}]: it has no effect, since each pool names its replicas: set those to null of the pools that are to be \
-             scaled",
+            "metadata.annotations[{}]: it has no effect, because each pool sets replicas. Set replicas to null in the pools that an autoscaler scales",
             annotation::AUTOSCALER_MIN_SIZE
         )
     })
@@ -62,7 +62,7 @@ pub(super) fn idle_bounds(tkc: &TanzuKubernetesCluster) -> Option<String> {
 pub(super) fn idle(tkc: &TanzuKubernetesCluster, chosen: &AvailableRelease) -> Option<String> {
     let text = tkc.annotations().get(annotation::RESOLVE_TKR).filter(|text| !chosen.answers(text))?;
     Some(format!(
-        "{TKR}: {text:?} does not match {}, which the spec names: it has no effect. To follow it, set spec.distribution and spec.topology.controlPlane.tkr to null",
+        "{TKR}: {text:?} does not match {}, which the spec names, so it has no effect. To follow it, set spec.distribution and spec.topology.controlPlane.tkr to null",
         chosen.version.object_name()
     ))
 }
@@ -72,7 +72,7 @@ pub fn unsupported(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesClu
     let asked = |tkc: &TanzuKubernetesCluster| tkc.labels().contains_key(label::RETIRE_TKC);
     (asked(new) && !old.is_some_and(asked)).then(|| {
         format!(
-            "metadata.labels[{}]: not supported and without effect: this cluster stays managed as a TanzuKubernetesCluster, which owns its Cluster. Remove the label; to hold all changes instead, set the annotation {}",
+            "metadata.labels[{}]: not supported; it has no effect. This cluster stays managed as a TanzuKubernetesCluster, which owns its Cluster. Remove the label; to pause all changes instead, set the annotation {}",
             label::RETIRE_TKC,
             annotation::PAUSED
         )
@@ -91,7 +91,7 @@ mod tests {
         let mut tkc = asking(annotation::AUTOSCALER_MIN_SIZE, "1");
         let denial = bounds_denial(&tkc, None).unwrap().to_string();
         assert!(denial.contains("cluster-api-autoscaler-node-group-min-size]"), "{denial}");
-        assert!(denial.contains("does nothing without"), "{denial}");
+        assert!(denial.contains("has no effect without"), "{denial}");
         assert!(bounds_denial(&tkc, Some(&tkc)).is_none(), "it came so");
         tkc.annotations_mut().insert(annotation::AUTOSCALER_MAX_SIZE.to_owned(), "3".to_owned());
         assert!(bounds_denial(&tkc, None).is_none());

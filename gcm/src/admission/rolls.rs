@@ -127,9 +127,9 @@ pub fn warnings(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> V
         .into_iter()
         .map(|Roll { field, nodes, causes }| {
             let nodes = match nodes {
-                Some(1) => "its node is replaced".to_owned(),
-                Some(nodes) => format!("its {nodes} nodes are replaced, one after another"),
-                None => "its nodes are replaced, one after another".to_owned(),
+                Some(1) => "its node will be replaced".to_owned(),
+                Some(nodes) => format!("its {nodes} nodes will be replaced, one after another"),
+                None => "its nodes will be replaced, one after another".to_owned(),
             };
             format!("{field}: {nodes}, because of: {}", causes.join(", "))
         })
@@ -138,14 +138,14 @@ pub fn warnings(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> V
     let stays = |name: &str| pools(new).iter().any(|pool| pool.name == name);
     warnings.extend(pools(old).iter().filter(|pool| !stays(&pool.name)).map(|pool| {
         format!(
-            "spec.topology.nodePools: pool {:?} is no longer there: its nodes are drained and deleted",
+            "spec.topology.nodePools: pool {:?} is removed: its nodes will be drained and deleted",
             pool.name
         )
     }));
     let image = |tkc: &TanzuKubernetesCluster| tkc.annotations().get(annotation::RESOLVE_OS_IMAGE).cloned();
     if image(old) != image(new) {
         warnings.push(format!(
-            "metadata.annotations[{}]: all nodes are replaced if the image that they run does not match it",
+            "metadata.annotations[{}]: all nodes will be replaced if the image that they run does not match it",
             annotation::RESOLVE_OS_IMAGE
         ));
     }

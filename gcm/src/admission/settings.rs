@@ -42,8 +42,8 @@ fn proxy_denials(proxy: &Proxy) -> Vec<FieldDenial> {
         denials.extend(parts.iter().filter(|(_, there)| !there).map(|(key, _)| {
             FieldDenial::new(
                 format!("{PROXY}.{key}"),
-                "it is missing, and httpProxy, httpsProxy and noProxy go together",
-                "Give all three, or none",
+                "it is missing; httpProxy, httpsProxy and noProxy must be set together",
+                "Set all three, or none",
             )
         }));
     }
@@ -58,7 +58,7 @@ fn proxy_denials(proxy: &Proxy) -> Vec<FieldDenial> {
     denials.extend(no_proxy.iter().flatten().find(unfit).map(|entry| {
         FieldDenial::new(
             format!("{PROXY}.noProxy"),
-            format!("{:?} is no host, domain or address range", printable(entry, LONGEST_SHOWN)),
+            format!("{:?} is not a host, domain or address range", printable(entry, LONGEST_SHOWN)),
             "Write one of them for each entry, such as 10.0.0.0/8, .corp.example or host:8080",
         )
     }));
@@ -76,17 +76,17 @@ fn proxy_url_fault(text: &str) -> Option<String> {
         return None;
     }
     if text.contains(['<', '>']) {
-        return Some("it still holds placeholders in angle brackets".to_owned());
+        return Some("it still contains placeholders in angle brackets".to_owned());
     }
     if text.trim().contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Some("it holds a blank or a line break".to_owned());
+        return Some("it contains a blank or a line break".to_owned());
     }
     match Url::parse(text.trim()) {
-        Err(error) => Some(format!("it is no URL: {error}")),
+        Err(error) => Some(format!("it is not a URL: {error}")),
         Ok(url) if !matches!(url.scheme(), "http" | "https") => {
             Some("it does not begin with http:// or https://".to_owned())
         }
-        Ok(url) if url.host_str().is_none_or(str::is_empty) => Some("it names no host".to_owned()),
+        Ok(url) if url.host_str().is_none_or(str::is_empty) => Some("it has no host".to_owned()),
         Ok(_) => None,
     }
 }
@@ -111,12 +111,12 @@ fn trust_denials(trust: &Trust) -> Vec<FieldDenial> {
         } else if authorities[..at].iter().any(|other| stem(&other.name) == stem(name)) {
             denials.push(FieldDenial::new(
                 format!("{field}.name"),
-                format!("another authority is called {:?}", stem(name)),
-                "Give each a name of its own",
+                format!("another authority has the name {:?}", stem(name)),
+                "Give each authority a unique name",
             ));
         }
         denials.extend(certificate_fault(data).map(|reason| {
-            FieldDenial::new(format!("{field}.data"), reason, "Put the output of: base64 -w0 FILE.pem")
+            FieldDenial::new(format!("{field}.data"), reason, "Use the output of: base64 -w0 FILE.pem")
         }));
     }
     denials
@@ -125,21 +125,21 @@ fn trust_denials(trust: &Trust) -> Vec<FieldDenial> {
 /// What is wrong with the base64 of a PEM file with certificates, or nothing.
 fn certificate_fault(data: &str) -> Option<String> {
     if data.contains("-----BEGIN") {
-        return Some("it is PEM itself, and base64 of PEM is wanted".to_owned());
+        return Some("it is PEM, but the field needs PEM encoded in base64".to_owned());
     }
     if data.contains("...") {
-        return Some("it still holds a placeholder (three dots)".to_owned());
+        return Some("it still contains a placeholder (three dots)".to_owned());
     }
     let Some(pem) = pem(data) else {
         return Some("it is not base64".to_owned());
     };
     let mut blocks = certificates(&pem).peekable();
     if blocks.peek().is_none() {
-        return Some("what it encodes holds no PEM certificate".to_owned());
+        return Some("the decoded text contains no PEM certificate".to_owned());
     }
     blocks
         .find(|der| der.first() != Some(&0x30))
-        .map(|_| "what it encodes holds a block that is no certificate".to_owned())
+        .map(|_| "the decoded text contains a block that is not a certificate".to_owned())
 }
 
 /// The text that base64 data stands for; line breaks in the data do not count.
@@ -173,7 +173,7 @@ pub fn unassigned(
     let default = storage.and_then(|storage| storage.default_class.as_deref());
     let text = |field: String, class: &str| {
         format!(
-            "{field}: StorageClass {class:?} is not assigned to namespace {namespace:?}: the cluster lacks it until then. {}",
+            "{field}: StorageClass {class:?} is not assigned to namespace {namespace:?}; the cluster gets it when it is. {}",
             offered(assigned)
         )
     };

@@ -61,8 +61,8 @@ pub fn intended_request<'a>(
 
 /// True if a reference is only a prefix, and one of the release that runs.
 ///
-/// Who applies the same manifest again sends his prefix where the whole name was filled in: that is no upgrade, whatever
-/// releases came meanwhile.
+/// A user who applies the same manifest again sends the prefix although the full name was filled in. That is not an
+/// upgrade, even if newer releases exist now.
 fn runs_it(reference: &str, before: ReleaseRequest<'_>) -> bool {
     !reference.is_empty() && before.exact().is_some_and(|version| version.matches(reference))
 }
@@ -122,7 +122,7 @@ fn unresolved_denial(
 fn works(request: ReleaseRequest<'_>, available: &[AvailableRelease], field: RequestField) -> String {
     let fit = resolution::usable_versions(available);
     if fit.is_empty() {
-        return "No release can be used: see whether the content library is synchronised (kubectl get tkr,vmi)".to_owned();
+        return "No release can be used. Check that the content library is synchronised (kubectl get tkr,vmi)".to_owned();
     }
     let written = |version: &Version| match field {
         RequestField::Reference => version.object_name(),
@@ -164,7 +164,7 @@ fn step(
         let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
         let _ = write!(
             remedy,
-            ". To go by {}, annotate the cluster with {}=true",
+            ". To upgrade step by step through {}, set the annotation {}=true on the cluster",
             steps.join(", "),
             annotation::UPGRADE_IN_STEPS
         );
@@ -187,11 +187,11 @@ fn pools<'a>(
         Some(FieldDenial::new(
             format!("spec.topology.nodePools[{at}].tkr.reference.name"),
             format!(
-                "node pool {:?} asks for {written}, and the control plane for {}",
+                "node pool {:?} requests {written}, but the control plane requests {}",
                 pool.name,
                 version.object_name()
             ),
-            "Leave the pool's tkr out: it is the control plane's",
+            "Leave out the tkr of the pool; the pool then uses that of the control plane",
         ))
     })
 }

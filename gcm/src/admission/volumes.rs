@@ -45,11 +45,8 @@ pub fn group_denials(field: &str, volumes: Option<&[Volume]>) -> Vec<FieldDenial
     if volumes.len() > MOST_VOLUMES {
         denials.push(FieldDenial::new(
             format!("{field}.volumes"),
-            format!(
-                "a node's disk controller has places for {MOST_VOLUMES} volumes, not for {}",
-                volumes.len()
-            ),
-            "Leave some out, or use PersistentVolumes in the cluster",
+            format!("a node can have at most {MOST_VOLUMES} volumes, not {}", volumes.len()),
+            "Remove some, or use PersistentVolumes in the cluster",
         ));
     }
     for (at, volume) in volumes.iter().enumerate() {
@@ -70,14 +67,14 @@ fn path_reason(text: &str) -> Option<(String, &'static str)> {
         || path.contains("//")
         || path.split('/').any(|part| part == ".")
     {
-        let reason = format!("{text:?} can't be mounted at on every node image");
+        let reason = format!("{text:?} is not a mount path that works on every node image");
         return Some((reason, "Use letters, digits, '.', '_' and '-' between single slashes"));
     }
     if text.len() > LONGEST_PATH {
         return Some((format!("it has more than {LONGEST_PATH} characters"), USUAL));
     }
     if let Some(whole) = WHOLE.iter().find(|whole| path != **whole && holds(whole, path)) {
-        return Some((format!("{text:?} lies in {whole}, which one program has for itself"), USUAL));
+        return Some((format!("{text:?} is below {whole}, which is reserved for one program"), USUAL));
     }
     let system = SYSTEM.iter().chain(&FILLED).find(|folder| holds(path, folder) || holds(folder, path))?;
     Some((format!("{text:?} would hide {system} of the node image"), USUAL))

@@ -88,7 +88,7 @@ async fn create_login(NewSecrets(secrets): NewSecrets, ctx: &Context) -> Result<
             Ok(_) => {}
             Err(error) if is_already_exists(&error) => {
                 return Err(Error::Settling(format!(
-                    "Secret {}, which somebody has just made",
+                    "Secret {}, which another client has just created",
                     secret.name_any()
                 )));
             }
@@ -140,9 +140,10 @@ async fn apply<K: Watchable + Serialize>(
     }
     match Box::pin(api.create_or_apply_whole(intent, live.as_ref())).await {
         Ok(applied) => Ok(Arc::clone(applied.object())),
-        Err(error) if is_already_exists(&error) => {
-            Err(Error::Settling(format!("{}, which somebody has just made", kit::events::named(intent))))
-        }
+        Err(error) if is_already_exists(&error) => Err(Error::Settling(format!(
+            "{}, which another client has just created",
+            kit::events::named(intent)
+        ))),
         Err(error) => Err(error.into()),
     }
 }
@@ -199,7 +200,9 @@ mod tests {
     #[tokio::test]
     async fn a_namesake_that_was_made_in_the_same_second_is_not_taken_over() {
         let (result, sent) = applied(|_| refusal(409, "AlreadyExists")).await;
-        assert!(matches!(result, Err(Error::Settling(what)) if what.contains("somebody has just made")));
+        assert!(
+            matches!(result, Err(Error::Settling(what)) if what.contains("another client has just created"))
+        );
         assert_eq!(
             sent.iter().map(Request::line).collect::<Vec<_>>(),
             ["POST /apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters"]

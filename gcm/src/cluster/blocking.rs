@@ -156,7 +156,7 @@ fn held<K: Watchable>(objects: &[Arc<K>]) -> Option<Cause> {
     objects.iter().find_map(|object| {
         let finalizers = finalizer::strangers(object.meta())?;
         let message =
-            format!("held by {finalizers}, a finalizer of somebody else's. Whoever set it must remove it");
+            format!("deletion is blocked by finalizer {finalizers}, which this controller does not own. Its owner must remove it");
         let (reason, severity) = (tkc::DELETION_HELD.to_owned(), Severity::Warning);
         Some(Cause { object: named(&**object), reason, message, severity })
     })

@@ -117,7 +117,7 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
         return unmet(
             words::NODE_POOLS_READY,
             words::NODE_POOLS_UNKNOWN,
-            "The node pools are not there yet",
+            "The node pools do not exist yet",
             None,
         );
     }
@@ -161,11 +161,11 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
         if cause.is_failing() { words::ADDONS_RECONCILIATION_FAILED } else { words::ADDONS_RECONCILING };
     let settled = reports.iter().filter(|report| report.cause(serves).is_none()).count();
     let held = if upgrade_waits(tkc, facts) {
-        ": the control plane stays at its version until they can all be applied"
+        "; the control plane keeps its version until all of them can be applied"
     } else {
         ""
     };
-    let text = format!("{settled} of {} add-ons are applied and work{held}", reports.len());
+    let text = format!("{settled} of {} add-ons are applied and healthy{held}", reports.len());
     unmet(words::ADDONS_READY, reason, &text, Some(cause))
 }
 
@@ -205,8 +205,7 @@ fn nodes_healthy(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]
     let cause = blocking::of_nodes(facts, ill.iter().copied());
     if let Some((pool, until)) = budget::spent(tkc, facts).first() {
         let text = format!(
-            "{text}; {} nodes of pool {} were replaced and no other is before {until}: mend what status.remediatedNodes says, or \
-             delete the Machine",
+            "{text}; {} nodes of pool {} were replaced, and no other is replaced before {until}. Fix the causes that status.remediatedNodes lists, or delete the Machine",
             facts.health.max_remediations, pool.name
         );
         return unmet(words::NODES_HEALTHY, words::TOO_MANY_REMEDIATIONS, &text, cause);

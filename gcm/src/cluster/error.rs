@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// Something has to end first.
-    #[error("waiting for {0}")]
+    #[error("{0}")]
     Waiting(String),
     /// It is a copy from elsewhere, and its Cluster has not come yet.
     #[error("{0}")]

@@ -4,27 +4,27 @@ use clap::Args;
 
 use crate::duration::parse_seconds;
 
-/// When nodes are replaced. A change counts for clusters that are there, too, and replaces no node by itself.
+/// When nodes are replaced. A change applies to existing clusters as well, and replaces no node by itself.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct HealthFlags {
-    /// A machine whose node has not joined after so long is replaced.
+    /// Replace a machine whose node has not joined within this time.
     #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "2h", overrides_with = "node_startup_timeout")]
     pub node_startup_timeout: i32,
-    /// A node that says nothing for so long is replaced.
+    /// Replace a node that has not reported its status for this time.
     #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "5m", overrides_with = "node_silent_timeout")]
     pub node_silent_timeout: i32,
-    /// A node that says it is not ready for so long is replaced.
+    /// Replace a node that has reported that it is not ready for this time.
     #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "12m", overrides_with = "node_not_ready_timeout")]
     pub node_not_ready_timeout: i32,
-    /// Nodes are replaced as long as no more of a group are ill than this share: more is the trouble of a host or a network,
-    /// which new machines would share. In groups of one or two it is one.
+    /// Replace nodes only while at most this share of a group is unhealthy. More unhealthy nodes point to a host or
+    /// network problem, which new machines would have as well. In groups of one or two, one node can be unhealthy.
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "40%", overrides_with = "max_unhealthy")]
     pub max_unhealthy: String,
-    /// No more nodes of a group are replaced within --remediation-window, though their health checks fail: new ones would fail
-    /// likewise. 0 is no limit.
+    /// Replace at most this number of nodes of a group within --remediation-window, even if the health checks of
+    /// others fail: new nodes would probably fail as well. 0: no limit.
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(i32).range(0..), overrides_with = "max_remediations")]
     pub max_remediations: i32,
-    /// How long a replacement counts for --max-remediations.
+    /// The time for which a replacement counts for --max-remediations.
     #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "1h", overrides_with = "remediation_window")]
     pub remediation_window: i32,
 }

@@ -14,13 +14,13 @@ pub enum Invalid {
     #[error("{0}")]
     Unresolved(Box<Unresolved>),
     /// No release leads on to the one that is asked for.
-    #[error("no release of Kubernetes v{}.{} can be used, by which the cluster would go on from {from}: minor releases cannot be skipped. Synchronise the content library with one", from.minor().0, from.minor().1 + 1)]
+    #[error("the cluster cannot be upgraded from {from}, because no release of Kubernetes v{}.{} can be used and minor releases cannot be skipped. Synchronise the content library so that it contains one", from.minor().0, from.minor().1 + 1)]
     NoStep {
         /// What the control plane runs.
         from: Version,
     },
     /// The release is there and its image is not.
-    #[error("TanzuKubernetesRelease {release}: no OSImage {}is there. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!("that matches {query:?} ")).unwrap_or_default())]
+    #[error("TanzuKubernetesRelease {release} has no OSImage{}. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!(" that matches {query:?}")).unwrap_or_default())]
     NoImage {
         /// The release.
         release: String,

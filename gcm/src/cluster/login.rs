@@ -101,7 +101,7 @@ fn complete_password(
     password: Option<&Secret>,
     budget: &Budget,
 ) -> Result<(), Error> {
-    const REMEDY: &str = "has no text at ssh-passwordkey. Write the password of the nodes' user there";
+    const REMEDY: &str = "has no text at key ssh-passwordkey. Set it to the password of the nodes' user";
     let text = match password {
         Some(secret) => text(secret, PASSWORD, LONGEST_PASSWORD, budget)?
             .filter(|text| !text.trim().is_empty())
@@ -124,7 +124,7 @@ fn check_hash(secret: &Secret, budget: &Budget) -> Result<(), Error> {
     text(secret, PASSWORD, LONGEST_PASSWORD, budget)?.filter(is_of_crypt).map(drop).ok_or_else(|| {
         wrong(
             secret,
-            "has no hash of crypt at ssh-passwordkey. Delete it, and it is made of the password in the Secret beside it",
+            "has no crypt hash at key ssh-passwordkey. Delete the Secret; gcm creates it again from the password Secret of the cluster",
         )
     })
 }
@@ -137,7 +137,9 @@ fn refuse_leftover(tkc: &TanzuKubernetesCluster, secret: &Secret) -> Result<(), 
     let former = of_same_name && !is_ours;
     if former || secret.meta().deletion_timestamp.is_some() {
         let name = named(secret);
-        return Err(Error::Settling(format!("{name} to go, which a former cluster of this name has left")));
+        return Err(Error::Settling(format!(
+            "the deletion of {name}, which belonged to a former cluster of this name"
+        )));
     }
     Ok(())
 }
@@ -152,7 +154,7 @@ fn text(secret: &Secret, key: &str, most: usize, budget: &Budget) -> Result<Opti
         let found = bytes.0.len();
         return Err(wrong(
             secret,
-            &format!("has {found} bytes at {key}, and {most} are the most. Write a shorter one there"),
+            &format!("has {found} bytes at key {key}; the limit is {most}. Use a shorter value"),
         ));
     }
     budget.spend(bytes.0.len())?;
@@ -165,7 +167,7 @@ fn wrong(secret: &Secret, what: &str) -> Error {
 }
 
 fn failed(name: String) -> Error {
-    Error::Login(name + " cannot be made: the cryptographic library refuses. Report this")
+    Error::Login(name + " cannot be created: the cryptographic library reported an error. Report this")
 }
 
 /// The public key of a Secret: what it names as such, else that of its private key. Comments are left out: cloud-init
@@ -173,7 +175,7 @@ fn failed(name: String) -> Error {
 fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
     let mut key = match text(secret, PUBLIC_KEY, LONGEST_KEY, budget)? {
         Some(public) => PublicKey::from_openssh(public.trim()).map_err(|_| {
-            wrong(secret, "has no public key of SSH at ssh-publickey. Write one there, as in authorized_keys")
+            wrong(secret, "has no SSH public key at key ssh-publickey. Set one, in the format of authorized_keys")
         })?,
         None => text(secret, PRIVATE_KEY, LONGEST_KEY, budget)?
             .and_then(|private| PrivateKey::from_openssh(private).ok())
@@ -181,13 +183,13 @@ fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
             .ok_or_else(|| {
                 wrong(
                     secret,
-                    "has no private key in OpenSSH's format at ssh-privatekey. Write one there, or its public key at \
-                     ssh-publickey; or delete the Secret, and another is made",
+                    "has no private key in OpenSSH format at key ssh-privatekey. Set one, or set its public key at ssh-publickey, or delete the Secret so that gcm creates another",
                 )
             })?,
     };
     key.set_comment("");
-    key.to_openssh().map_err(|_| wrong(secret, "has a key that cannot be written as in authorized_keys"))
+    key.to_openssh()
+        .map_err(|_| wrong(secret, "has a key that cannot be written in the format of authorized_keys"))
 }
 
 /// A key pair: the private key in OpenSSH's format, and the public one as a line of `authorized_keys`.

@@ -41,7 +41,7 @@ pub fn between(
     let mut milestones = Vec::new();
     if old.phase.is_none() && new.phase.as_deref() == Some(phase::CREATING) {
         milestones
-            .push(Milestone::reached("Creating", "the Cluster API objects of the cluster are being made"));
+            .push(Milestone::reached("Creating", "the Cluster API objects of the cluster are being created"));
     }
     if old.api_endpoints.is_empty()
         && let Some(endpoint) = new.api_endpoints.first()
@@ -143,14 +143,14 @@ fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus
         return None;
     }
     match new.phase.as_deref()? {
-        phase::RUNNING => Some(Milestone::reached("Running", "the cluster runs as asked for")),
+        phase::RUNNING => Some(Milestone::reached("Running", "the cluster runs as its spec requests")),
         phase::UPDATING => {
             Some(Milestone::reached("Updating", "machines are being added, replaced or removed"))
         }
         phase::UPDATE_FAILED => Some(Milestone {
             warning: true,
             reason: "UpdateFailed",
-            note: "the update came to a halt; it goes on when its cause is gone".to_owned(),
+            note: "the update is stopped; it resumes when its cause is resolved".to_owned(),
         }),
         phase::DELETING => Some(Milestone::reached("Deleting", "the cluster is being deleted")),
         _ => None,

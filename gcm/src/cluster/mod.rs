@@ -90,7 +90,7 @@ fn is_cluster_deleted(facts: &Facts) -> bool {
 fn describe_recreation(tkc: &TanzuKubernetesCluster) -> String {
     let name = tkc.name_any();
     format!(
-        "Cluster {name} to go, which somebody deleted. Then it is made anew; to be rid of it, delete TanzuKubernetesCluster {name}"
+        "Cluster {name} was deleted directly. It will be recreated when its deletion is complete. To remove it for good, delete TanzuKubernetesCluster {name}"
     )
 }
 

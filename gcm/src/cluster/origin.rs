@@ -39,8 +39,7 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
     if origin == Origin::Arriving {
         let name = tkc.name_any();
         return Err(Error::Arriving(format!(
-            "this TanzuKubernetesCluster is a copy of one that has a cluster: Cluster {name} has to come after it, as by `clusterctl \
-             move`. To have a new cluster made of it, remove its annotation {}",
+            "this TanzuKubernetesCluster is a copy of one that already has a cluster, and gcm waits for Cluster {name} to be moved here, as `clusterctl move` does. To create a new cluster instead, remove the annotation {}",
             annotation::MADE_AS
         )));
     }

@@ -16,9 +16,7 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
         format!("{}has spec.paused: true", by_cluster(&name))
     } else if let Some(part) = left(tkc, facts) {
         return Some(format!(
-            "{}had spec.paused: true when {part} went, as `clusterctl move` leaves it: none is made in its place. If that was broken off, the cluster \
-             lives on at the other place: remove what is left here as it does, with annotation {}. If it was not moved, and a new one is wanted, \
-             remove the annotation {}",
+            "{}had spec.paused: true when {part} was removed, as `clusterctl move` does, so it is not created again. If a move was interrupted, the cluster continues in the other management cluster: remove the remaining objects here as the move does, with annotation {}. If the cluster was not moved and you want a new one, remove the annotation {}",
             by_cluster(&name),
             annotation::DELETE_FOR_MOVE,
             annotation::MADE_AS,
@@ -26,9 +24,9 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     } else {
         return None;
     };
-    let remedy = "remove it to have the work go on";
+    let remedy = "remove it to resume";
     Some(match tkc.metadata.deletion_timestamp {
-        Some(_) => format!("{by}: the deletion waits; {remedy}"),
+        Some(_) => format!("{by}: the deletion is paused; {remedy}"),
         None => format!("{by}: nothing is changed or repaired; {remedy}"),
     })
 }
@@ -94,14 +92,14 @@ mod tests {
         let message = describe(&fixture.tkc, &by_cluster).unwrap();
         assert_eq!(
             message,
-            "Cluster c has spec.paused: true: nothing is changed or repaired; remove it to have the work go on"
+            "Cluster c has spec.paused: true: nothing is changed or repaired; remove it to resume"
         );
 
         fixture.tkc.status = Some(computed(&fixture.tkc, &facts, None).status);
         fixture.tkc.annotations_mut().insert(annotation::PAUSED.to_owned(), String::new());
         fixture.tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         let message = describe(&fixture.tkc, &facts).unwrap();
-        assert!(message.contains("annotation cluster.x-k8s.io/paused: the deletion waits"), "{message}");
+        assert!(message.contains("annotation cluster.x-k8s.io/paused: the deletion is paused"), "{message}");
         let paused = status(&fixture.tkc, message);
         assert_eq!(find(&paused.conditions, "Paused").unwrap().status, TRUE);
         assert_eq!(find(&paused.conditions, "Ready").unwrap().status, TRUE, "the rest is as it was");
@@ -148,8 +146,8 @@ mod tests {
         let without = |facts: &Facts| Facts { control_plane: None, ..facts.clone() };
         assert_eq!(describe(&fixture.tkc, &without(&here)), None, "somebody deleted it");
         let message = describe(&tkc, &without(&here)).unwrap();
-        assert!(message.contains("when KubeadmControlPlane c-control-plane went"), "{message}");
-        assert!(message.contains("at the other place"), "{message}");
+        assert!(message.contains("when KubeadmControlPlane c-control-plane was removed"), "{message}");
+        assert!(message.contains("in the other management cluster"), "{message}");
         tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         assert!(
             describe(&tkc, &without(&here)).is_some(),

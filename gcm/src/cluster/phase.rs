@@ -19,8 +19,8 @@ use crate::admission::version;
 
 /// The phase; `serves` says whether everything is ready, `cause` what comes first of what is not.
 ///
-/// Who changes a cluster sees it updating until it runs, or until the update comes upon what does not heal by itself. A
-/// cluster that fell ill is unhealthy until it runs again, while machines are replaced, too.
+/// A changed cluster is updating until it runs, or until the update meets a problem that does not resolve by itself. A
+/// cluster that became unhealthy stays so until it runs again, even while machines are replaced.
 pub fn phase(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,

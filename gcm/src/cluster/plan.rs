@@ -1,4 +1,4 @@
-//! What a cluster is to be made of, and what of it has had its day.
+//! Computes the objects of a cluster, and which existing ones are obsolete.
 
 use std::collections::BTreeSet;
 

@@ -63,7 +63,7 @@ pub fn remaining(facts: &Facts) -> String {
     let left = left(facts);
     let shown = left.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
     match left.len().saturating_sub(SHOWN) {
-        0 => format!("{shown} to go"),
-        more => format!("{shown} and {more} more to go"),
+        0 => format!("{shown} to be deleted"),
+        more => format!("{shown} and {more} more to be deleted"),
     }
 }

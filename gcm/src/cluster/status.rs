@@ -82,9 +82,7 @@ fn summary(
         Some(Error::Arriving(why)) => {
             Condition::is_false(READY, INFO, words::WAITING_FOR_CLUSTER, why).into()
         }
-        Some(Error::Waiting(what)) => {
-            Condition::is_false(READY, WARNING, words::CLUSTER_DELETED, format!("Waiting for {what}")).into()
-        }
+        Some(Error::Waiting(why)) => Condition::is_false(READY, WARNING, words::CLUSTER_DELETED, why).into(),
         Some(Error::Behind(_)) | None => conditions::ready(conditions),
     }
 }

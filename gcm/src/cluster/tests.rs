@@ -384,7 +384,7 @@ fn a_cluster_that_is_refused_says_so() {
     let error = super::error::Error::Invalid(Invalid::NoImage { release: "v1".to_owned(), query: None });
     let refused = status(&tkc, &nothing(), Some(&error)).status;
     assert_eq!(refused.phase.as_deref(), Some(phase::FAILED));
-    assert!(ready_message(&refused).starts_with("Invalid TanzuKubernetesRelease v1: no OSImage is there"));
+    assert!(ready_message(&refused).starts_with("Invalid TanzuKubernetesRelease v1 has no OSImage"));
     let fixture = ClusterFixture::running(sound());
     let kept = status(&fixture.tkc, &fixture.facts(), Some(&error)).status;
     assert_ne!(kept.phase.as_deref(), Some(phase::FAILED), "what runs goes on running");

@@ -2,10 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
-/// What holds the address on the nodes.
+/// The program that announces the address on the nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum VirtualIpKind {
-    /// Nothing: a load balancer has the address.
+    /// None: a load balancer has the address.
     None,
     /// keepalived, by VRRP; needs no access to the cluster.
     #[default]
@@ -14,13 +14,15 @@ pub enum VirtualIpKind {
     KubeVip,
 }
 
-/// What holds the addresses of new control planes.
+/// The program that announces the addresses of new control planes.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct VirtualIpFlags {
-    /// What holds the address of a control plane on its nodes: needed where capw gives clusters virtual IPs.
+    /// The program that announces the address of a control plane on its nodes. Required if capw gives clusters virtual
+    /// IPs.
     #[arg(long, value_enum, default_value_t, overrides_with = "virtual_ip")]
     pub virtual_ip: VirtualIpKind,
-    /// The image of that; by default layercake's own keepalived, which its node images have, or kube-vip's from ghcr.io.
+    /// The image of this program; by default Layercake's own keepalived, which its node images contain, or kube-vip
+    /// from ghcr.io.
     #[arg(long, value_name = "IMAGE", overrides_with = "virtual_ip_image")]
     pub virtual_ip_image: Option<String>,
 }

@@ -67,11 +67,10 @@ pub fn explain(images: &[(String, CarriedRelease)], live: Option<&TanzuKubernete
         .collect();
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let take_over = release.map_or_else(String::new, |name| {
-        format!(", or delete TanzuKubernetesRelease {name} to have it made of those that remain")
+        format!(", or delete TanzuKubernetesRelease {name} to have it recreated from the remaining images")
     });
     Some(format!(
-        "images disagree about the release: {}{more}. Clusters that run it stay as they are, and none is made of it: remove the \
-         wrong image from its library{take_over}",
+        "images disagree about the release: {}{more}. Clusters that run the release do not change, and no new cluster can use it. Remove the wrong image from its library{take_over}",
         listed.join("; ")
     ))
 }

@@ -153,7 +153,7 @@ async fn exclude_image(
     ctx: &Context,
 ) -> Result<Next, Error> {
     if let Some(why) = image::explain_exclusion(image).filter(|_| image::is_node_image(image)) {
-        tracing::info!(image = image.name_any(), why, "a node image that becomes no release");
+        tracing::info!(image = image.name_any(), why, "cannot make a release from a node image");
     }
     if let Some(ours) = os_image.filter(|os_image| is_ours(*os_image)) {
         ctx.api.delete(ours).await?;

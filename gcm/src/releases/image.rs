@@ -116,7 +116,7 @@ struct ParsedProperties {
 fn distribution(text: &str) -> Result<ParsedProperties, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     let text = |path: &str| document.pointer(path).and_then(Value::as_str).map(str::to_owned);
-    let version = text("/distribution/version").ok_or("it names no distribution.version")?;
+    let version = text("/distribution/version").ok_or("it has no distribution.version")?;
     let version = Version::parse(&version).map_err(|error| error.to_string())?;
     let repository = text("/kubernetes/imageRepository");
     let image = |part: &str| {
@@ -201,7 +201,7 @@ fn spec_in<S: DeserializeOwned>(yaml: &str) -> Result<S, String> {
     let body = yaml.trim_start().trim_start_matches("---");
     from_yaml::<Object<S>>(body, &Budget::new(BUDGET))
         .map(|object| object.spec)
-        .map_err(|error| format!("it holds no such object: it {error}"))
+        .map_err(|error| format!("it does not contain the expected object: it {error}"))
 }
 
 fn with_v(version: &str) -> String {
@@ -213,7 +213,7 @@ fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRel
     let os = os.filter(|os| !os.name.is_empty()).unwrap_or_else(|| guessed_os(image));
     let incompatible = incompatible.map(|keys| {
         format!(
-            "VirtualMachineImage {} says isCompatible false ({keys} in {DISTRIBUTION}). Use another release, or an image that fits",
+            "VirtualMachineImage {} declares isCompatible false ({keys} in {DISTRIBUTION}). Use another release, or a compatible image",
             image.name_any()
         )
     });

@@ -48,7 +48,7 @@ fn read(
     } else {
         let message = match release.os_images.as_slice() {
             [] => "spec.osImages names no OSImage".to_owned(),
-            names => format!("none of its OSImages is there: {}", names.join(", ")),
+            names => format!("none of its OSImages exists: {}", names.join(", ")),
         };
         Condition::is_false(words::VALID, WARNING, words::MISSING_OS_IMAGE, message)
     };
@@ -84,10 +84,8 @@ pub fn updates_condition(type_: &str, current: &Version, available: &[AvailableR
 /// How a node image is.
 pub fn os_image(image: &OSImage) -> OSImageStatus {
     let condition = if ReleaseImage::of(image).is_none() {
-        let message = format!(
-            "an image of type {:?} without a name is none that VM Operator knows",
-            image.spec.image.type_
-        );
+        let message =
+            format!("VM Operator does not know an image of type {:?} without a name", image.spec.image.type_);
         Condition::is_false(words::COMPATIBLE, INFO, words::INCOMPATIBLE, message)
     } else {
         match Version::parse(&image.spec.kubernetes_version) {

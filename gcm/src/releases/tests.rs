@@ -157,7 +157,7 @@ fn images_that_disagree_change_nothing_of_a_release_and_are_named() {
     assert_eq!(later.spec, first.spec);
     assert!(is_marked(&later) && KubernetesRelease::of(&later).unwrap().candidate.incompatible.is_some());
     let why = conflict::explain(&both, Some(&later)).unwrap();
-    insta::assert_snapshot!(why, @r#"images disagree about the release: kubernetes.imageRepository is "localhost:5000/vmware.io" in VirtualMachineImage ob-photon and "registry.mallory.example" in VirtualMachineImage a-photon. Clusters that run it stay as they are, and none is made of it: remove the wrong image from its library, or delete TanzuKubernetesRelease v1.33.1---vmware.1-fips-vkr.2 to have it made of those that remain"#);
+    insta::assert_snapshot!(why, @r#"images disagree about the release: kubernetes.imageRepository is "localhost:5000/vmware.io" in VirtualMachineImage ob-photon and "registry.mallory.example" in VirtualMachineImage a-photon. Clusters that run the release do not change, and no new cluster can use it. Remove the wrong image from its library, or delete TanzuKubernetesRelease v1.33.1---vmware.1-fips-vkr.2 to have it recreated from the remaining images"#);
     let status = status::release(&later, |_| true, Some(&why), &[]);
     let valid = api::conditions::find(&status.conditions, "Valid").unwrap();
     assert_eq!((valid.status.as_ref(), valid.reason.as_deref()), ("False", Some("ConflictingOSImages")));
@@ -274,7 +274,7 @@ fn an_image_that_calls_itself_incompatible_takes_its_release_out_of_use() {
     let unfit = says(
         json!({"compatibility-7.0": {"isCompatible": "false"}, "compatibility-8.0": {"isCompatible": false}}),
     );
-    insta::assert_snapshot!(why(&unfit).unwrap(), @"the release is labelled run.tanzu.vmware.com/incompatible: VirtualMachineImage photon says isCompatible false (compatibility-7.0, compatibility-8.0 in vmware-system.guest.kubernetes.distribution.image.version). Use another release, or an image that fits");
+    insta::assert_snapshot!(why(&unfit).unwrap(), @"the release is labelled run.tanzu.vmware.com/incompatible: VirtualMachineImage photon declares isCompatible false (compatibility-7.0, compatibility-8.0 in vmware-system.guest.kubernetes.distribution.image.version). Use another release, or a compatible image");
     let status = status::release(&unfit, |_| true, None, &[]);
     let compatible = api::conditions::find(&status.conditions, "Compatible").unwrap();
     assert_eq!((compatible.status.as_ref(), compatible.message.clone()), ("False", why(&unfit)));
@@ -298,7 +298,7 @@ fn one_incompatible_image_of_several_leaves_its_release_in_use() {
     assert_eq!(why(&[unfit.clone(), fit.clone()]), None);
     assert_eq!(why(&[fit, unfit.clone()]), None);
     let both = why(&[unfit.clone(), carried_by("photon-c", false).0]).unwrap();
-    assert!(both.contains("VirtualMachineImage photon-a says"), "{both}");
+    assert!(both.contains("VirtualMachineImage photon-a declares"), "{both}");
 
     let images = [ReleaseImage::of(&marked).unwrap(), ReleaseImage::of(&plain).unwrap()];
     let name = |query, present| choose(&images, query, present).map(|image| image.name.as_str());
@@ -308,7 +308,7 @@ fn one_incompatible_image_of_several_leaves_its_release_in_use() {
     let condition = |image| status::os_image(image).conditions.remove(0);
     assert_eq!(condition(&plain).status, "True");
     let message = condition(&marked).message.unwrap();
-    assert!(message.contains("VirtualMachineImage photon-a says isCompatible false"), "{message}");
+    assert!(message.contains("VirtualMachineImage photon-a declares isCompatible false"), "{message}");
 }
 
 #[test]

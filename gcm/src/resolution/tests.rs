@@ -59,7 +59,7 @@ fn what_is_written_finds_its_release() {
 
 #[test]
 fn what_cannot_be_is_refused_in_the_words_of_the_original() {
-    let old = "Kubernetes v1.17 is older than v1.22, the oldest that Cluster API bootstraps";
+    let old = "Kubernetes v1.17 is older than v1.22, the oldest version that Cluster API can bootstrap";
     for (full, hint, reference, expected) in [
         (
             "v1.17.4+vmware.1-tkg.1.0dba899",
@@ -79,8 +79,8 @@ fn what_cannot_be_is_refused_in_the_words_of_the_original() {
         ("v1.2.3+x", "", "", r#"unable to find a compatible release with full version "v1.2.3+x""#.to_owned()),
         ("rubbish", "", "", r#"unable to find a compatible release with full version "rubbish""#.to_owned()),
         ("", "", "v1.30.0---vmware.1-tanzu.1", r#"unable to find a compatible release named "v1.30.0---vmware.1-tanzu.1""#.to_owned()),
-        ("", "", "", "no release is named".to_owned()),
-        ("", " ", "", "no release is named".to_owned()),
+        ("", "", "", "the spec names no release".to_owned()),
+        ("", " ", "", "the spec names no release".to_owned()),
         (
             "v1.23.8+vmware.3-tkg.1",
             "",

@@ -51,7 +51,7 @@ pub fn wanted(namespace: &str, bindings: &[Arc<RoleBinding>]) -> WantedObjects {
     let mut problems = Vec::new();
     if let Some(person) = long.first() {
         let message = format!(
-            "a {} that may edit it has a name of {} bytes, and {MAX_NAME} are the most. Bind a group with a shorter name",
+            "a {} with edit rights has a name of {} bytes; the limit is {MAX_NAME}. Bind a group with a shorter name",
             person.kind,
             person.name.len()
         );
@@ -59,7 +59,7 @@ pub fn wanted(namespace: &str, bindings: &[Arc<RoleBinding>]) -> WantedObjects {
     }
     if people.len() > MAX_PEOPLE {
         let message = format!(
-            "{} users and groups may edit it, and the first {MAX_PEOPLE} by name become administrators of its clusters. Bind groups instead of users",
+            "{} users and groups have edit rights, but only the first {MAX_PEOPLE} by name become administrators of its clusters. Bind groups instead of users",
             people.len()
         );
         problems.push(Problem::new(format!("Namespace {namespace}"), message));

@@ -47,7 +47,7 @@ pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &As
         .collect();
     if classes.len() > MAX_CLASSES {
         let message = format!(
-            "it has {} storage classes, and a cluster gets {MAX_CLASSES} at most. Name those that it needs in spec.settings.storage.classes",
+            "it has {} storage classes, but a cluster gets at most {MAX_CLASSES}. List the classes that the cluster needs in spec.settings.storage.classes",
             classes.len()
         );
         problems.push(Problem::new(format!("Namespace {namespace}"), message));
@@ -103,7 +103,7 @@ fn unassigned(name: &str, field: &str, namespace: &str, assigned: &Assigned) -> 
     // Whatever a user wrote is shown.
     let name = name.escape_debug();
     let message = format!(
-        "it is not assigned to namespace {namespace}. Give a ResourceQuota there the hard key {name}.storageclass.storage.k8s.io/requests.storage, or take it out of {field}. {}",
+        "it is not assigned to namespace {namespace}. Add the hard limit {name}.storageclass.storage.k8s.io/requests.storage to a ResourceQuota there, or remove the class from {field}. {}",
         offered(assigned)
     );
     Problem::new(format!("StorageClass {name}"), message)
@@ -113,7 +113,7 @@ fn no_default(name: &str, namespace: &str, assigned: &Assigned) -> Problem {
     if !assigned.contains_key(name) && !assigned.contains_key(first_edition(name)) {
         return unassigned(name, "spec.settings.storage.defaultClass", namespace, assigned);
     }
-    let message = "spec.settings.storage.defaultClass names it, and spec.settings.storage.classes does not. Add it there, or name another default";
+    let message = "spec.settings.storage.defaultClass names it, but spec.settings.storage.classes does not. Add it there, or use another default";
     Problem::new(format!("StorageClass {name}"), message)
 }
 

@@ -32,9 +32,9 @@ impl FromStr for SupervisorEndpoint {
         let with_port = text.parse::<SocketAddr>().map(|both| (both.ip(), both.port()));
         let (address, port) = with_port
             .or_else(|_| text.trim_matches(['[', ']']).parse().map(|address| (address, PORT)))
-            .map_err(|_| format!("{text:?} is no IP address, with or without a port"))?;
+            .map_err(|_| format!("{text:?} is not an IP address, with or without a port"))?;
         if address.is_loopback() || address.is_unspecified() {
-            return Err(format!("{address} leads to no other machine"));
+            return Err(format!("{address} is not reachable from other machines"));
         }
         Ok(Self { address, port })
     }
@@ -54,7 +54,7 @@ pub fn of_cluster_info(map: &ConfigMap) -> Option<Result<SupervisorEndpoint, Pro
     let host = server.strip_prefix("https://")?.split('/').next()?;
     let problem = |why: &str| {
         let message = format!(
-            "{why}: start gcm with --supervisor-endpoint=ADDRESS:PORT, where guests reach this cluster's API server"
+            "{why}. Start gcm with --supervisor-endpoint=ADDRESS:PORT, the address at which guests reach this cluster's API server"
         );
         Problem::new(format!("ConfigMap {}/{}", CLUSTER_INFO.0, CLUSTER_INFO.1), message)
     };
@@ -105,10 +105,10 @@ mod tests {
             assert_eq!(text.parse::<SupervisorEndpoint>().unwrap().to_string(), expected);
         }
         for (text, why) in [
-            ("sup.example.com:6443", "no IP address"),
-            ("127.0.0.1:6443", "no other machine"),
-            ("0.0.0.0", "no other machine"),
-            ("", "no IP address"),
+            ("sup.example.com:6443", "not an IP address"),
+            ("127.0.0.1:6443", "not reachable from other machines"),
+            ("0.0.0.0", "not reachable from other machines"),
+            ("", "not an IP address"),
         ] {
             let error = text.parse::<SupervisorEndpoint>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

@@ -123,7 +123,10 @@ async fn a_range_of_management_is_refused_to_a_new_cluster() {
     let Json(kept) = validate(webhooks(), sent(&moved)).await;
     assert_eq!(kept["response"]["allowed"], true, "{kept}");
     let warning = kept["response"]["warnings"][0].as_str().unwrap();
-    assert!(warning.contains("10.200.128.0/17 overlaps") && warning.contains("none is made"), "{warning}");
+    assert!(
+        warning.contains("10.200.128.0/17 overlaps") && warning.contains("gcm creates nothing for it"),
+        "{warning}"
+    );
     let mut later = review(&wrong, "v1alpha3");
     later["request"]["oldObject"] = to_value(&wrong).unwrap();
     later["request"]["object"]["spec"]["topology"]["nodePools"][0]["replicas"] = json!(2);

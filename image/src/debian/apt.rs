@@ -88,7 +88,7 @@ impl Apt {
             lines.lines().filter(|line| line.starts_with('\'')).map(package).collect();
         packages.filter(|packages| !packages.is_empty()).ok_or_else(|| Error::Command {
             what: "find the packages of the image in Debian's archive".to_owned(),
-            reason: format!("apt-get's list is not understood; it begins with {:?}", lines.lines().next()),
+            reason: format!("cannot parse the list of apt-get; it begins with {:?}", lines.lines().next()),
         })
     }
 

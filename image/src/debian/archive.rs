@@ -47,7 +47,7 @@ pub(crate) fn fetch(lock: &Lock) -> Result<()> {
         Error::Command { what, reason } => Error::Command {
             what,
             reason: format!(
-                "{reason}\nA package that is not found (404) has been replaced in Debian's archive: build without --lock"
+                "{reason}\nIf a package is not found (404), Debian's archive has replaced it: build without --lock"
             ),
         },
         other => other,
@@ -57,7 +57,7 @@ pub(crate) fn fetch(lock: &Lock) -> Result<()> {
         if sha256_of(&path)? != package.sha256 {
             return Err(Error::Command {
                 what: "fetch Debian's packages".to_owned(),
-                reason: format!("{} has another SHA-256 than {}", package.uri, package.sha256),
+                reason: format!("the SHA-256 of {} is not {}", package.uri, package.sha256),
             });
         }
         fs::rename(&path, cached(&folder, package)).doing("rename", &path)?;

@@ -52,16 +52,16 @@ impl Lock {
         let text = fs::read(path).doing("read", path)?;
         let lock: Self = serde_json::from_slice(&text).map_err(|error| {
             refusal(format!(
-                "it cannot be read ({error}); take the one that an earlier build wrote, or build without"
+                "it cannot be read ({error}); use the file that an earlier build wrote, or build without --lock"
             ))
         })?;
         if lock.os != os {
-            return Err(refusal(format!("it is for {}, and the image is to be {os}", lock.os)));
+            return Err(refusal(format!("it is for {}, but the image is for {os}", lock.os)));
         }
         let wrong = lock.all().find(|package| !package.is_safe());
         match wrong {
             None => Ok(lock),
-            Some(package) => Err(refusal(format!("{:?} is no package with its SHA-256", package.uri))),
+            Some(package) => Err(refusal(format!("{:?} is not a package with its SHA-256", package.uri))),
         }
     }
 
@@ -115,7 +115,7 @@ mod tests {
         fs::write(&path, lock().text()).unwrap();
         assert_eq!(Lock::read(&path, "debian-13").unwrap(), lock());
         let refusal = Lock::read(&path, "debian-14").unwrap_err().to_string();
-        assert!(refusal.ends_with("it is for debian-13, and the image is to be debian-14"), "{refusal}");
+        assert!(refusal.ends_with("it is for debian-13, but the image is for debian-14"), "{refusal}");
     }
 
     #[test]

@@ -29,11 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     /// No token, or one that the API server does not know.
-    #[error("a bearer token that the API server accepts is needed")]
+    #[error("a bearer token that the API server accepts is required")]
     Unauthenticated,
     /// The user lacks the right.
     #[error(
-        "{user} may not get {path}: bind a ClusterRole with the verb get on this nonResourceURL (…-metrics-reader)"
+        "{user} may not get {path}. Bind a ClusterRole with the verb get on this nonResourceURL (…-metrics-reader)"
     )]
     Forbidden {
         /// Who asked.
@@ -42,7 +42,7 @@ pub(super) enum Refusal {
         path: String,
     },
     /// The API server did not answer.
-    #[error("the API server does not say who this is: try again")]
+    #[error("the API server did not identify the user. Try again")]
     Unknown,
 }
 
@@ -71,7 +71,7 @@ impl Access {
         }
         let answer = tokio::time::timeout(PATIENCE, self.ask(token, path, &key)).await;
         answer.unwrap_or_else(|_| {
-            tracing::warn!(path, "no answer to a token review in time");
+            tracing::warn!(path, "the API server did not answer a token review in time");
             Err(Refusal::Unknown)
         })
     }
@@ -91,7 +91,7 @@ impl Access {
         let answer = match self.decide(token, path).await {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::warn!(%error, path, "a token can't be reviewed: grant the rights of config/");
+                tracing::warn!(%error, path, "cannot review a token; grant the rights that config/ contains");
                 return Err(Refusal::Unknown);
             }
         };

@@ -25,7 +25,7 @@ impl SelfSigned {
         if held.1 <= now {
             match generate(now) {
                 Ok(made) => *held = made,
-                Err(error) => tracing::warn!(%error, "the certificate of the metrics can't be renewed"),
+                Err(error) => tracing::warn!(%error, "cannot renew the certificate of the metrics"),
             }
         }
         Arc::clone(&held.0)

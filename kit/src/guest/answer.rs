@@ -67,7 +67,8 @@ where
 /// # Errors
 /// One that is not what was asked for.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, GuestError> {
-    serde_json::from_slice(bytes).map_err(|_| Refusal::new("its answer is not what was asked for").into())
+    serde_json::from_slice(bytes)
+        .map_err(|_| Refusal::new("its answer does not have the expected form").into())
 }
 
 impl From<Exceeded> for GuestError {

@@ -154,6 +154,6 @@ impl ServedKind {
     /// The refusal of a kind that a guest does not serve.
     pub fn unserved(group: &str, version: &str, kind: &str) -> Refusal {
         let of = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        Refusal::new(&format!("the cluster serves no {kind} of {of}"))
+        Refusal::new(&format!("the cluster does not serve {kind} of {of}"))
     }
 }

@@ -62,7 +62,7 @@ impl Share {
         let bytes = u32::try_from(bytes).map_err(|_| Refusal::new("its answer is too large"))?;
         for (share, held) in self.0.iter().zip(&mut held.0) {
             let more = Arc::clone(share).acquire_many_owned(bytes).await;
-            let more = more.map_err(|_closed| Refusal::new("this program ends"))?;
+            let more = more.map_err(|_closed| Refusal::new("this program is shutting down"))?;
             match held {
                 Some(held) => held.merge(more),
                 None => *held = Some(more),

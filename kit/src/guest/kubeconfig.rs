@@ -82,11 +82,11 @@ pub(super) async fn client(
     let value = secret.data.as_ref().and_then(|data| data.get(KEY));
     let value = value.ok_or_else(|| format!("it has no key {KEY}"))?;
     if value.0.len() > LONGEST {
-        return Err(format!("it has {} bytes at {KEY}, and {LONGEST} are the most", value.0.len()));
+        return Err(format!("it has {} bytes at {KEY}; the limit is {LONGEST}", value.0.len()));
     }
     let (bytes, server) = (value.0.clone(), server.to_owned());
     let connected = compute(namespace, LIMITS, move |budget| {
-        let text = std::str::from_utf8(&bytes).map_err(|_| Unusable("it is no kubeconfig".to_owned()))?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| Unusable("it is not a kubeconfig".to_owned()))?;
         let config = config(text, &server, budget)?;
         let client = crate::client::bounded(config, most);
         client.map_err(|error| Unusable(bounded(&error.to_string())))
@@ -100,7 +100,7 @@ pub(super) async fn client(
 /// What it lacks. Its text is in no message.
 pub fn config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusable> {
     let unusable = |what: &str| Unusable(what.to_owned());
-    let read: File = from_yaml(text, budget).map_err(|_| unusable("it is no kubeconfig"))?;
+    let read: File = from_yaml(text, budget).map_err(|_| unusable("it is not a kubeconfig"))?;
     let authority = read.clusters.into_iter().find_map(|named| named.cluster?.certificate_authority_data);
     let authority = authority.ok_or_else(|| unusable("it has no certificate-authority-data"))?;
     let user = read.users.into_iter().find_map(|named| named.user);
@@ -109,7 +109,7 @@ pub fn config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusa
     if token.is_none() && (client_certificate_data.is_none() || client_key_data.is_none()) {
         return Err(unusable("its user has neither client-certificate-data and client-key-data nor a token"));
     }
-    let mut config = Config::new(server.parse().map_err(|_| unusable("its server is no URL"))?);
+    let mut config = Config::new(server.parse().map_err(|_| unusable("its server is not a URL"))?);
     config.root_cert =
         Some(certificates(&authority, budget)?.ok_or_else(|| unusable("its certificates can't be read"))?);
     config.auth_info = AuthInfo {
@@ -175,7 +175,7 @@ mod tests {
     fn aliases_and_many_small_values_are_refused() {
         let text = HOSTILE.replace("\"CA\"", &format!("{PEM:?}")).replace("TOKEN", "\"token\": \"t\"");
         let aliases = text.replacen("\"x\"", "&a \"x\"", 1).replacen("\"user\": \"x\"", "\"user\": *a", 1);
-        assert_eq!(read(&aliases).unwrap_err(), Unusable("it is no kubeconfig".into()));
+        assert_eq!(read(&aliases).unwrap_err(), Unusable("it is not a kubeconfig".into()));
         let many = format!("{{\"clusters\": [{}]}}", "{},".repeat(80_000));
         assert!(many.len() < LONGEST && read(&many).is_err());
     }
@@ -186,6 +186,6 @@ mod tests {
         let value = k8s_openapi::ByteString(vec![b' '; LONGEST + 1]);
         secret.data = Some([(KEY.to_owned(), value)].into());
         let error = client("a", &secret, "https://10.0.0.1", 1).await.err().unwrap();
-        assert_eq!(error, "it has 262145 bytes at value, and 262144 are the most");
+        assert_eq!(error, "it has 262145 bytes at value; the limit is 262144");
     }
 }

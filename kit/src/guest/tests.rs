@@ -63,7 +63,7 @@ async fn an_answer_is_read_up_to_its_limit() {
     assert_eq!(error.to_string(), "its answer has more than 8 bytes");
     assert_eq!(guest.send(get("/a")).await, Ok(()));
     let error = guest.read::<MetadataPage>(get("/a"), 9).await.unwrap_err();
-    assert_eq!(error.to_string(), "its answer is not what was asked for");
+    assert_eq!(error.to_string(), "its answer does not have the expected form");
 }
 
 #[derive(Debug, PartialEq, serde::Deserialize)]

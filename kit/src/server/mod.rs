@@ -120,7 +120,7 @@ impl Server {
         let evicted = place.evicted().clone();
         tokio::select! {
             () = self.serve_connection(stream, peer, &mut place) => {}
-            () = evicted.cancelled() => tracing::debug!(%peer, "connection closed: its place is another's"),
+            () = evicted.cancelled() => tracing::debug!(%peer, "connection closed: its place was given to another client"),
         }
     }
 

@@ -81,19 +81,21 @@ pub enum Refusal {
     #[error("an object has at most {MOST_VALUES_OF_NEW} values, a review {MOST_VALUES}")]
     TooManyValues,
     /// Its body did not come in time.
-    #[error("the review did not come in time")]
+    #[error("the review did not arrive in time")]
     Late,
     /// Others are served, and nothing is left for this one.
-    #[error("too many reviews at a time")]
+    #[error("too many concurrent reviews")]
     Busy,
     /// It comes from somebody else than the API server.
-    #[error("only the API server is answered: no client certificate of --webhook-client-ca was shown")]
+    #[error(
+        "only the API server may call this webhook, and the client presented no certificate signed by --webhook-client-ca"
+    )]
     Stranger,
     /// It is no review.
     #[error("not a review: {0}")]
     Unreadable(String),
     /// The server that it came through knows no limits.
-    #[error("this server takes no reviews")]
+    #[error("this server does not accept reviews")]
     NoGate,
 }
 

@@ -46,7 +46,7 @@ pub async fn serve_with_fallback(
     tracing::info!(
         folder = %flags.webhook_cert_dir.display(),
         secret = names.secret,
-        "no webhook certificate is mounted: making and keeping one"
+        "no webhook certificate is mounted; creating and renewing one"
     );
     let certificate = self_managed::spawn_keeper(runtime, names);
     serve_with(runtime, flags, router, certificate).await

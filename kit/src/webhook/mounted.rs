@@ -51,7 +51,9 @@ impl Certificate {
                         state.modified = now;
                         tracing::info!("webhook certificate renewed");
                     }
-                    Err(error) => tracing::warn!(%error, "webhook certificate changed but can't be used"),
+                    Err(error) => {
+                        tracing::warn!(%error, "the webhook certificate has changed but cannot be used")
+                    }
                 }
             }
         }

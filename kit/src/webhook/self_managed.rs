@@ -173,7 +173,7 @@ impl Keeper {
                     tracing::warn!(
                         secret = format!("{}/{}", self.namespace, self.names.secret),
                         %error,
-                        "can't keep the webhook certificate: mount one, or grant the rights of config/"
+                        "cannot write the webhook certificate; mount one, or grant the rights that config/ contains"
                     );
                     failures.next(())
                 }
@@ -244,7 +244,7 @@ impl Keeper {
         };
         match written {
             Ok(_) => {
-                tracing::info!(secret = self.names.secret, "webhook certificate made");
+                tracing::info!(secret = self.names.secret, "webhook certificate created");
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),

@@ -62,7 +62,7 @@ impl Cache {
         let path = self.root.join("lock");
         let file = File::create(&path).doing(|| format!("make {}", path.display()))?;
         if file.try_lock().is_err() {
-            progress.note("waiting for another build of the same programs to end");
+            progress.note("waiting for another build of the same programs");
             file.lock().doing(|| format!("lock {}", path.display()))?;
         }
         Ok(file)

@@ -69,7 +69,7 @@ impl<'a> Finder<'a> {
             && !self.fits(&path, &found, args, answer)
         {
             return Err(refusal(format!(
-                "{} has another version; `{} {}` should say {answer}",
+                "{} has another version; `{} {}` must print {answer}",
                 path.display(),
                 tool.name,
                 args.join(" ")
@@ -86,7 +86,7 @@ impl<'a> Finder<'a> {
         }
         let fits = says(path, args, answer);
         if !fits {
-            self.progress.note(&format!("{} is passed over: its version is not {answer}", path.display()));
+            self.progress.note(&format!("ignoring {}: its version is not {answer}", path.display()));
         }
         self.notes.insert(key, fits);
         fits

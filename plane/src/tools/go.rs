@@ -24,7 +24,7 @@ pub(super) fn write_sources(cache: &Cache, module: &Module) -> Result<PathBuf> {
     if !module.is_complete() {
         return Err(Error::Build {
             tool: module.name.to_owned(),
-            reason: format!("the folder of {} holds no Go module", module.name),
+            reason: format!("the folder of {} contains no Go module", module.name),
         });
     }
     let sources = cache.folder(module).join("src");

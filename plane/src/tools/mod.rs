@@ -136,7 +136,7 @@ fn check_given(options: &Options) -> Result<()> {
         None => Ok(()),
         Some(unknown) => Err(Error::Tool {
             tool: unknown.clone(),
-            reason: format!("no such program; there are {}", known.join(", ")),
+            reason: format!("the program does not exist; the programs are {}", known.join(", ")),
         }),
     }
 }

@@ -42,8 +42,8 @@ impl Current {
 fn in_words(left: Option<Duration>) -> String {
     match left.map(|left| left.as_secs()) {
         None => String::new(),
-        Some(seconds) if seconds < 60 => ", less than a minute left in all".to_owned(),
-        Some(seconds) => format!(", about {} min left in all", seconds.div_ceil(60)),
+        Some(seconds) if seconds < 60 => ", less than a minute left in total".to_owned(),
+        Some(seconds) => format!(", about {} min left in total", seconds.div_ceil(60)),
     }
 }
 

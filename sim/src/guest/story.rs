@@ -120,14 +120,14 @@ async fn wrong_joins(site: &Site, sample: &Sample) {
         other.join_control_plane().replace(&pin(&other.pki.ca.0).unwrap(), &pin(&sample.pki.ca.0).unwrap());
     assert!(control_plane.contains(&own_ca));
     for (name, userdata, reason) in [
-        ("a token of nobody", worker.replace("abcdef.", "fedcba."), Reason::Discovery),
+        ("a token that does not exist", worker.replace("abcdef.", "fedcba."), Reason::Discovery),
         (
             "a token with another secret",
             worker.replace(".0123456789abcdef", ".fedcba9876543210"),
             Reason::BootstrapToken,
         ),
         ("the pin of another cluster", other.join_worker(), Reason::CaHash),
-        ("an endpoint of nobody", nobody.join_worker(), Reason::Discovery),
+        ("an endpoint that does not answer", nobody.join_worker(), Reason::Discovery),
         ("the keys of another cluster", other_keys, Reason::Certificate),
         (
             "a field that kubeadm does not know",

@@ -101,8 +101,7 @@ pub fn identity_denials(new: &VirtualMachine, old: Option<&VirtualMachine>, aske
     let given = |uuid: Option<&Option<String>>| uuid.cloned().flatten().unwrap_or_default();
     let changed = fields.into_iter().filter(|(_, new, old)| given(Some(new)) != given(*old));
     let denial = |field: &str| {
-        let reason = "Forbidden: VM Operator draws the identity of a VM: leave the field out. Who restores or moves \
-                      VirtualMachines needs the verb update on virtualmachines/identity in all namespaces";
+        let reason = "Forbidden: VM Operator generates the identity of a VM. Leave the field out. To restore or move VirtualMachines, a user needs the verb update on virtualmachines/identity in all namespaces";
         Denial::new(field, reason)
     };
     changed.filter(|_| !asker.privileged).map(|(field, ..)| denial(field)).collect()
@@ -150,7 +149,7 @@ fn name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let length = new.metadata.name.as_deref().map_or(0, str::len);
     (old.is_none() && length > LONGEST_NAME).then(|| {
         let reason = format!(
-            "must have at most {LONGEST_NAME} characters, as names of VMs in vCenter do; it has {length}. Use a shorter name"
+            "must have at most {LONGEST_NAME} characters, the limit for VM names in vCenter; it has {length}. Use a shorter name"
         );
         Denial::new("metadata.name", reason)
     })
@@ -246,13 +245,13 @@ fn unit_reason(volume: &VirtualMachineVolume, before: &[VirtualMachineVolume]) -
     const OF_CONTROLLER: i32 = 7;
     let unit = volume.unit_number?;
     if volume.v_sphere_volume.is_none() {
-        return Some("only a vSphereVolume can name its place. Leave it out".to_owned());
+        return Some("only a vSphereVolume can have a unit number. Leave it out".to_owned());
     }
     if unit == OF_CONTROLLER {
-        return Some(format!("{unit} is the controller's own place. Name another"));
+        return Some(format!("{unit} is the unit number of the SCSI controller itself. Use another"));
     }
     let twin = before.iter().find(|other| other.unit_number == Some(unit))?;
-    Some(format!("{unit} is the place of volume {}. Name another", twin.name))
+    Some(format!("{unit} is already the unit number of volume {}. Use another", twin.name))
 }
 
 fn is_whole_mib(disk: &VSphereVolume) -> bool {
@@ -288,7 +287,7 @@ fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Ve
     let status = old.and_then(|old| old.status.as_ref());
     let own = status.map(|status| status.endpoint_addresses.as_slice()).unwrap_or_default();
     if let Some(host) = socket.host.as_ref().filter(|host| !host.is_empty() && !own.contains(*host)) {
-        let reason = "a probe reaches the addresses of its VM only: leave the host out, or give one of status.endpointAddresses";
+        let reason = "a probe can only connect to the addresses of its own VM. Leave the host out, or use one of status.endpointAddresses";
         denials.push(Denial::new(
             format!("{field}.tcpSocket.host"),
             format!("Invalid value: {host:?}: {reason}"),
@@ -413,7 +412,7 @@ fn module_group(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<De
     lacks.then(|| {
         Denial::new(
             format!("metadata.annotations[{}]", annotation::CLUSTER_MODULE_GROUP),
-            "Forbidden: a group needs spec.resourcePolicyName: its policy has the groups",
+            "Forbidden: a group requires spec.resourcePolicyName, because the policy defines the groups",
         )
     })
 }
@@ -421,8 +420,7 @@ fn module_group(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<De
 fn protected(key: &str) -> Denial {
     Denial::new(
         format!("metadata.annotations[{key}]"),
-        "Forbidden: modifying this annotation is not allowed for non-admin users: name who must in \
-         PrivilegedUsers of the provider configuration",
+        "Forbidden: modifying this annotation is not allowed for non-admin users. To allow it for a user, add the user to PrivilegedUsers in the provider configuration",
     )
 }
 
@@ -439,7 +437,7 @@ pub fn policy_user_denial(
     let is_member = new.labels().get(label::CAPW_CLUSTER_NAME).is_some_and(|of| of == cluster);
     (is_new && !is_member).then(|| {
         let reason = format!(
-            "Forbidden: policy {name} is for the machines of cluster {cluster}: name another, or leave the field out"
+            "Forbidden: policy {name} is reserved for the machines of cluster {cluster}. Use another policy, or leave the field out"
         );
         Denial::new("spec.resourcePolicyName", reason)
     })
@@ -466,7 +464,7 @@ pub fn claim_denials(
     let key = label::INSTANCE_STORAGE;
     let same = new.get(key) == old.and_then(|old| old.get(key));
     let denial = (!asker.privileged && !same).then(|| {
-        let reason = "Forbidden: the label of instance storage can be changed by administrators alone";
+        let reason = "Forbidden: only administrators can change the label of instance storage";
         Denial::new(format!("metadata.labels[{key}]"), reason)
     });
     denial.into_iter().collect()

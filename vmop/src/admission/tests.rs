@@ -133,9 +133,12 @@ fn rule_5_a_disk_has_a_place_of_its_own() {
     let claim = json!([{ "name": "a", "unitNumber": 1, "persistentVolumeClaim": { "claimName": "c" } }]);
     refused(&reasons(&of(claim), None, facts(), USER), &["spec.volumes[0].unitNumber", "vSphereVolume"]);
     let own = of(json!([disk("a", 7)]));
-    refused(&reasons(&own, None, facts(), USER), &["spec.volumes[0].unitNumber", "controller's own"]);
+    refused(&reasons(&own, None, facts(), USER), &["spec.volumes[0].unitNumber", "SCSI controller itself"]);
     let twins = of(json!([disk("a", 1), disk("b", 1)]));
-    refused(&reasons(&twins, None, facts(), USER), &["spec.volumes[1].unitNumber", "place of volume a"]);
+    refused(
+        &reasons(&twins, None, facts(), USER),
+        &["spec.volumes[1].unitNumber", "unit number of volume a"],
+    );
     assert!(reasons(&of(json!([disk("a", 1), disk("b", 2)])), None, facts(), USER).is_empty());
 }
 
@@ -181,7 +184,7 @@ fn rule_7_a_probe_reaches_its_own_vm_and_not_for_long() {
     for asker in [USER, ADMIN, PROGRAM] {
         refused(
             &reasons(&of("10.96.0.1", 1), None, facts(), asker),
-            &[field, "10.96.0.1", "leave the host out"],
+            &[field, "10.96.0.1", "Leave the host out"],
         );
     }
     let old = of("", 1);
@@ -347,7 +350,7 @@ fn rule_the_identity_is_given_by_those_who_may() {
         let given = vm(json!({ field: uuid }));
         let words = [
             field,
-            "VM Operator draws the identity of a VM: leave the field out",
+            "VM Operator generates the identity of a VM. Leave the field out",
             "virtualmachines/identity",
         ];
         let reasons = |new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker| -> Vec<String> {
@@ -515,7 +518,8 @@ fn another_version_changes_claims_and_nothing_else() {
     let claimed = vm(json!({"volumes": [own, claim]}));
     assert_eq!(asked(&claimed, "v1alpha2"), "");
     assert!(
-        asked(&vm(json!({"volumes": [claim]})), "v1alpha2").starts_with("spec: Forbidden: v1alpha2 changes")
+        asked(&vm(json!({"volumes": [claim]})), "v1alpha2")
+            .starts_with("spec: Forbidden: v1alpha2 can only change")
     );
     let off = vm(json!({"volumes": [own], "powerState": "poweredOff"}));
     assert!(asked(&off, "v1alpha2").contains("Use vmoperator.vmware.com/v1alpha1"));
@@ -524,7 +528,7 @@ fn another_version_changes_claims_and_nothing_else() {
     forged.status = Some(serde_json::from_value(json!({"endpointAddresses": ["10.0.0.1"]})).unwrap());
     assert!(asked(&forged, "v1alpha2").starts_with("status: Forbidden"));
     let made = version_denials("v1alpha2", &off, None).unwrap();
-    assert!(made.to_string().starts_with("apiVersion: Forbidden: v1alpha2 makes no VirtualMachines"));
+    assert!(made.to_string().starts_with("apiVersion: Forbidden: v1alpha2 cannot create VirtualMachines"));
     assert!(version_denials("v1alpha1", &off, None).is_none());
 }
 
@@ -533,7 +537,10 @@ fn only_a_clusters_machines_name_its_policy() {
     let vm = |labels: Value| object(json!({ "labels": labels }), json!({ "resourcePolicyName": "a-policy" }));
     let (plain, member) = (vm(json!({})), vm(json!({ label::CAPW_CLUSTER_NAME: "a" })));
     let refusal = policy_user_denial(&plain, None, Some("a")).expect("a refusal").to_string();
-    assert!(refusal.starts_with("spec.resourcePolicyName: Forbidden: policy a-policy is for"), "{refusal}");
+    assert!(
+        refusal.starts_with("spec.resourcePolicyName: Forbidden: policy a-policy is reserved for"),
+        "{refusal}"
+    );
     let anothers = vm(json!({ label::CAPW_CLUSTER_NAME: "b" }));
     assert!(policy_user_denial(&anothers, None, Some("a")).is_some());
     assert!(policy_user_denial(&member, None, Some("a")).is_none());

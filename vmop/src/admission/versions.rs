@@ -14,13 +14,14 @@ pub fn version_denials(version: &str, new: &VirtualMachine, old: Option<&Virtual
         return None;
     }
     let Some(old) = old else {
-        return Some(Denial::new("apiVersion", only(&format!("{version} makes no VirtualMachines"))));
+        return Some(Denial::new("apiVersion", only(&format!("{version} cannot create VirtualMachines"))));
     };
     if without_claims(&new.spec) != without_claims(&old.spec) {
-        let reason = only(&format!("{version} changes volumes of claims, labels and annotations alone"));
+        let reason = only(&format!("{version} can only change volumes of claims, labels and annotations"));
         return Some(Denial::new("spec", reason));
     }
-    (new.status != old.status).then(|| Denial::new("status", only(&format!("{version} changes no status"))))
+    (new.status != old.status)
+        .then(|| Denial::new("status", only(&format!("{version} cannot change the status"))))
 }
 
 fn without_claims(spec: &VirtualMachineSpec) -> VirtualMachineSpec {

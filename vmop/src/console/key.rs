@@ -36,7 +36,7 @@ pub enum BadKey {
     #[error("its public exponent must be odd, more than 1 and at most 33 bits long; use 65537")]
     Exponent,
     /// The text is longer than the key has room for.
-    #[error("it has no room for {0} bytes; use a longer one")]
+    #[error("it is too short to encrypt {0} bytes; use a longer key")]
     NoRoom(usize),
 }
 

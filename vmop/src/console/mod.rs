@@ -128,7 +128,7 @@ async fn answer(
     if owner.as_ref() != vm.map(kube::runtime::reflector::ObjectRef::from_obj).as_ref() {
         let name = &request.spec.virtual_machine_name;
         return Err(Error::Own(Unanswered::Refused(format!(
-            "The VM {vsphere_vm} is not VirtualMachine {name}'s"
+            "VM {vsphere_vm} does not belong to VirtualMachine {name}"
         ))));
     }
     if let Some(patch) = vm.and_then(|vm| plan::adopted(request, vm)) {

@@ -54,22 +54,24 @@ pub fn plan(
     let key = PublicKey::from_pem(&request.spec.public_key).map_err(|error| Refusal {
         reason: "InvalidPublicKey",
         message: format!(
-            "spec.publicKey can't be used: {error}. Make another request, with an RSA key in PEM"
+            "spec.publicKey can't be used: {error}. Create a new request with an RSA key in PEM format"
         ),
     })?;
     let name = &request.spec.virtual_machine_name;
     let Some(vm) = vm else {
-        let message =
-            format!("VirtualMachine {name} does not exist. Create it, or name another in another request");
+        let message = format!(
+            "VirtualMachine {name} does not exist. Create it, or create a new request for another VirtualMachine"
+        );
         return Err(Refusal { reason: "VirtualMachineNotFound", message });
     };
     let status = vm.status.as_ref();
     let Some(vsphere_vm) = status.and_then(|status| status.unique_id.as_deref()) else {
-        let message = format!("VirtualMachine {name} is not in vCenter yet; its own conditions say why");
+        let message =
+            format!("VirtualMachine {name} is not in vCenter yet; see its conditions for the cause");
         return Err(Refusal { reason: "VirtualMachineNotCreated", message });
     };
     if status.and_then(|status| status.power_state.as_deref()) != Some(api::vmop::POWERED_ON) {
-        let message = format!("VirtualMachine {name} does not run. Power it on");
+        let message = format!("VirtualMachine {name} is not running. Power it on");
         return Err(Refusal { reason: "VirtualMachineNotPoweredOn", message });
     }
     Ok(Plan::Answer { vsphere_vm: MoRef::vm(vsphere_vm), key })

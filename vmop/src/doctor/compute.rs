@@ -27,7 +27,7 @@ fn judge_hosts(hosts: &[ObjectContent]) -> Vec<Diagnosis> {
     for host in hosts {
         let state = host.get("runtime.connectionState").as_str().unwrap_or_default();
         if state != "connected" {
-            let remedy = "Reconnect the host. VMs on it are left alone until then";
+            let remedy = "Reconnect the host. Until then, Layercake does not change the VMs on it";
             found.push(HOSTS.warning(format!("host {} is {state}", name(host)), remedy));
         } else if host.get("runtime.inMaintenanceMode").as_bool() == Some(true) {
             let found_host = format!("host {} is in maintenance mode", name(host));
@@ -37,7 +37,7 @@ fn judge_hosts(hosts: &[ObjectContent]) -> Vec<Diagnosis> {
         }
     }
     if usable == 0 {
-        let remedy = "Bring a host of the cluster back";
+        let remedy = "Bring at least one host of the cluster back into service";
         found.push(HOSTS.error("no host can run a VM", remedy));
     } else if found.is_empty() {
         found.push(HOSTS.ok(format!("{usable} host(s)")));
@@ -57,7 +57,10 @@ fn judge_drs(clusters: &[ObjectContent]) -> Vec<Diagnosis> {
         } else if drs.get("defaultVmBehavior").as_str() == Some("manual") {
             let remedy = "Set the automation level to partially or fully automated";
             found.push(DRS.error(
-                format!("DRS of cluster {} is manual: power-on waits for a person", name(cluster)),
+                format!(
+                    "DRS of cluster {} is manual: each power-on waits for manual approval",
+                    name(cluster)
+                ),
                 remedy,
             ));
         }
@@ -101,7 +104,7 @@ fn judge_headroom(pools: &[ObjectContent], largest: Option<(String, i64)>) -> Ve
         let remedy = "Raise the pool's reservation or its cluster's capacity, or use a best-effort class";
         found.push(HEADROOM.warning(
             format!(
-                "resource pool {} has {free} MiB that are not reserved; a VM of class {class} reserves {mib}",
+                "resource pool {} has {free} MiB of unreserved memory; a VM of class {class} reserves {mib} MiB",
                 name(pool)
             ),
             remedy,
@@ -130,7 +133,7 @@ fn judge_names(names: impl Iterator<Item = (String, String)>) -> Diagnosis {
             let found = format!("VirtualMachine {namespace}/{name} has {} characters", name.len());
             return NAMES.error(
                 found,
-                format!("Give it a name of at most {LONGEST_NAME}: vCenter takes no longer one"),
+                format!("Use a name of at most {LONGEST_NAME} characters, the limit in vCenter"),
             );
         }
         longest = longest.max(name.len());

@@ -77,7 +77,8 @@ fn trust(settings: &Settings, ca: Option<&str>) -> Result<vsphere::Trust, (Strin
                 let found = format!("CAFilePath {path}: {error}");
                 return Err((
                     found,
-                    "If it is a file of the program's container, give a copy by --vcenter-ca".to_owned(),
+                    "If the file is in the program's container, pass a copy of it with --vcenter-ca"
+                        .to_owned(),
                 ));
             }
         },
@@ -95,9 +96,9 @@ fn trust(settings: &Settings, ca: Option<&str>) -> Result<vsphere::Trust, (Strin
 fn judge_trust(trust: &Trust, shown: &ShownCertificate) -> Diagnosis {
     match trust {
         Trust::Nobody => TRUSTED.warning(
-            "InsecureSkipTLSVerify is true: whoever answers gets the password",
+            "InsecureSkipTLSVerify is true: any server that answers receives the password",
             format!(
-                "Remove it and set Thumbprint to {}, after comparing it with vCenter's own, or CAFilePath",
+                "Remove it, and set CAFilePath or Thumbprint; the server's thumbprint is {}, compare it with vCenter's own first",
                 shown.thumbprint
             ),
         ),
@@ -111,7 +112,7 @@ fn judge_certificate(shown: &ShownCertificate, now: Timestamp) -> Diagnosis {
     let left = shown.not_after.duration_since(now);
     let days = left.as_hours() / 24;
     let found = format!("certificate of {} ends {}", shown.subject, shown.not_after.strftime("%F"));
-    let remedy = "Renew the machine SSL certificate of vCenter, and Thumbprint where it is set";
+    let remedy = "Renew the machine SSL certificate of vCenter, and update Thumbprint if it is set";
     if left.is_negative() {
         CERTIFICATE.error(format!("{found}: it has expired"), remedy)
     } else if left < SOON {
@@ -125,7 +126,7 @@ fn judge_version(about: &About, wire: WireKind) -> Diagnosis {
     let mut numbers = about.version.split('.').map(|part| part.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let found = format!(
-        "{}, spoken to over {}",
+        "{}, connected over {}",
         about.full_name,
         match wire {
             WireKind::ViJson => "VI/JSON",
@@ -146,7 +147,7 @@ fn judge_clock(ahead: SignedDuration) -> Diagnosis {
         ahead.abs().as_secs_f64(),
         if ahead.is_negative() { "behind" } else { "ahead" }
     );
-    let remedy = "Have vCenter, the hosts and this machine follow the same NTP servers";
+    let remedy = "Configure vCenter, the hosts and this machine to use the same NTP servers";
     if ahead.abs() > SKEW.1 {
         CLOCK.error(found, remedy)
     } else if ahead.abs() > SKEW.0 {

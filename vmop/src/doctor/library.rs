@@ -27,13 +27,13 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     }
     if named.is_empty() {
         let remedy = "Set ContentSource in the provider configuration to the id of a content library (govc library.info)";
-        return vec![LIBRARY.error("no content library is named anywhere: there are no images", remedy)];
+        return vec![LIBRARY.error("no content library is configured, so there are no images", remedy)];
     }
     let (mut found, mut empty, mut images) = (Vec::new(), Vec::new(), false);
     for (id, user) in &named {
         match site.vcenter.library(id).await {
             Ok(library) => {
-                found.push(LIBRARY.ok(format!("{} ({id}), of {user}", library.name)));
+                found.push(LIBRARY.ok(format!("{} ({id}), named by {user}", library.name)));
                 match items(site, &library.name, id).await {
                     Some(items) => {
                         images = true;
@@ -43,7 +43,7 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
                 }
             }
             Err(error) => {
-                found.push(LIBRARY.error(format!("library {id}, of {user}: {error}"), error.advice()));
+                found.push(LIBRARY.error(format!("library {id}, named by {user}: {error}"), error.advice()));
             }
         }
     }
@@ -87,19 +87,17 @@ fn judge_items(library: &str, items: &[LibraryItem], known: &[String]) -> Option
     let absent: Vec<_> = ovf.iter().filter(|item| !item.cached).map(|item| item.name.as_str()).collect();
     let mut found = Vec::new();
     if !absent.is_empty() {
-        let remedy = "Synchronise them (govc library.sync), or leave it to the first VM, which then waits for the download";
-        found.push(
-            ITEMS.warning(
-                format!("library {library}: the files of {} are not here", absent.join(", ")),
-                remedy,
-            ),
-        );
+        let remedy = "Synchronise the library (govc library.sync); otherwise the first VM triggers the download and waits for it";
+        found.push(ITEMS.warning(
+            format!("library {library}: the files of {} are not downloaded", absent.join(", ")),
+            remedy,
+        ));
     }
     if !ovf
         .iter()
         .any(|item| known.iter().any(|name| *name == item.name.to_lowercase() || *name == item.name))
     {
-        let remedy = "Look at the log of the VM operator, and at the conditions of VirtualMachineImages";
+        let remedy = "Check the log of the VM operator and the conditions of the VirtualMachineImages";
         found.push(ITEMS.warning(format!("no item of library {library} is a VirtualMachineImage"), remedy));
     }
     if found.is_empty() {
@@ -123,7 +121,7 @@ mod tests {
         let known = ["photon".to_owned()];
         let cases = [
             (vec![item("ovf", true)], &known[..], Outcome::Ok, "1 item"),
-            (vec![item("ovf", false)], &known[..], Outcome::Warning, "photon are not here"),
+            (vec![item("ovf", false)], &known[..], Outcome::Warning, "photon are not downloaded"),
             (vec![item("ovf", true)], &[], Outcome::Warning, "no item of library"),
         ];
         for (items, known, outcome, text) in cases {

@@ -55,8 +55,8 @@ fn judge_classes(
     }
     for (namespace, _) in bound.iter().filter(|(_, count)| **count == 0) {
         found.push(CLASSES.warning(
-            format!("namespace {namespace} may use no VM class"),
-            format!("Create a VirtualMachineClassBinding in {namespace} for each class that it may use"),
+            format!("namespace {namespace} cannot use any VM class"),
+            format!("Create a VirtualMachineClassBinding in {namespace} for each class that it needs"),
         ));
     }
     if found.is_empty() {

@@ -12,7 +12,7 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     let Some(configured) = &site.settings.network else {
         if provided {
             return vec![
-                NETWORK.ok("networks are the network provider's"),
+                NETWORK.ok("the network provider manages the networks"),
                 NETWORK_HOSTS.skipped("no network is configured"),
             ];
         }

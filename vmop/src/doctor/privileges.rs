@@ -89,7 +89,7 @@ fn judge(objects: &BTreeMap<PrivilegeScope, Vec<MoRef>>, held: &Held, user: &str
                 // Where nothing is configured, nothing was looked at.
                 .filter(|privilege| objects.get(&privilege.scope).is_some_and(|on| !on.is_empty()))
                 .count();
-            found.push(check.ok(format!("{user} has all {count} that were looked at")));
+            found.push(check.ok(format!("{user} has all {count} privileges that were checked")));
         }
     }
     found

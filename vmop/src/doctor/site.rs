@@ -60,8 +60,7 @@ impl<'a> Site<'a> {
         let users = match users(kube, settings).await {
             Ok(users) => users,
             Err(unread) => {
-                let remedy =
-                    "Use a kubeconfig whose user may list Namespaces and zones: all else rests on them";
+                let remedy = "Use a kubeconfig whose user can list Namespaces and zones; the other checks depend on them";
                 return (None, vec![PLACEMENT.error(unread.found, remedy)]);
             }
         };
@@ -156,10 +155,12 @@ pub fn name(object: &ObjectContent) -> String {
 fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosis {
     if matches!(error.kind(), Kind::NotFound { .. }) {
         let remedy = "Correct the MoID (govc ls -i prints it), and give the user System.Read there";
-        return PLACEMENT
-            .error(format!("{object}, of {user}, does not exist, or the user may not see it"), remedy);
+        return PLACEMENT.error(
+            format!("{object}, named by {user}, does not exist, or the vCenter user cannot see it"),
+            remedy,
+        );
     }
-    PLACEMENT.error(format!("{object}, of {user}: {error}"), error.advice())
+    PLACEMENT.error(format!("{object}, named by {user}: {error}"), error.advice())
 }
 
 /// Who has a place in vCenter: namespaces by annotations or zones, and the provider configuration itself.

@@ -41,13 +41,13 @@ fn judge_datastores(datastores: &[Datastore], configured: Option<&str>) -> Vec<D
     let mut found = Vec::new();
     for Datastore { name, free, accessible, normal, .. } in datastores.iter().filter(meant) {
         if !accessible {
-            let remedy = "Bring it back. VMs on it are left alone until then";
+            let remedy = "Make it accessible again. Until then, Layercake does not change the VMs on it";
             found.push(DATASTORES.error(format!("datastore {name} is not accessible"), remedy));
         } else if !normal {
-            let remedy = "Exit maintenance mode, or name another datastore";
+            let remedy = "Exit maintenance mode, or use another datastore";
             found.push(DATASTORES.warning(format!("datastore {name} is in maintenance mode"), remedy));
         } else if *free < LITTLE {
-            let remedy = "Free space on it, or name another datastore";
+            let remedy = "Free space on it, or use another datastore";
             found.push(DATASTORES.warning(format!("datastore {name} has {} GiB left", free >> 30), remedy));
         }
     }

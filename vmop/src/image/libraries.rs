@@ -117,7 +117,7 @@ pub fn check_access(
     let image = image.name_any();
     let Some(provider) = chain.provider else {
         let message = format!(
-            "VirtualMachineImage {image} is of the {PROVIDER_KIND} {}, which does not exist. Create it with the library's UUID, or name another image",
+            "VirtualMachineImage {image} belongs to {PROVIDER_KIND} {}, which does not exist. Create it with the library's UUID, or use another image",
             named.name
         );
         return Err(Unmet::wrong(reason::CONTENT_LIBRARY_PROVIDER_NOT_FOUND, message));
@@ -127,11 +127,11 @@ pub fn check_access(
     }
     let message = match chain.sources {
         [] => format!(
-            "VirtualMachineImage {image} is of the {PROVIDER_KIND} {}, and no ContentSource names it. Create one, and a ContentSourceBinding in namespace {namespace}",
+            "VirtualMachineImage {image} belongs to {PROVIDER_KIND} {}, which no ContentSource names. Create one, and a ContentSourceBinding in namespace {namespace}",
             named.name
         ),
         sources => format!(
-            "Namespace {namespace} has no access to ContentSource {}, which VirtualMachineImage {image} is of. Create a ContentSourceBinding there, or name another image",
+            "Namespace {namespace} has no access to ContentSource {}, which provides VirtualMachineImage {image}. Create a ContentSourceBinding there, or use another image",
             sources.join(" or ")
         ),
     };
@@ -195,7 +195,7 @@ mod tests {
         let nobody = LibraryAccess { provider: None, sources: &[], bound: false };
         for (chain, reason, words) in [
             (&nobody, reason::CONTENT_LIBRARY_PROVIDER_NOT_FOUND, "ContentLibraryProvider team"),
-            (&chain(&[], false), reason::CONTENT_SOURCE_BINDING_NOT_FOUND, "no ContentSource names it"),
+            (&chain(&[], false), reason::CONTENT_SOURCE_BINDING_NOT_FOUND, "which no ContentSource names"),
             (
                 &chain(&sources, false),
                 reason::CONTENT_SOURCE_BINDING_NOT_FOUND,

@@ -299,7 +299,10 @@ impl Images {
         let live = self.cache.get(None, &name);
         match live {
             Some(image) if !ours(&image) => {
-                tracing::warn!(name, "an image of this name was made by somebody else: it stays as it is");
+                tracing::warn!(
+                    name,
+                    "this controller did not create the image of this name; leaving it unchanged"
+                );
             }
             Some(image) if plan::current(&image, library, &item) => {}
             live => self.read_item(vcenter, &name, library, &item, live).await?,

@@ -160,7 +160,7 @@ pub fn status(
 fn synced(descriptor: &Descriptor) -> Condition {
     let message = (descriptor.left_out > 0).then(|| {
         format!(
-            "{} OVF properties are left out, as they have long names or are more than an object can hold. Shorten them in the image if they are needed",
+            "{} OVF properties are omitted because their names are too long or they do not fit into an object. If you need them, shorten them in the image",
             descriptor.left_out
         )
     });
@@ -175,7 +175,7 @@ fn os_supported(descriptor: &Descriptor) -> Condition {
             ERROR,
             known::VIRTUAL_MACHINE_IMAGE_OS_TYPE_NOT_SUPPORTED,
             format!(
-                "The image's operating system {os} takes neither cloud-init nor vCenter's customization. Use a Linux or Windows image"
+                "The image's operating system {os} supports neither cloud-init nor vCenter's customization. Use a Linux or Windows image"
             ),
         );
     }

@@ -97,7 +97,7 @@ pub async fn realize_children(
         match look {
             Look::Ours(_) => {}
             Look::Adopt(name, moref) => {
-                tracing::info!(%moref, name, "an unrecorded child of the policy is recorded");
+                tracing::info!(%moref, name, "recording a child of the policy that was not recorded");
                 ledger.enter_child(child.kind(), &child.parent, name, Some(moref.id()));
             }
             Look::Create(name) => ledger.enter_child(child.kind(), &child.parent, name, None),
@@ -163,7 +163,7 @@ async fn look(
                 return Err(Unmet::in_vcenter(reason::RESOURCE_POLICY_NOT_READY, message).into());
             }
             Whereabouts::Gone => {
-                tracing::warn!(%made, name, "it is not where it was made: it is ours no more");
+                tracing::warn!(%made, name, "it is no longer in vCenter; the policy no longer manages it");
                 ledger.forget_child(kind, parent, name);
             }
         }
@@ -179,7 +179,7 @@ async fn look(
         let occupants: Vec<_> = contents(&found, vcenter).await?.iter().map(occupant).collect();
         if occupants.contains(&Occupant::Unknown) {
             // It may be ours: neither taken nor passed over before that is known.
-            let message = format!("It is not known yet whose the VMs in {name} ({found}) in vCenter are");
+            let message = format!("The owners of the VMs in {name} ({found}) in vCenter are not known yet");
             return Err(Unmet::in_vcenter(reason::RESOURCE_POLICY_NOT_READY, message).into());
         }
         let begun = ledger.child(kind, parent, name).is_some();
@@ -188,7 +188,7 @@ async fn look(
         }
     }
     let message = format!(
-        "The names {} and {} are taken in {parent} in vCenter by others. Rename one of them, or give the policy another name",
+        "The names {} and {} are already in use in {parent} in vCenter. Rename one of these objects, or give the policy another name",
         child.name, child.alternative
     );
     Err(Unmet::in_vcenter(reason::NAME_TAKEN, message).into())

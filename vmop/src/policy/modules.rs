@@ -60,7 +60,7 @@ pub async fn remove(
     let others = store.others();
     for id in ledger.module_ids() {
         if others.contains(id) {
-            tracing::warn!(module = id, "another policy's ledger has it too: it stays");
+            tracing::warn!(module = id, "another policy's ledger also contains it; keeping it");
             continue;
         }
         match vcenter.client.delete_cluster_module(id).await {
@@ -101,7 +101,7 @@ async fn create(
         // Somebody else was at it too, or the policy is gone: what was made here is in nobody's ledger.
         for id in made {
             if let Err(error) = vcenter.client.delete_cluster_module(&id).await {
-                tracing::warn!(module = id, %error, "an empty cluster module stays behind");
+                tracing::warn!(module = id, %error, "an empty cluster module could not be deleted; delete it in vCenter");
             }
         }
     }
@@ -131,7 +131,7 @@ async fn find_created(
         }
         let slots: Vec<_> = missing.iter().filter(|slot| slot.cluster == cluster).cloned().collect();
         if empty.len() > slots.len() {
-            tracing::warn!(cluster, modules = ?empty, "it is unknown whose these empty cluster modules are: they stay");
+            tracing::warn!(cluster, modules = ?empty, "the owner of these empty cluster modules is unknown; keeping them");
             empty.clear();
         }
         let mut empty = empty.into_iter();

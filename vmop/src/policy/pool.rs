@@ -46,7 +46,7 @@ pub async fn keep_allocations(
     let is = |path: &str| read.first().map(|pool| allocation(pool.get(path))).unwrap_or_default();
     let wanted = (merged(is(paths[0]), cpu), merged(is(paths[1]), memory));
     if wanted != (is(paths[0]), is(paths[1])) {
-        tracing::info!(%pool, "the pool's guarantees and limits are brought to what its policy says");
+        tracing::info!(%pool, "setting the pool's reservations and limits to those of its policy");
         vcenter.client.update_resource_pool(pool, wanted.0, wanted.1).await?;
     }
     Ok(())

@@ -38,7 +38,7 @@ pub async fn remove_children(
         }
         let Some((moref, name)) = find(child, vcenter).await? else { continue };
         if others.contains(moref.id()) {
-            tracing::warn!(%moref, "another policy's ledger has it too: it stays");
+            tracing::warn!(%moref, "another policy's ledger also contains it; keeping it");
             continue;
         }
         if child.id.is_none() && !contents(&moref, vcenter).await?.is_empty() {
@@ -87,7 +87,7 @@ async fn find(child: &Child, vcenter: &VCenter) -> Result<Option<(MoRef, Named)>
     match locate(&made, child, &BTreeSet::new(), vcenter).await? {
         Whereabouts::Here(renamed) => Ok(Some((renamed, Named::AsMade))),
         Whereabouts::Moved { name, parent } => {
-            tracing::warn!(%made, name, %parent, "it was moved in vCenter: it stays");
+            tracing::warn!(%made, name, %parent, "it was moved in vCenter; keeping it");
             Ok(None)
         }
         Whereabouts::Gone => Ok(None),
@@ -113,7 +113,7 @@ async fn remove_folder(
     }
     // Whoever came to it knows it by its own name.
     if let Err(error) = rename(folder, &child.name, vcenter).await {
-        tracing::warn!(%folder, %error, "a folder that others use keeps the name of one that is removed");
+        tracing::warn!(%folder, %error, "a folder that is in use again could not be renamed back to its own name");
     }
     free.map(drop)
 }
@@ -133,10 +133,10 @@ async fn is_free(
         inside = contents(moref, vcenter).await?;
     }
     if inside.iter().any(|object| occupant(object) != Occupant::Stranger) {
-        return Err(occupied(format!("VMs are still in {} ({moref}) in vCenter", child.name)));
+        return Err(occupied(format!("{} ({moref}) in vCenter still contains VMs", child.name)));
     }
     if !inside.is_empty() {
-        tracing::info!(%moref, "others use it: it stays");
+        tracing::info!(%moref, "it contains objects that do not belong to the policy; keeping it");
     }
     Ok(inside.is_empty())
 }

@@ -37,7 +37,7 @@ pub async fn collect(parts: Parts) {
             images.iter().any(|image| needs(image, item, content)) || may_need(&problems, &images, item)
         };
         if let Err(error) = templates::collect(&parts.templates, &vcenter, needed).await {
-            tracing::warn!(%error, "templates that nothing needs could not be destroyed; trying again");
+            tracing::warn!(%error, "cannot destroy unused templates; trying again");
             due.notify_one();
         }
     }

@@ -59,7 +59,7 @@ async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
                     parts.collect_templates.notify_one();
                     orphans.inspect_all();
                 }
-                Change::Incomplete => tracing::warn!("the inventory of vCenter is being read anew"),
+                Change::Incomplete => tracing::warn!("reading the inventory of vCenter again"),
             }
         }
     }

@@ -220,7 +220,7 @@ fn find_source(
     let unfit = |reason, message: String| Err(Unfit { reason, message });
     let Some(vm) = ctx.vms.get(Some(namespace), &name) else {
         let message = format!(
-            "VirtualMachine {namespace}/{name} does not exist. Create it, or name another in another request"
+            "VirtualMachine {namespace}/{name} does not exist. Create it, or create a new request for another VirtualMachine"
         );
         return unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST, message);
     };
@@ -237,7 +237,9 @@ fn find_source(
         Some(vsphere_vm) => Ok(vsphere_vm),
         None => unfit(
             known::SOURCE_VIRTUAL_MACHINE_NOT_CREATED,
-            format!("VirtualMachine {namespace}/{name} is not in vCenter yet; its own conditions say why"),
+            format!(
+                "VirtualMachine {namespace}/{name} is not in vCenter yet; see its conditions for the cause"
+            ),
         ),
     }
 }

@@ -191,7 +191,7 @@ fn target_condition(facts: &Facts, uploaded: bool, name: &str) -> Condition {
         (Err(why), _) if !uploaded => unfit_condition(known::TARGET_VALID, why),
         (_, Some(PublishedItem { ours: false, .. })) => {
             let message = format!(
-                "The library has an item {name} that this request did not make. Name another, or remove that item"
+                "The library already has an item {name} that this request did not create. Use another name, or remove that item"
             );
             Condition::is_false(known::TARGET_VALID, ERROR, known::TARGET_ITEM_ALREADY_EXISTS, message)
         }
@@ -207,15 +207,15 @@ fn upload_condition(step: &PublishStep, failed: Uploaded<'_>, name: &str) -> Con
     match (step, failed) {
         (PublishStep::AwaitImage | PublishStep::Done, _) => Condition::is_true(known::UPLOADED),
         (_, Some(error)) => {
-            let message = format!("{error}. {} It is tried again", error.advice());
+            let message = format!("{error}. {} VM Operator tries again", error.advice());
             Condition::is_false(known::UPLOADED, ERROR, known::UPLOAD_FAILURE, message)
         }
         (PublishStep::Upload(_) | PublishStep::Uploading, None) => {
-            let message = format!("vCenter makes the item {name}");
+            let message = format!("vCenter is creating the item {name}");
             Condition::is_false(known::UPLOADED, INFO, known::UPLOADING, message)
         }
         (PublishStep::Queued, None) => {
-            let message = "The request is queued: vCenter copies few VMs of one namespace at a time";
+            let message = "The request is queued: only a few VMs of one namespace are copied at a time";
             Condition::is_false(known::UPLOADED, INFO, known::QUEUED, message)
         }
         (PublishStep::Blocked, None) => {

@@ -44,13 +44,13 @@ pub async fn find_library(
 fn check_id(id: String, name: &str, configured: Option<&str>) -> Result<String, Unfit> {
     // It becomes part of a path.
     if id.is_empty() || !id.chars().all(|char| char.is_ascii_alphanumeric() || char == '-') {
-        let message = format!("The UUID {id:?} of {name} is none of a content library. Correct it");
+        let message =
+            format!("{name} has the UUID {id:?}, which cannot be the UUID of a content library. Correct it");
         return Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_READY, message });
     }
     if configured.is_some_and(|configured| configured.eq_ignore_ascii_case(&id)) {
         let message = format!(
-            "Content library {name} is the ContentSource of the provider configuration: images of every namespace \
-             come from it, and nothing is published to it. Name another"
+            "Content library {name} is the ContentSource of the provider configuration and provides images to all namespaces, so VMs cannot be published to it. Use another library"
         );
         return Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE, message });
     }
@@ -82,7 +82,7 @@ fn absent(error: &kube::Error) -> bool {
 fn registration(library: &Value, namespace: &str, name: &str) -> Result<String, Unfit> {
     let named = format!("ContentLibrary {namespace}/{name}");
     if library["spec"]["writable"].as_bool() != Some(true) {
-        let message = format!("{named} is not writable. Make it so, or name another");
+        let message = format!("{named} is not writable. Make it writable, or use another library");
         return Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE, message });
     }
     let conditions = library["status"]["conditions"].as_array();
@@ -146,7 +146,7 @@ fn source_is_writable(source: &ContentSource) -> Result<(), Unfit> {
         return Ok(());
     }
     let message = format!(
-        "ContentSource {} is for images alone: an administrator labels it {}=true where VMs may be published to it",
+        "VMs cannot be published to ContentSource {}. To allow this, an administrator must set the label {}=true on it",
         source.name_any(),
         label::WRITABLE
     );
@@ -166,7 +166,7 @@ fn fit(library: &vsphere::automation::Library, name: &str) -> Result<String, Unf
         return Ok(library.id.clone());
     }
     let message = format!(
-        "Content library {name} is a {} one in vCenter, and only local ones can be written to. Name another",
+        "Content library {name} is a {} library in vCenter, and only local libraries are writable. Use another library",
         library.kind.to_lowercase()
     );
     Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE, message })
@@ -176,13 +176,14 @@ fn missing(error: vsphere::Error, name: &str) -> Result<Result<String, Unfit>, E
     if !error.is_not_found() {
         return Err(error.into());
     }
-    let message = format!("Content library {name} does not exist in vCenter. Name another, or create it");
+    let message =
+        format!("Content library {name} does not exist in vCenter. Create it, or use another library");
     Ok(Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_EXIST, message }))
 }
 
 fn unknown(namespace: &str, name: &str) -> Unfit {
     let message = format!(
-        "Namespace {namespace} has no content library {name} to publish to. Name a ContentLibrary, or a ContentLibraryProvider whose ContentSource is bound there and is labelled {}=true",
+        "Namespace {namespace} has no content library {name} to publish to. Use a ContentLibrary, or a ContentLibraryProvider whose ContentSource is bound there and is labelled {}=true",
         label::WRITABLE
     );
     Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_EXIST, message }

@@ -134,8 +134,10 @@ async fn apply(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<Ser
         && kit::controller::controller_of::<VirtualMachineService, _>(&**live)
             .is_none_or(|owner| owner.name != name)
     {
-        let message =
-            format!("{} exists and is not ours. Delete it, or name this object differently", named(&**live));
+        let message = format!(
+            "{} exists and does not belong to this object. Delete it, or rename this object",
+            named(&**live)
+        );
         return Err(Error::Own(Invalid(message)));
     }
     let applied = ctx.api.apply(&plan::service(service), live.as_ref()).await?;

@@ -217,8 +217,7 @@ fn endpoints_condition(vms: &[Arc<VirtualMachine>]) -> Option<Condition> {
         count => format!(" (and {count} more VMs)"),
     };
     let message = format!(
-        "VirtualMachine {} reports the address {address}{others}: no network provider assigned it, and it is in no range of \
-         GuestAddressRanges in the provider configuration, so that it gets no traffic. Add its range there",
+        "VirtualMachine {} reports the address {address}{others}, which gets no traffic: no network provider assigned it, and no range of GuestAddressRanges in the provider configuration contains it. Add its range there",
         vm.name_any()
     );
     Some(Condition::is_false(ENDPOINTS_READY, WARNING, ADDRESS_NOT_ASSIGNED, message))
@@ -243,7 +242,7 @@ pub fn status(live: Result<&Service, &str>, vms: &[Arc<VirtualMachine>]) -> Virt
     let balanced = live.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some(LOAD_BALANCER));
     let ready = if balanced && ingress.is_empty() {
         let message =
-            "The load balancer has given no address yet. If this lasts, check the load balancer provider";
+            "The load balancer has no address yet. If this persists, check the load balancer provider";
         Condition::is_false(READY, INFO, "WaitingForLoadBalancerIP", message)
     } else {
         Condition::is_true(READY)

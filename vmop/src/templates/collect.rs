@@ -40,7 +40,7 @@ pub async fn collect(
         let others = vms.iter().filter(|(moref, _)| *moref != template.moref);
         let mut rested_on = others.flat_map(|(_, disks)| disks).flat_map(|disk| disk.parents.iter());
         if rested_on.any(|file| files.contains(file.as_str())) || busy(vcenter, &template.moref).await? {
-            tracing::info!(template = template.name, "no image needs the template, but VMs rest on it");
+            tracing::info!(template = template.name, "no image needs the template, but VMs are linked to it");
             continue;
         }
         tracing::info!(template = template.name, "destroying the template: nothing needs it");

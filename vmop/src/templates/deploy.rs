@@ -68,7 +68,7 @@ async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest) {
         }
         tokio::time::sleep(failures.next(())).await;
         if cache.end_unless_wanted(vcenter, key) {
-            tracing::info!(image = key.image, "no VM waits for the template any more: it is not deployed");
+            tracing::info!(image = key.image, "no VM waits for the template any more; not deploying it");
             return;
         }
     }
@@ -97,9 +97,9 @@ async fn find_or_deploy(request: &TemplateRequest) -> Result<Template, Problem> 
         mark::TemplateMark::Unmarked => put_mark(vcenter, key, &vm).await.map_err(fail)?,
         mark::TemplateMark::Foreign => {
             return Err(Problem::new(format!(
-                "The name of the template of image {} is taken by the VM {}. Rename or remove that VM",
-                key.image,
-                mark::described(&vm)
+                "VM {} has the name that the template of image {} needs. Rename or remove that VM",
+                mark::described(&vm),
+                key.image
             )));
         }
     }

@@ -133,14 +133,14 @@ async fn exchange_credentials(
     let mut warned = false;
     loop {
         let Err(error) = vcenter.client.set_credentials(to_credentials(other)).await else {
-            tracing::info!(vcenter = address, "other credentials are in use");
+            tracing::info!(vcenter = address, "the new credentials are in use");
             return true;
         };
         let slow = is_refused(&error);
         let problem = Problem::of(&address, &error);
-        tracing::warn!(%problem, "other credentials are not accepted; the ones before stay in use");
+        tracing::warn!(%problem, "vCenter does not accept the new credentials; the previous ones stay in use");
         if slow && !std::mem::replace(&mut warned, true) {
-            program.warn_refused(other, &problem, "The ones before stay in use.");
+            program.warn_refused(other, &problem, "The previous credentials stay in use.");
         }
         let delay = if slow { refused.next(()) } else { unreachable.next(()) };
         tokio::select! {
@@ -183,7 +183,11 @@ async fn connect(provider: &Provider, settings: &Settings, program: &Program) ->
             Err(problem) => (problem, false),
         };
         if slow && !std::mem::replace(&mut warned, true) {
-            program.warn_refused(settings, &problem, "Nothing can be done in vCenter until then.");
+            program.warn_refused(
+                settings,
+                &problem,
+                "Until this is corrected, VM Operator can't work in vCenter.",
+            );
         }
         provider.set_broken(problem);
         let delay = if slow { refused.next(()) } else { unreachable.next(()) };

@@ -27,7 +27,7 @@ impl GuestNetwork {
         let (nameservers, bad): (Vec<_>, Vec<_>) =
             words("nameservers").into_iter().partition(|server| server.parse::<std::net::IpAddr>().is_ok());
         if !bad.is_empty() {
-            tracing::warn!(config_map = NETWORK_CONFIG_MAP, ?bad, "nameservers: these are no IP addresses");
+            tracing::warn!(config_map = NETWORK_CONFIG_MAP, ?bad, "nameservers: these are not IP addresses");
         }
         let mtu = text("mtu").trim();
         let parsed = mtu.parse().ok().filter(|mtu| (576..=65_535).contains(mtu));

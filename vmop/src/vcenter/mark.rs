@@ -50,7 +50,11 @@ impl Mark {
     /// The log has it in any case.
     pub fn describe_holder(&self, vm: &Vm) -> Option<String> {
         let described = described(vm);
-        tracing::warn!(vm = self.owner, holder = described, "another VM is in the way");
+        tracing::warn!(
+            vm = self.owner,
+            holder = described,
+            "another VM has an identity or name that this VirtualMachine needs"
+        );
         let namespace = |owner: &str| owner.split_once('/').map(|(namespace, _)| namespace.to_owned());
         let own = entry(vm, STACK) == self.stack && namespace(entry(vm, OWNER)) == namespace(&self.owner);
         own.then_some(described)

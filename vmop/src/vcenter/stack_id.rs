@@ -47,7 +47,7 @@ impl DrawnStackId {
             match find_or_draw(&self.client, &self.namespace).await {
                 Ok(id) => self.known = Some(id),
                 Err(error) => {
-                    tracing::warn!(%error, "no StackID is configured, and the drawn one can't be read; trying again");
+                    tracing::warn!(%error, "no StackID is configured, and the generated one can't be read; trying again");
                     tokio::time::sleep(failures.next(())).await;
                 }
             }
@@ -66,7 +66,11 @@ async fn find_or_draw(client: &Client, namespace: &str) -> kube::Result<String> 
     let map = ConfigMap { metadata, data, immutable: Some(true), ..ConfigMap::default() };
     match maps.create(&PostParams::default(), &map).await {
         Ok(_) => {
-            tracing::info!(id, config_map = STACK_CONFIG_MAP, "no StackID is configured: this one is kept");
+            tracing::info!(
+                id,
+                config_map = STACK_CONFIG_MAP,
+                "no StackID is configured; keeping the generated one"
+            );
             Ok(id)
         }
         // Another replica was faster: its id counts.

@@ -134,7 +134,7 @@ impl VCenter {
         let name = self.settings.datastore.as_deref().unwrap_or_default();
         let address = self.settings.address();
         format!(
-            "vCenter {address} has no datastore {name} in its datacenter. Create it there, or name another"
+            "vCenter {address} has no datastore {name} in its datacenter. Create it there, or use another datastore"
         )
     }
 }
@@ -143,7 +143,7 @@ fn none_fits(cluster: &MoRef, policy: Option<&StoragePolicy>) -> String {
     let satisfies =
         policy.map_or_else(String::new, |policy| format!(" and satisfies storage policy {:?}", policy.name));
     format!(
-        "No datastore of cluster {} is accessible{satisfies}. Give the cluster one, or use another storage class",
+        "No datastore of cluster {} is accessible{satisfies}. Add one to the cluster, or use another storage class",
         cluster.id()
     )
 }

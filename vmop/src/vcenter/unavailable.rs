@@ -10,13 +10,15 @@ pub fn describe_unavailable(vsphere_vm: &Vm) -> String {
     let state = match vsphere_vm.connection_state.as_str() {
         "disconnected" => "is disconnected: vCenter has no connection to its host. Reconnect the host",
         "orphaned" => {
-            "is orphaned: its host does not have it registered. Bring the host back that it ran on, or register it again"
+            "is orphaned: its host does not have it registered. Bring its host back, or register the VM again"
         }
         "inaccessible" => "is inaccessible: its files can't be read. Bring its datastore or host back",
         "invalid" => "is invalid: its configuration file can't be read. Bring the file or its datastore back",
         _ => "has no configuration that vCenter can read. If this lasts, bring its host or datastore back",
     };
-    format!("The VM {name} ({id}) {state}; until then nothing is done to it, and it counts as it was last")
+    format!(
+        "The VM {name} ({id}) {state}. Until it is available again, VM Operator leaves it alone and reports its last known state"
+    )
 }
 
 #[cfg(test)]

@@ -101,7 +101,9 @@ pub fn end_if_object_went<'a>(
         match settled {
             Err(Error::Api(error)) if is_gone(&error) && !marked => {
                 confirm_unowned(vm, ctx).await?;
-                tracing::warn!("the object went while its finalizer was put on: its VM is destroyed");
+                tracing::warn!(
+                    "the object was deleted while its finalizer was being added; destroying its VM"
+                );
                 end_unowned(vm, ctx).await
             }
             other => other,
@@ -154,7 +156,7 @@ async fn destroy_if(
     let checks = checks(vm, annotation::DELETE_CHECK);
     if !checks.is_empty() {
         let message = format!(
-            "The VM is not destroyed while the object has the annotation {}. Who set it takes it off",
+            "Deletion of the VM is blocked by annotation {}. The component that added it must remove it",
             checks.join(", ")
         );
         return Err(Blocked::Held(message).into());
@@ -172,7 +174,7 @@ async fn destroy_if(
             end_ours(vm, &vsphere_vm, &vcenter, ctx).await
         }
         Some(vsphere_vm) => {
-            tracing::info!(vsphere_vm = %vsphere_vm.moref, "the VM with our UUID is not ours: it stays");
+            tracing::info!(vsphere_vm = %vsphere_vm.moref, "the VM with the UUID of this object does not belong to it; keeping the VM");
             Ok(())
         }
         None => release_volumes(vm, ctx).await,
@@ -230,9 +232,9 @@ async fn find_anywhere(
     match vcenter.inventory.locate(identity.instance, last_reference(vm).as_ref()).await? {
         Location::Here(vsphere_vm) | Location::Elsewhere(vsphere_vm) => Ok(Some(vsphere_vm)),
         Location::Unavailable(vsphere_vm) => Err(Blocked::Unavailable(vsphere_vm).into()),
-        Location::Gone if underway => {
-            Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this VM".to_owned()))
-        }
+        Location::Gone if underway => Err(Error::Unsettled(
+            "vCenter is still cloning VMs for this installation; one of them may be this VM".to_owned(),
+        )),
         Location::Gone => Ok(None),
     }
 }
@@ -245,7 +247,7 @@ async fn end_ours(
     ctx: &Context,
 ) -> Result<(), Error> {
     if pause::by_admin(vsphere_vm) {
-        let message = "The VM is not destroyed while its ExtraConfig in vCenter pauses it (vmservice.virtualmachine.pause). Remove the key";
+        let message = "Deletion of the VM is blocked by the key vmservice.virtualmachine.pause in its ExtraConfig in vCenter, which pauses it. Remove the key";
         return Err(Blocked::Held(message.to_owned()).into());
     }
     let now = Timestamp::now();
@@ -258,14 +260,14 @@ async fn end_ours(
     match power_operation(vm, vsphere_vm, PowerState::Off, mode, now) {
         PowerOperation::Hard => {}
         PowerOperation::ToolsNotRunning => {
-            let message = "The guest is to be asked to shut down before its VM is destroyed (powerOffMode soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard";
+            let message = "A soft power-off before the VM is destroyed needs VMware Tools, which are not running in the guest. Start VMware Tools, or set powerOffMode to trySoft or hard";
             return Err(Blocked::Held(message.to_owned()).into());
         }
         PowerOperation::Guest(until) => {
             ask_guest(vm, vsphere_vm, PowerState::Off, until, vcenter, ctx).await?;
             let wait = until.and_then(|until| Duration::try_from(until.duration_since(now)).ok());
             return Err(Error::Guest(
-                "The guest is asked to shut down before its VM is destroyed".into(),
+                "Waiting for the guest to shut down before the VM is destroyed".into(),
                 wait,
             ));
         }
@@ -342,7 +344,7 @@ async fn report_blocked(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Re
 async fn report_held(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let Some(finalizers) = finalizer::strangers(&vm.metadata) else { return Ok(()) };
     let message = format!(
-        "The VM is gone from vCenter, and the object is held by {finalizers}, a finalizer of somebody else's. Whoever set it must remove it"
+        "The VM is gone from vCenter. Deletion of the object is blocked by finalizer {finalizers}, which this controller does not own. Its owner must remove it"
     );
     report_ready(vm, Condition::is_false(READY, WARNING, known::DELETION_HELD, message), ctx).await
 }

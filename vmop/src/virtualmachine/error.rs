@@ -37,13 +37,12 @@ impl fmt::Display for Claim {
             Some(holder) => {
                 write!(
                     f,
-                    "{what} belongs to the VM {holder}. Give this VirtualMachine another, or remove that VM"
+                    "{what} belongs to the VM {holder}. Use another for this VirtualMachine, or remove that VM"
                 )
             }
             None => write!(
                 f,
-                "{what} belongs to another VM. Give this VirtualMachine another, or ask the vSphere administrator: \
-                 VM Operator's log names that VM"
+                "{what} belongs to another VM. Use another for this VirtualMachine, or ask the vSphere administrator: VM Operator's log names that VM"
             ),
         }
     }
@@ -94,7 +93,9 @@ pub enum Error {
     #[error("{0}")]
     Guest(String, Option<Duration>),
     /// The VM goes, and load balancers are to learn of it first; after that long it is looked at again.
-    #[error("Load balancers hand its connections to the other VMs of its service before it is switched off")]
+    #[error(
+        "Waiting for load balancers to move the connections to other VMs of the service before the VM is powered off"
+    )]
     Draining(Duration),
     /// The cache is older than our own last write.
     #[error(transparent)]

@@ -62,7 +62,7 @@ fn template_key(
     let (name, item) = (image.name_any(), image.spec.image_id.clone());
     let Some(storage) = storage else {
         // Where a template has to be is not known yet.
-        let message = format!("VirtualMachineImage {name} waits for its datastore to be known");
+        let message = format!("The datastore of VirtualMachineImage {name} is not known yet");
         return Err(Unmet::underway(reason::VIRTUAL_MACHINE_IMAGE_NOT_READY, message));
     };
     // What encrypts is encrypted when it is copied: the template serves all.
@@ -149,7 +149,7 @@ fn check_image<'a>(
     let Some(image) = image else {
         let why = library().map_or_else(String::new, |library| format!(" ({library})"));
         let message = format!(
-            "VirtualMachineImage {name} does not exist{why}. Add the image to the content library, or name another image"
+            "VirtualMachineImage {name} does not exist{why}. Add the image to the content library, or use another image"
         );
         return Err(Unmet::wrong(reason::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, message));
     };

@@ -112,7 +112,7 @@ fn wait_for_slot<'a>(
             return Ok((None, false));
         }
         let queued = Error::Unsettled(format!(
-            "The VM is queued: {CREATE_CONCURRENCY} VMs of a namespace are created at a time, and fewer while others create many"
+            "The VM is queued: at most {CREATE_CONCURRENCY} VMs of a namespace are created at a time, and fewer while other namespaces create many"
         ));
         let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
         let mut slot = ctx.create_slots.enter(namespace).boxed();

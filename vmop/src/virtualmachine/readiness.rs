@@ -49,9 +49,9 @@ pub fn address_condition(vsphere_vm: &Vm, conflict: Option<&str>) -> Condition {
 /// Why there may be no address; since when there is none, the condition's time shows.
 fn no_address(vsphere_vm: &Vm) -> &'static str {
     if tools_running(vsphere_vm) {
-        "VMware Tools run, and the guest has no address that others can use. If this lasts, check that the network has DHCP or the guest a static address"
+        "VMware Tools are running, but the guest has no address that others can use. If this persists, check that the network has DHCP or that the guest has a static address"
     } else {
-        "The guest has not reported an address yet. If this lasts, check that the network has DHCP and that the image has VMware Tools"
+        "The guest has not reported an address yet. If this persists, check that the network has DHCP and that the image has VMware Tools"
     }
 }
 
@@ -73,7 +73,7 @@ fn heartbeat(vsphere_vm: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
     match vsphere_vm.guest.heartbeat.as_deref() {
         Some(colour) if enough.contains(&colour) => ProbeResult::Answers,
         Some("gray") | None => ProbeResult::NoAnswer(
-            "there is no heartbeat of VMware Tools. Check that they run in the guest".to_owned(),
+            "VMware Tools send no heartbeat. Check that they are running in the guest".to_owned(),
         ),
         Some(colour) => ProbeResult::NoAnswer(format!("the heartbeat of VMware Tools is {colour}")),
     }
@@ -90,11 +90,11 @@ pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
         None => Condition::is_unknown(
             known::VIRTUAL_MACHINE_TOOLS,
             known::NO_GUEST_INFO,
-            "vCenter knows nothing of VMware Tools in this guest",
+            "vCenter has no information about VMware Tools in this guest",
         ),
         Some(_) => {
             let message = if vsphere_vm.power_state == Some(PowerState::On) {
-                "VMware Tools don't run: there is no address, no heartbeat and no soft shutdown. If this lasts, check that the image has them"
+                "VMware Tools are not running, so there is no address, no heartbeat and no soft shutdown. If this persists, check that the image contains them"
             } else {
                 "The VM is off"
             };
@@ -113,15 +113,14 @@ pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Res
     let Some(reported) = address(vsphere_vm) else { return Ok(None) };
     let Some(first) = own.first() else {
         return Err(format!(
-            "{reported}, which the guest reports, is not dialled: no network provider assigned it, and it is in no range of \
-             GuestAddressRanges in the provider configuration. Add its range there"
+            "The guest reports the address {reported}, which is not probed: no network provider assigned it, and no range of GuestAddressRanges in the provider configuration contains it. Add its range there"
         ));
     };
     let host = socket.host.as_deref().filter(|host| !host.is_empty());
     let address = match host {
         None => *first,
         Some(host) => host.parse().ok().filter(|host| own.contains(host)).ok_or_else(|| {
-            format!("tcpSocket.host {host:?} is not an address of this VM, and is not dialled. Leave it out")
+            format!("tcpSocket.host {host:?} is not an address of this VM and is not probed. Leave it out")
         })?,
     };
     let port = match &socket.port {

@@ -262,7 +262,7 @@ impl Client {
             })
             .await;
         if let Err(error) = closed {
-            tracing::debug!(%error, "download session stays open until it expires");
+            tracing::debug!(%error, "cannot close the download session; it remains open until it expires");
         }
     }
 }

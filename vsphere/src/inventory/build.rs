@@ -31,7 +31,7 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
             }
             // Its VMs are gone with it; who asks for them hears so from vCenter.
             Err(error) if error.is_not_found() => {
-                tracing::warn!(folder = %root, "folder does not exist, nothing is watched there");
+                tracing::warn!(folder = %root, "the folder does not exist, so nothing in it is watched");
             }
             Err(error) => return Err(error),
         }

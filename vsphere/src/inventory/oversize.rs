@@ -75,7 +75,7 @@ impl Oversize {
         if obj.kind() != "VirtualMachine" {
             return None;
         }
-        tracing::warn!(vm = %obj, "vCenter's answer about the VM is too large: it counts as unreachable");
+        tracing::warn!(vm = %obj, "vCenter's answer about the VM is too large; treating the VM as unreachable");
         self.unread.insert(obj.clone());
         let known = shared.state.read().cache.get(&obj).is_some();
         let kind = if known { UpdateKind::Modify } else { UpdateKind::Enter };

@@ -44,7 +44,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         if shared.client.closed() {
             return shared.close();
         }
-        tracing::debug!(%error, "inventory is rebuilt");
+        tracing::debug!(%error, "rebuilding the inventory");
         let lost_session = *error.kind() == Kind::NotAuthenticated;
         shared.state.write().trouble = Some(error);
         failures += 1;
@@ -98,7 +98,7 @@ async fn follow(shared: &Shared, built: &Built, oversize: &mut Oversize, complet
             Ok(Err(_beginning)) if oversize.shrink() => {
                 tracing::warn!(
                     objects = oversize.page(),
-                    "vCenter's answer is too large: all is read in smaller ones"
+                    "vCenter's answer is too large; reading the inventory in smaller parts"
                 );
                 truncated = false;
                 restart(shared, oversize, &mut version);
@@ -129,7 +129,7 @@ async fn follow(shared: &Shared, built: &Built, oversize: &mut Oversize, complet
             Err(error) if is_passing(&error) && !is_hung(&error, wait) && failures < LOST => {
                 failures += 1;
                 truncated = false;
-                tracing::debug!(%error, "poll is repeated");
+                tracing::debug!(%error, "repeating the poll");
                 shared.state.write().trouble = Some(error);
                 tokio::time::sleep(pause_after(failures)).await;
             }

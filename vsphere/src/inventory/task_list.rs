@@ -56,7 +56,7 @@ async fn add_to_list(shared: &Shared, built: &Built, batch: &Batch) -> Result<Va
 
 /// A lost connection mends itself; anything else means that the list is gone.
 async fn mend(shared: &Shared, built: &Arc<Built>, error: &Error) {
-    tracing::debug!(%error, "list of tasks is not updated");
+    tracing::debug!(%error, "cannot update the list of tasks");
     let passing = matches!(
         error.kind(),
         Kind::Unreachable { .. }

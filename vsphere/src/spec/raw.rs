@@ -142,7 +142,7 @@ fn read(path: &str, json: &serde_json::Value) -> Result<Value, String> {
             .as_i64()
             .map(Value::Int)
             .or_else(|| number.as_f64().map(Value::Float))
-            .ok_or_else(|| format!("{path}: {number} is too great"))?,
+            .ok_or_else(|| format!("{path}: {number} is too large"))?,
         serde_json::Value::String(text) => Value::Str(text.clone()),
         serde_json::Value::Array(items) => {
             Value::List(items.iter().map(|item| read(path, item)).collect::<Result<_, _>>()?)
@@ -156,7 +156,7 @@ fn object(path: &str, fields: &serde_json::Map<String, serde_json::Value>) -> Re
     let name = name.ok_or_else(|| format!("{path}: _typeName is missing"))?;
     if let Some(boxed) = fields.get("_value") {
         let primitive = PRIMITIVES.iter().find(|known| **known == name);
-        let primitive = primitive.ok_or_else(|| format!("{path}: a {name} can't be given"))?;
+        let primitive = primitive.ok_or_else(|| format!("{path}: a {name} can't be set"))?;
         return Ok(Value::Any(primitive, Box::new(read(path, boxed)?)));
     }
     if name == "ManagedObjectReference" {

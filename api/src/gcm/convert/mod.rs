@@ -18,7 +18,7 @@ use crate::names::annotation::CONVERSION_DATA;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
     /// The object is of another kind or group.
-    #[error("{kind} of {api_version} is no TanzuKubernetesCluster of {GROUP}")]
+    #[error("{kind} of {api_version} is not a TanzuKubernetesCluster of {GROUP}")]
     NotACluster {
         /// Its kind.
         kind: String,
@@ -26,7 +26,7 @@ pub enum ConvertError {
         api_version: String,
     },
     /// There is no such version.
-    #[error("TanzuKubernetesCluster has no version {0:?}: use v1alpha1, v1alpha2 or v1alpha3")]
+    #[error("TanzuKubernetesCluster has no version {0:?}. Use v1alpha1, v1alpha2 or v1alpha3")]
     UnknownVersion(String),
     /// A field is not of its type.
     #[error("{path}: {reason}")]

@@ -26,13 +26,12 @@ pub enum ConvertError {
     },
     /// It was not read before it was written.
     #[error(
-        "a VirtualMachine is created in {GROUP}/v1alpha1: v1alpha2 shows those that are there. Of one that was read, the \
-         annotation {VM_CONVERSION_DATA} is to be written back as it is"
+        "{GROUP}/v1alpha2 cannot create a VirtualMachine; use {GROUP}/v1alpha1. To update one that was read in v1alpha2, write its annotation {VM_CONVERSION_DATA} back unchanged"
     )]
     NotRead,
     /// A field was changed that v1alpha2 shows only.
     #[error(
-        "{field}: {GROUP}/v1alpha2 can change volumes of claims alone. Change this field in {GROUP}/v1alpha1"
+        "{field}: {GROUP}/v1alpha2 can only change volumes of claims. Change this field in {GROUP}/v1alpha1"
     )]
     ShownOnly {
         /// The field.

@@ -52,7 +52,7 @@ fn a_cluster_says_first_what_fails_and_then_what_is_not_known() {
     assert_eq!(shown(&[]), None);
     assert_eq!(shown(&[fine()]), at("True", ""));
     let new = account("a", None);
-    assert_eq!(shown(&[fine(), new]), at("Unknown", &format!("{named}: nobody has looked at it yet")));
+    assert_eq!(shown(&[fine(), new]), at("Unknown", &format!("{named}: it has not been reconciled yet")));
     let gone = account("0", Some(Err(away())));
     let refused = account("a", Some(Err(forbidden())));
     let message = format!("{named}: writing Role ben-test/a: secrets are not lent");

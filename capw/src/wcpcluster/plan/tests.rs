@@ -139,7 +139,10 @@ fn a_load_balancer_is_asked_for_the_address_that_the_cluster_has() {
 fn a_long_list_is_cut() {
     let names: Vec<_> = (0..7).map(|at| format!("m{at}")).collect();
     let message = Waiting::MachinesGone(names).to_string();
-    assert_eq!(message, "still there of the cluster: m0, m1, m2, m3, m4 and 2 more");
+    assert_eq!(
+        message,
+        "waiting for the remaining objects of the cluster to be deleted: m0, m1, m2, m3, m4 and 2 more"
+    );
 }
 
 #[test]

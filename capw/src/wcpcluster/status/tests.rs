@@ -68,7 +68,7 @@ fn the_first_thing_that_is_missing_is_named() {
         (
             made(None, false),
             "ClusterNetworkProvisionStarted",
-            "VirtualNetwork ben-test/test-cluster-vnet is not realised by the network provider yet",
+            "the network provider has not realised VirtualNetwork ben-test/test-cluster-vnet yet",
         ),
         (
             made(Some(failed), true),
@@ -115,7 +115,7 @@ fn provisioned_once_is_provisioned_for_good() {
 fn on_the_way_out_the_summary_says_what_it_waits_for() {
     let waiting = Err(Error::Waiting(Waiting::MachinesGone(vec!["WCPMachine ben-test/node".into()])));
     let status = status(&wcp_cluster(), &facts(false), &waiting, Timestamp::UNIX_EPOCH);
-    let left = "still there of the cluster: WCPMachine ben-test/node";
+    let left = "waiting for the remaining objects of the cluster to be deleted: WCPMachine ben-test/node";
     assert_eq!(ready(&status), ("Deleting", left));
 }
 
@@ -157,7 +157,8 @@ fn a_load_balancer_with_another_address_than_the_endpoint_is_mentioned() {
     };
     assert_eq!(message("192.168.123.3"), "");
     assert!(
-        message("192.168.123.9").ends_with("has address 192.168.123.9; the endpoint stays 192.168.123.3")
+        message("192.168.123.9")
+            .ends_with("has address 192.168.123.9, but the endpoint remains 192.168.123.3")
     );
 }
 
@@ -187,7 +188,7 @@ fn a_claim_says_what_it_waits_for() {
         let (reason, message) = ready(&status);
         (reason.to_owned(), message.to_owned())
     };
-    let expected = "IPAddressClaim ben-test/vip of InClusterIPPool vips has no address yet: an IPAM provider that serves the pool gives it";
+    let expected = "IPAddressClaim ben-test/vip has no address from InClusterIPPool vips yet; waiting for the IPAM provider of the pool";
     assert_eq!(of_claim(claim(), None), ("WaitingForIPAddress".into(), expected.into()));
     let mut exhausted = claim();
     let ready = condition("Ready", false, "PoolExhausted", "no address is free", None);
@@ -196,7 +197,7 @@ fn a_claim_says_what_it_waits_for() {
     assert_eq!(of_claim(exhausted, None).1, expected);
     let (reason, message) = of_claim(claim(), Some(IpAddress::default()));
     assert_eq!(reason, "IPAddressInvalid");
-    assert!(message.contains("mend the pool"), "{message}");
+    assert!(message.contains("Correct the pool"), "{message}");
 }
 
 #[test]

@@ -117,8 +117,8 @@ fn a_volume_with_a_place_is_a_disk_of_the_vms_own() {
         ])
     );
     for (volumes, why) in [
-        (vec![volume("etcd", "1Gi", Some(7))], "unitNumber 7 is taken"),
-        (vec![volume("a", "1Gi", Some(1)), volume("b", "1Gi", Some(1))], "b: unitNumber 1 is taken"),
+        (vec![volume("etcd", "1Gi", Some(7))], "unitNumber 7 is already in use"),
+        (vec![volume("a", "1Gi", Some(1)), volume("b", "1Gi", Some(1))], "b: unitNumber 1 is already in use"),
         (vec![volume("etcd", "0", Some(1))], "it has no size"),
         (vec![volume("etcd", "much", Some(1))], "16Gi"),
     ] {
@@ -156,7 +156,7 @@ fn cloud_init_says_who_the_node_is() {
 #[test]
 fn bootstrap_data_that_cannot_be_booted_is_refused_with_a_remedy() {
     let cases = [
-        (bootstrap(Some("ignition"), "{}"), "format ignition can't be booted: set the bootstrap format"),
+        (bootstrap(Some("ignition"), "{}"), "format ignition is not supported. Set the bootstrap format"),
         (bootstrap(None, ""), "key value is missing or empty"),
     ];
     for (bootstrap, says) in cases {

@@ -48,8 +48,8 @@ fn a_virtual_machine_comes_up_step_by_step() {
     type Step = fn(&mut VirtualMachineStatus);
     let name = "VirtualMachine ben-test/node";
     let steps: [(Step, &str, &str, &str); 5] = [
-        (|_| {}, "pending", "Provisioning", "is being made"),
-        (|s| s.phase = Some(vm_phase::CREATED.into()), "created", "PoweringOn", "is not on"),
+        (|_| {}, "pending", "Provisioning", "is being created"),
+        (|s| s.phase = Some(vm_phase::CREATED.into()), "created", "PoweringOn", "is not powered on"),
         (
             |s| {
                 running(s);
@@ -102,7 +102,7 @@ fn what_blocks_the_vm_is_quoted() {
     });
     let status = of(&Ok(Done::Asked(lost)));
     assert_eq!(reason(&status).0, "notfound");
-    assert!(reason(&status).2.ends_with("because. A MachineHealthCheck has Machine test-cluster-control-plane-jwsx7 replaced; without one, delete Machine test-cluster-control-plane-jwsx7"));
+    assert!(reason(&status).2.ends_with("because. A MachineHealthCheck replaces Machine test-cluster-control-plane-jwsx7; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn without_a_virtual_machine_the_outcome_tells() {
     assert_eq!(reason(&of(&invalid)).1, "ProviderIDInvalid");
     let lost = of(&Ok(Done::Lost));
     assert_eq!(reason(&lost).0, "notfound");
-    assert!(reason(&lost).2.contains("A MachineHealthCheck has Machine test-cluster-control-plane-jwsx7 replaced; without one, delete Machine test-cluster-control-plane-jwsx7"));
+    assert!(reason(&lost).2.contains("A MachineHealthCheck replaces Machine test-cluster-control-plane-jwsx7; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
 
 /// Its identity would count as that of a virtual machine which was there: once the name is free, none would be made.

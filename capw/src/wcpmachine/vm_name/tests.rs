@@ -43,18 +43,18 @@ fn a_template_makes_the_name_of_the_machines() {
 fn a_template_that_makes_no_name_is_refused_with_a_remedy() {
     for (template, why) in [
         ("{{ .machine.name", "line 1, column"),
-        ("{{ .machine.nam }}", "there is no field nam"),
-        ("{{ .cluster.name }}", "there is no field cluster"),
-        ("{{ upper .machine.name }}", "there is no function upper"),
-        ("{{ trunc \"5\" .machine.name }}", "\"5\" is no whole number"),
+        ("{{ .machine.nam }}", "the field nam does not exist"),
+        ("{{ .cluster.name }}", "the field cluster does not exist"),
+        ("{{ upper .machine.name }}", "the function upper does not exist"),
+        ("{{ trunc \"5\" .machine.name }}", "\"5\" is not a whole number"),
         ("{{ trunc 5 }}", "it needs 2 arguments and has 1"),
-        ("{{ trimSuffix 5 .machine.name }}", "5 is no string"),
-        ("VM-{{ .machine.name }}", "it makes \"VM-quick-start-md-0-wqc85-8nxwc\""),
-        ("{{ trunc 6 .machine.name }}", "it makes \"quick-\""),
+        ("{{ trimSuffix 5 .machine.name }}", "5 is not a string"),
+        ("VM-{{ .machine.name }}", "it produces \"VM-quick-start-md-0-wqc85-8nxwc\""),
+        ("{{ trunc 6 .machine.name }}", "it produces \"quick-\""),
         ("{{ .machine.name }}\n", "8nxwc\\n\""),
-        ("{{ trunc 0 .machine.name }}", "it makes \"\""),
+        ("{{ trunc 0 .machine.name }}", "it produces \"\""),
         ("{{ .machine.name }}..a", "..a\""),
-        ("{{ .machine }}", "it makes \"map[name:"),
+        ("{{ .machine }}", "it produces \"map[name:"),
     ] {
         let invalid = vm_name(&with_template(template), MACHINE).unwrap_err();
         let message = invalid.to_string();
@@ -92,7 +92,7 @@ fn a_name_that_two_machines_were_given_is_one_machines_and_both_are_named() {
         invalid.to_string()
     };
     let users =
-        "VirtualMachine ben-test/vm-1 belongs to another owner: rename or delete it, or replace the Machine";
+        "VirtualMachine ben-test/vm-1 belongs to another owner. Rename or delete it, or replace the Machine";
     assert_eq!(says(&with_template("vm-1"), &vm), users);
     vm.metadata.owner_references = Some(vec![controlled_by(&other)]);
     insta::assert_snapshot!(says(&with_template("vm-1"), &vm));

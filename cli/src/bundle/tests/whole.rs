@@ -204,8 +204,8 @@ async fn who_may_read_one_namespace_gets_that() {
     assert!(files.contains_key("namespaces/dev/virtualmachines.vmoperator.vmware.com/x-1.yaml"));
     let contents = &files["contents.txt"];
     for line in [
-        "namespaces other than default (name them with -n): forbidden for this user",
-        "Secrets, whose values were not looked for, in namespaces capi-kubeadm-bootstrap-system,",
+        "namespaces other than default (add them with -n): forbidden for this user",
+        "Secrets, whose values were not searched for, in namespaces capi-kubeadm-bootstrap-system,",
         "machines.cluster.x-k8s.io in namespace default: forbidden for this user",
         "pods in namespaces capi-kubeadm-bootstrap-system, capi-kubeadm-control-plane-system, capi-system, cert-manager, vmware-system-capw, vmware-system-tkg, vmware-system-vmop: forbidden for this user",
     ] {

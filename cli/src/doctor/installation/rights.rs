@@ -92,13 +92,13 @@ fn review(right: &Right) -> SubjectAccessReview {
 
 fn judge(check: Check, missing: &[&Right]) -> Vec<Diagnosis> {
     if missing.is_empty() {
-        return vec![check.ok(format!("{} looked at", RIGHTS.len()))];
+        return vec![check.ok(format!("{} checked", RIGHTS.len()))];
     }
     let lacks = |right: &&Right| {
         let Right { account: (namespace, name), verb, group, resource } = right;
         let of = if group.is_empty() { String::new() } else { format!(".{group}") };
-        let found = format!("ServiceAccount {namespace}/{name} may not {verb} {resource}{of}");
-        check.error(found, "Run kubectl apply -k on the program's folder of config/ again")
+        let found = format!("ServiceAccount {namespace}/{name} is not allowed to {verb} {resource}{of}");
+        check.error(found, "Run kubectl apply -k again on the program's folder in config/")
     };
     missing.iter().map(lacks).collect()
 }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(judge(check, &[])[0].outcome, Outcome::Ok);
         let found = judge(check, &[&right(VMOP, "get", "", "secrets")]);
         assert_eq!(found[0].outcome, Outcome::Error);
-        let words = "vmware-system-vmop/vmware-system-vmop-controller-manager may not get secrets";
+        let words = "vmware-system-vmop/vmware-system-vmop-controller-manager is not allowed to get secrets";
         assert!(found[0].found.contains(words), "{found:?}");
     }
 }

@@ -41,7 +41,7 @@ impl References {
             }
         }
         if !is_ovf {
-            bail!("it is no OVF descriptor: it has no Envelope");
+            bail!("it is not an OVF descriptor: it has no Envelope");
         }
         Ok(Self(found))
     }
@@ -56,13 +56,13 @@ fn reference(start: &BytesStart<'_>) -> Result<Reference> {
             "href" => reference.href = value,
             "size" => reference.size = Some(value.parse().with_context(|| format!("ovf:size={value:?}"))?),
             "chunkSize" => {
-                bail!("its files are split into chunks, which is not supported: pack it again with ovftool")
+                bail!("its files are split into chunks, which is not supported. Pack it again with ovftool")
             }
             _ => {}
         }
     }
     if reference.href.contains("://") {
-        bail!("it names {}, which is not in the OVA: pack it again with ovftool", reference.href);
+        bail!("it names {}, which is not in the OVA. Pack it again with ovftool", reference.href);
     }
     Ok(reference)
 }

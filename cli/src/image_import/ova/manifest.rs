@@ -16,7 +16,7 @@ pub fn read(text: &str) -> Result<Digests> {
         let (algorithm, name, digest) = split(line)?;
         if !algorithm.eq_ignore_ascii_case("SHA256") {
             bail!(
-                "its digests are {algorithm}, and only SHA256 is checked here. Pack it again: ovftool --shaAlgorithm=sha256 OLD.ova NEW.ova"
+                "its digests are {algorithm}, but only SHA256 is supported. Pack it again: ovftool --shaAlgorithm=sha256 OLD.ova NEW.ova"
             );
         }
         digests.insert(name.to_owned(), digest.to_ascii_lowercase());
@@ -40,11 +40,13 @@ fn split(line: &str) -> Result<(&str, &str, &str)> {
 pub fn compare(digests: &Digests, parts: &[Part]) -> Result<()> {
     for (name, digest) in digests {
         let Some(part) = parts.iter().find(|part| part.name == *name) else {
-            bail!("its manifest names {name}, which is not in it: it was cut off or repacked. {AGAIN}");
+            bail!(
+                "its manifest names {name}, which it does not contain: it was truncated or repacked. {AGAIN}"
+            );
         };
         if part.sha256 != *digest {
             bail!(
-                "{name} is damaged: its SHA-256 is {}, and the manifest has {digest}. {AGAIN}",
+                "{name} is damaged: its SHA-256 is {}, but the manifest has {digest}. {AGAIN}",
                 part.sha256
             );
         }

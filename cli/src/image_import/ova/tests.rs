@@ -71,7 +71,7 @@ fn what_is_not_whole_is_refused() {
         (&[], "no .ovf"),
         (&[("disk.vmdk", DISK)], "no .ovf"),
         (&[("a.ovf", OVF), ("b.ovf", OVF), ("disk.vmdk", DISK)], "more than one .ovf"),
-        (&[("node.ovf", OVF)], "names disk.vmdk, which is not in it"),
+        (&[("node.ovf", OVF)], "names disk.vmdk, which it does not contain"),
         (&[("node.ovf", OVF), ("disk.vmdk", b"disks")], "has 5 bytes"),
         (&[("node.ovf", OVF), ("node.mf", whole), ("disk.vmdk", b"risk")], "disk.vmdk is damaged"),
         (
@@ -79,12 +79,12 @@ fn what_is_not_whole_is_refused() {
             "no digest of disk.vmdk",
         ),
         (&[("node.ovf", OVF), ("node.mf", sha1), ("disk.vmdk", DISK)], "SHA1"),
-        (&[("node.ovf", OVF), ("x/disk.vmdk", DISK)], "no plain one"),
-        (&[("node.ovf", OVF), ("disk.vmdk", DISK), ("disk.vmdk", DISK)], "two files called disk.vmdk"),
+        (&[("node.ovf", OVF), ("x/disk.vmdk", DISK)], "not a plain file name"),
+        (&[("node.ovf", OVF), ("disk.vmdk", DISK), ("disk.vmdk", DISK)], "two files with the name disk.vmdk"),
     ];
     for (files, why) in cases {
         let error = read(files).unwrap_err();
-        assert!(error.contains(why) && error.contains("node.ova is no whole OVA"), "{error}");
+        assert!(error.contains(why) && error.contains("node.ova is not a complete OVA"), "{error}");
     }
     assert!(!read(&[("node.ovf", OVF), ("disk.vmdk", DISK)]).unwrap().has_manifest);
 }
@@ -104,5 +104,5 @@ fn a_file_that_is_cut_off_anywhere_is_refused() {
     }
     fs::write(&path, b"QFI\xfb not an archive at all".repeat(100)).unwrap();
     let error = Ova::read(&path, &AtomicU64::new(0)).unwrap_err();
-    assert!(format!("{error:#}").contains("no tar archive"), "{error:#}");
+    assert!(format!("{error:#}").contains("not a complete tar archive"), "{error:#}");
 }

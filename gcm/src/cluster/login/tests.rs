@@ -127,16 +127,16 @@ fn what_cannot_be_used_is_named_and_never_printed() {
         ),
         (
             Found { key: Some(secret("c-ssh", &[(PUBLIC_KEY, "hidden")])), ..none() },
-            "ns/c-ssh has no public key",
+            "ns/c-ssh has no SSH public key",
         ),
         (
             Found { password: Some(secret("c-ssh-password", &[("password", "hidden")])), ..none() },
-            "ns/c-ssh-password has no text at ssh-passwordkey",
+            "ns/c-ssh-password has no text at key ssh-passwordkey",
         ),
         (Found { password: Some(secret("c-ssh-password", &[(PASSWORD, "\n")])), ..none() }, "has no text"),
         (
             Found { hash: Some(secret("c-ssh-password-hashed", &[(PASSWORD, "$6$x\nhidden: 1")])), ..none() },
-            "ns/c-ssh-password-hashed has no hash of crypt",
+            "ns/c-ssh-password-hashed has no crypt hash",
         ),
     ] {
         let error = login(&tkc, &found, &enough()).err().unwrap();
@@ -156,7 +156,7 @@ fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
     key.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();
     let error = login(&tkc, &Found { key: Some(key), ..none() }, &enough()).err().unwrap();
     assert!(matches!(error, Error::Settling(_)), "{error}");
-    assert!(error.to_string().contains("c-ssh to go"), "{error}");
+    assert!(error.to_string().contains("the deletion of Secret ns/c-ssh"), "{error}");
 }
 
 /// A cluster of before has neither key nor password, and keeps its nodes; a key that is changed replaces none, either.
@@ -183,7 +183,7 @@ fn rejects_a_password_that_takes_long_to_hash() {
     let error = login(&tkc, &Found { password: Some(long), ..none() }, &enough()).err().unwrap();
     let message = error.to_string();
     assert!(
-        message.contains("ns/c-ssh-password has 900000 bytes at ssh-passwordkey, and 512 are the most"),
+        message.contains("ns/c-ssh-password has 900000 bytes at key ssh-passwordkey; the limit is 512"),
         "{message}"
     );
     assert!(!message.contains("hidden"), "{message}");
@@ -198,6 +198,6 @@ fn rejects_keys_that_are_no_keys_by_their_length() {
     for key in [PUBLIC_KEY, PRIVATE_KEY] {
         let long = secret("c-ssh", &[(key, &format!("{KEY}{}", "A".repeat(1_000_000)))]);
         let error = login(&tkc, &Found { key: Some(long), ..none() }, &enough()).err().unwrap();
-        assert!(error.to_string().contains("32768 are the most"), "{error}");
+        assert!(error.to_string().contains("the limit is 32768"), "{error}");
     }
 }

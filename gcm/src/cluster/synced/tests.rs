@@ -61,7 +61,7 @@ fn a_class_that_is_not_there_is_named_with_what_to_do() {
 #[test]
 fn what_the_guest_refuses_is_repeated_and_what_takes_a_moment_keeps_no_cluster_from_being_ready() {
     let (fixture, mut facts) = naming(&["gold"]);
-    let why = || "StorageClass gold: it exists".to_owned();
+    let why = || "StorageClass gold: the object exists".to_owned();
     for (state, expected, ready) in [
         (AddonState::Applied, "True", "True"),
         (AddonState::Pending(why()), UNKNOWN, "True"),
@@ -70,7 +70,7 @@ fn what_the_guest_refuses_is_repeated_and_what_takes_a_moment_keeps_no_cluster_f
         facts.synced = Some(Arc::new(reports(&fixture.tkc, &facts, &state)));
         let (is, _, message, summary) = shown(&fixture, &facts, "StorageClassSynced");
         assert_eq!((is.as_str(), summary.as_str()), (expected, ready), "{state:?}");
-        assert_eq!(message.contains("it exists"), state != AddonState::Applied, "{message}");
+        assert_eq!(message.contains("the object exists"), state != AddonState::Applied, "{message}");
         assert_eq!(shown(&fixture, &facts, "RoleBindingSynced").0, "True");
     }
 }

@@ -164,7 +164,7 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
     let waiting = crate::cluster::error::Error::Waiting(crate::cluster::describe_recreation(&fixture.tkc));
     let status = status(&fixture.tkc, &facts, Some(&waiting)).status;
     assert_eq!(status.phase.as_deref(), Some(phase::UNHEALTHY));
-    insta::assert_snapshot!(ready_message(&status), @"ClusterDeleted Waiting for Cluster c to go, which somebody deleted. Then it is made anew; to be rid of it, delete TanzuKubernetesCluster c");
+    insta::assert_snapshot!(ready_message(&status), @"ClusterDeleted Cluster c was deleted directly. It will be recreated when its deletion is complete. To remove it for good, delete TanzuKubernetesCluster c");
 }
 
 #[test]

@@ -275,7 +275,7 @@ fn an_upgrade_goes_from_add_ons_to_the_control_plane_to_pools() {
     assert_eq!(rolls(&tkc, &failed), [false; 4], "an add-on can't be applied");
     let held = crate::cluster::status::status(&tkc, &failed, None).status;
     let message = find(&held.conditions, "AddonsReady").unwrap().message.clone().unwrap();
-    assert!(message.contains("the control plane stays at its version"), "{message}");
+    assert!(message.contains("the control plane keeps its version"), "{message}");
     assert_eq!(rolls(&tkc, &facts), [true, false, false, false], "the control plane goes first");
     let waiting = behind(&facts, "v1.34.2+vmware.1");
     let mut more = tkc.clone();

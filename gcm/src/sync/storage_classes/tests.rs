@@ -28,7 +28,7 @@ fn a_guest_has_what_is_assigned_and_asked_for_and_no_more() {
     let of_gold = "gold:I gold-latebinding:W";
     let of_both = "gold:I gold-latebinding:W silver:I silver-latebinding:W";
     let missing =
-        &["StorageClass lead: it is not assigned to namespace ns", "hard key lead.storageclass"][..];
+        &["StorageClass lead: it is not assigned to namespace ns", "hard limit lead.storageclass"][..];
     for (given, asked, expected, problem) in [
         (&both[..], None, of_both, &[][..]),
         (&both, Some(settings(&[], "")), of_both, &[]),
@@ -104,7 +104,7 @@ fn the_number_of_classes_has_an_end() {
     let many = assigned(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let wanted = wanted(None, "ns", &many);
     assert_eq!(wanted.objects.manifests().len(), 2 * MAX_CLASSES);
-    assert!(wanted.problems[0].message.contains("201") && wanted.problems[0].message.contains("200 at most"));
+    assert!(wanted.problems[0].message.contains("201") && wanted.problems[0].message.contains("at most 200"));
     let missing = super::wanted(Some(&settings(&["lead"], "")), "ns", &many);
     assert!(missing.problems[0].message.ends_with("c009, …"), "{:?}", missing.problems);
 }

@@ -113,7 +113,7 @@ pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option
     };
     if expected.disk_swapped && !has_volumes() {
         let is_reported =
-            ready["message"].as_str().is_some_and(|message| message.contains("is gone from the VM"));
+            ready["message"].as_str().is_some_and(|message| message.contains("is missing from the VM"));
         return (!is_reported).then(|| format!("{VM} {name} does not say that its volume is gone: {ready}"));
     }
     let power = &object["status"]["powerState"];

@@ -69,7 +69,7 @@ pub(super) fn verbatim(
     let mut bootstrap = Bootstrap::default();
     for (key, value) in data.data.iter().filter(|(key, _)| key.starts_with("guestinfo.")) {
         if value.len() > VALUE_LIMIT {
-            let what = format!("has {} bytes, and a guest reads at most {VALUE_LIMIT}", value.len());
+            let what = format!("has {} bytes, but a guest reads at most {VALUE_LIMIT}", value.len());
             return Err(data.wrong(key, &format!("{what}. Make it smaller, or compress it")).into());
         }
         bootstrap.extra_config.insert(key.clone(), data.text(key, budget)?.unwrap_or_default());
@@ -164,7 +164,7 @@ fn metadata(
     };
     merged.extend(theirs);
     // The error would quote the value.
-    let not_metadata = "has a key whose value is of another type than cloud-init's. Mend it";
+    let not_metadata = "has a key whose value does not have the type that cloud-init expects. Correct it";
     Ok(serde_json::from_value(Value::Object(merged)).map_err(|_| data.wrong("metadata", not_metadata))?)
 }
 

@@ -10,7 +10,7 @@ pub fn customization_condition(vsphere_vm: &Vm) -> Option<Condition> {
         |reason, message: &str| Condition::is_false(known::GUEST_CUSTOMIZATION, INFO, reason, message);
     Some(match customized.status.as_str() {
         "TOOLSDEPLOYPKG_PENDING" => {
-            underway(known::GUEST_CUSTOMIZATION_PENDING, "The guest is customised at its next start")
+            underway(known::GUEST_CUSTOMIZATION_PENDING, "The guest will be customised at its next start")
         }
         "TOOLSDEPLOYPKG_RUNNING" => {
             underway(known::GUEST_CUSTOMIZATION_RUNNING, "The guest is being customised")
@@ -20,9 +20,9 @@ pub fn customization_condition(vsphere_vm: &Vm) -> Option<Condition> {
             ..Condition::is_true(known::GUEST_CUSTOMIZATION)
         },
         "TOOLSDEPLOYPKG_FAILED" => {
-            let why = customized.error.as_deref().unwrap_or("vCenter does not say why");
+            let why = customized.error.as_deref().unwrap_or("vCenter gives no reason");
             let message = format!(
-                "The guest could not be customised: {why}. Look into /var/log/vmware-imc (Windows: C:\\Windows\\Temp\\vmware-imc) in the guest"
+                "The guest could not be customised: {why}. Check the logs in /var/log/vmware-imc (Windows: C:\\Windows\\Temp\\vmware-imc) in the guest"
             );
             Condition::is_false(known::GUEST_CUSTOMIZATION, ERROR, known::GUEST_CUSTOMIZATION_FAILED, message)
         }

@@ -100,20 +100,20 @@ fn silence(vsphere_vm: &Vm, timeout: SignedDuration) -> String {
         vsphere_vm.extra_config.get(CLOUD_INIT_ADDRESS).is_some_and(|address| !address.is_empty());
     let (found, advice) = match (tools_running(vsphere_vm), has_begun) {
         (_, true) => (
-            "cloud-init has begun and not ended",
-            "Read /var/log/cloud-init-output.log in the guest, or look at the VM's console",
+            "cloud-init has started but not finished",
+            "Read /var/log/cloud-init-output.log in the guest, or check the VM's console",
         ),
         (true, false) => (
-            "VMware Tools run, and cloud-init has not begun",
-            "Look at the VM's console: the image lacks cloud-init with its VMware datasource, or waits for a network",
+            "VMware Tools are running, but cloud-init has not started",
+            "Check the VM's console: the image lacks cloud-init with its VMware datasource, or the guest waits for a network",
         ),
         (false, false) => (
-            "VMware Tools don't run and cloud-init has not begun",
-            "Look at the VM's console: the guest hangs before cloud-init, or the image lacks cloud-init or VMware Tools",
+            "VMware Tools are not running, and cloud-init has not started",
+            "Check the VM's console: the guest hangs before cloud-init, or the image lacks cloud-init or VMware Tools",
         ),
     };
     format!(
-        "The VM is powered on, and its guest has not reported for {timeout:#} how its first boot went: {found}. {advice}"
+        "The VM is powered on, but its guest has not reported the result of its first boot within {timeout:#}: {found}. {advice}"
     )
 }
 
@@ -188,13 +188,13 @@ mod tests {
         let lost = silence_at(&vm, &vsphere_vm, 20).unwrap();
         vsphere_vm.extra_config.insert(CLOUD_INIT_ADDRESS.into(), "10.0.0.1".into());
         let stuck = silence_at(&vm, &vsphere_vm, 20).unwrap();
-        assert!(dead.contains("for 20m how its first boot went: VMware Tools don't run"), "{dead}");
+        assert!(dead.contains("within 20m: VMware Tools are not running"), "{dead}");
         assert!(
-            lost.contains("VMware Tools run, and cloud-init has not begun. Look at the VM's console"),
+            lost.contains("VMware Tools are running, but cloud-init has not started. Check the VM's console"),
             "{lost}"
         );
         assert!(
-            stuck.contains("cloud-init has begun and not ended. Read /var/log/cloud-init-output.log"),
+            stuck.contains("cloud-init has started but not finished. Read /var/log/cloud-init-output.log"),
             "{stuck}"
         );
 

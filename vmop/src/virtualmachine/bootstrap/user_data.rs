@@ -73,9 +73,9 @@ pub fn source(vm: &VirtualMachine) -> Need<Source<'_>> {
     let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Source::None) };
     let named = |name: &'_ Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
     match (named(&metadata.secret_name), named(&metadata.config_map_name)) {
-        (true, true) => {
-            Err(invalid("spec.vmMetadata names a Secret and a ConfigMap. Name one of them".to_owned()))
-        }
+        (true, true) => Err(invalid(
+            "spec.vmMetadata names both a Secret and a ConfigMap. Keep only one of them".to_owned(),
+        )),
         (true, false) => Ok(Source::Secret(metadata.secret_name.as_deref().unwrap_or_default())),
         (false, true) => Ok(Source::ConfigMap(metadata.config_map_name.as_deref().unwrap_or_default())),
         (false, false) => Ok(Source::None),
@@ -96,7 +96,7 @@ pub fn transport(vm: &VirtualMachine) -> Need<Transport> {
         "Sysprep" => Transport::Sysprep,
         other => {
             let known = "ExtraConfig, CloudInit, OvfEnv, vAppConfig or Sysprep";
-            return Err(invalid(format!("spec.vmMetadata.transport {other} is not known. Use {known}")));
+            return Err(invalid(format!("spec.vmMetadata.transport {other} is not supported. Use {known}")));
         }
     })
 }
@@ -144,14 +144,16 @@ impl UserData {
         let Some(value) = self.data.get(key).filter(|value| !value.is_empty()) else { return Ok(None) };
         let plain = cloudinit::unpacked(value, budget).map_err(|error| self.refused(key, &error))?;
         let plain = String::from_utf8(plain);
-        Ok(Some(plain.map_err(|_| self.wrong(key, "is no text, plain, in base64 or gzip. Mend it"))?))
+        Ok(Some(plain.map_err(|_| {
+            self.wrong(key, "is not text: neither plain, nor in base64, nor in gzip. Correct it")
+        })?))
     }
 
     /// Why the value of a key can't be read.
     pub(super) fn refused(&self, key: &str, error: &cloudinit::Error) -> Uncomposed {
         match error {
             cloudinit::Error::Exceeded(exceeded) => self.exceeded(key, *exceeded),
-            error => self.wrong(key, &format!("{error}. Mend it")).into(),
+            error => self.wrong(key, &format!("{error}. Correct it")).into(),
         }
     }
 
@@ -171,8 +173,7 @@ impl UserData {
 
 fn needs_more_than(limit: usize) -> String {
     format!(
-        "needs more than {} MiB, together with the keys before it, once it is unpacked and its templates are carried \
-         out. Make it smaller",
+        "needs more than {} MiB, together with the keys before it, after it is unpacked and its templates are rendered. Make it smaller",
         limit >> 20
     )
 }
@@ -210,8 +211,7 @@ impl Uncomposed {
             Self::Exceeded(Exceeded::Time) => Unmet {
                 unwatched: true,
                 ..invalid(format!(
-                    "{source} takes too long to unpack and to carry out the templates of. It is tried again in a while; \
-                     make it smaller if this stays"
+                    "{source} takes too long to unpack and render. VM Operator tries again later; if this persists, make it smaller"
                 ))
             },
         }

@@ -38,7 +38,7 @@ impl<'a> Renderer<'a> {
     pub(super) fn render(&self, key: &str, text: &str) -> Composed<String> {
         let exceeded = |exceeded| self.data.exceeded(key, exceeded);
         let wrong = |error: gotemplate::Error| {
-            let what = || format!("is a template that can't be carried out, {error}. Mend it");
+            let what = || format!("is a template that can't be rendered, {error}. Correct it");
             error.exceeded.map_or_else(|| self.data.wrong(key, &what()).into(), exceeded)
         };
         let template = Template::parse(text, self.budget).map_err(wrong)?;
@@ -144,7 +144,7 @@ impl Net<'_> {
         let devices = self.0["Devices"].as_array().map(Vec::as_slice).unwrap_or_default();
         devices
             .get(at)
-            .ok_or_else(|| format!("there is no network adapter {at}: there are {}", devices.len()))
+            .ok_or_else(|| format!("network adapter {at} does not exist; the VM has {}", devices.len()))
     }
 
     fn address(&self, at: usize) -> Called {
@@ -162,7 +162,7 @@ impl Net<'_> {
         let all: Vec<_> =
             self.0["Nameservers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if all.is_empty() {
-            return Err("there are no nameservers in ConfigMap vmoperator-network-config".into());
+            return Err("ConfigMap vmoperator-network-config has no nameservers".into());
         }
         let chosen = &all[..usize::try_from(count).unwrap_or(all.len()).min(all.len())];
         let length = chosen.iter().map(|server| server.len().saturating_add(delimiter.len()));
@@ -172,19 +172,19 @@ impl Net<'_> {
 }
 
 fn text(value: &Value) -> Result<&str, String> {
-    value.as_str().ok_or_else(|| format!("{} is no string", brief(value)))
+    value.as_str().ok_or_else(|| format!("{} is not a string", brief(value)))
 }
 
 fn integer(value: &Value) -> Result<i64, String> {
-    value.as_i64().ok_or_else(|| format!("{} is no whole number", brief(value)))
+    value.as_i64().ok_or_else(|| format!("{} is not a whole number", brief(value)))
 }
 
 fn number(value: &Value) -> Result<usize, String> {
-    usize::try_from(integer(value)?).map_err(|_| format!("there is no network adapter {value}"))
+    usize::try_from(integer(value)?).map_err(|_| format!("network adapter {value} does not exist"))
 }
 
 fn ip(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| format!("{} is no IP address", quoted(text)))
+    text.parse().map_err(|_| format!("{} is not an IP address", quoted(text)))
 }
 
 /// The text in an error: short, on one line.
@@ -194,7 +194,7 @@ fn quoted(text: &str) -> String {
 
 /// An address with its prefix length, such as `10.0.0.5/24`.
 fn cidr(text: &str) -> Result<(IpAddr, u8), String> {
-    let bad = || format!("{} is no address with a prefix length", quoted(text));
+    let bad = || format!("{} is not an address with a prefix length", quoted(text));
     let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
     let address = ip(address).map_err(|_| bad())?;
     let prefix = prefix.parse().ok().filter(|prefix| *prefix <= longest(address)).ok_or_else(bad)?;
@@ -213,10 +213,10 @@ fn format_ip(address: &str, mask: &str) -> Called {
     }
     let prefix = match mask.strip_prefix('/') {
         Some(_) => cidr(&format!("{address}{mask}"))?.1,
-        None => prefix_of(mask).ok_or_else(|| format!("{} is no mask", quoted(mask)))?,
+        None => prefix_of(mask).ok_or_else(|| format!("{} is not a mask", quoted(mask)))?,
     };
     if prefix > longest(address) {
-        return Err(format!("{} is no mask of {address}", quoted(mask)).into());
+        return Err(format!("{} is not a mask of {address}", quoted(mask)).into());
     }
     Ok(format!("{address}/{prefix}").into())
 }
@@ -229,7 +229,7 @@ fn with_class(address: &str) -> Called {
             128..=191 => 16,
             _ => 24,
         },
-        IpAddr::V6(_) => return Err(format!("{} is no IPv4 address", quoted(address)).into()),
+        IpAddr::V6(_) => return Err(format!("{} is not an IPv4 address", quoted(address)).into()),
     };
     Ok(format!("{address}/{prefix}").into())
 }
@@ -237,6 +237,6 @@ fn with_class(address: &str) -> Called {
 fn subnet_mask(address: &str) -> Called {
     match cidr(address)? {
         (IpAddr::V4(_), prefix) => Ok(mask(prefix).into()),
-        (IpAddr::V6(_), _) => Err(format!("{} is no IPv4 address", quoted(address)).into()),
+        (IpAddr::V6(_), _) => Err(format!("{} is not an IPv4 address", quoted(address)).into()),
     }
 }

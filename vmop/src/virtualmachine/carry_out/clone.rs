@@ -66,7 +66,9 @@ pub async fn clone_or_adopt(
                 let on = |vsphere_vm: &Vm| vsphere_vm.power_state == Some(PowerState::On);
                 Ok(if runs { wait_until(vsphere_vm, vcenter, on).await } else { vsphere_vm })
             }
-            None => Err(Error::Unsettled("The clone is done, and vCenter tells of no VM yet".into())),
+            None => {
+                Err(Error::Unsettled("The clone is complete, but vCenter does not report the VM yet".into()))
+            }
         },
         Err(error) => match error.kind() {
             Kind::DuplicateName { .. } => Box::pin(adopt(&folder, &name, facts, vcenter)).await,
@@ -100,13 +102,13 @@ async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> 
                 return Err(Blocked::Claimed(Claim { what, holder: Some(holder.to_string()) }).into());
             }
             None => {
-                let message = format!("vCenter is still at work on a VM called {name}");
+                let message = format!("vCenter is still working on a VM with the name {name}");
                 return Err(Error::Unsettled(message));
             }
         },
     };
     if facts.mark.is_on(&vsphere_vm) && facts.identity.is_of(&vsphere_vm) {
-        tracing::info!(vsphere_vm = %vsphere_vm.moref, "an earlier clone got through");
+        tracing::info!(vsphere_vm = %vsphere_vm.moref, "an earlier clone has succeeded");
         return Ok(vsphere_vm);
     }
     let what = format!("The name {name} in its folder");

@@ -95,19 +95,19 @@ async fn customize(vsphere_vm: &MoRef, spec: &CustomizationSpec, vcenter: &VCent
         Err(error) if is_pending(&error) => {}
         other => return other,
     }
-    tracing::info!(%vsphere_vm, "removing the customization that waits for the guest's start");
+    tracing::info!(%vsphere_vm, "removing the pending customization");
     let none = ConfigSpec { pending_customization: Some(String::new()), ..ConfigSpec::default() };
     let again = match finish_task(vcenter.client.reconfigure_vm(vsphere_vm, none).await, vcenter).await {
         Ok(()) => finish_task(vcenter.client.customize_vm(vsphere_vm, spec.clone()).await, vcenter).await,
         Err(Error::Vcenter(error)) if !error.retryable() => {
-            tracing::warn!(%vsphere_vm, %error, "the customization that waits can't be removed, and stays");
+            tracing::warn!(%vsphere_vm, %error, "cannot remove the pending customization; leaving it");
             return Ok(());
         }
         failed => failed,
     };
     match again {
         Err(error) if is_pending(&error) => {
-            tracing::warn!(%vsphere_vm, "a customization waits for the guest's start still, and stays");
+            tracing::warn!(%vsphere_vm, "a customization is still pending; leaving it");
             Ok(())
         }
         other => other,

@@ -36,7 +36,7 @@ async fn last_removal(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Removal>
     match vcenter.client.removals(&datacenter, since).await {
         Ok(removals) => removals.into_iter().rev().find(|removal| is_of(vm, removal)),
         Err(error) => {
-            tracing::warn!(%error, "the events of vCenter can't be read");
+            tracing::warn!(%error, "cannot read the events of vCenter");
             None
         }
     }
@@ -61,8 +61,8 @@ pub fn loss_message(vm: &VirtualMachine, removal: Option<&Removal>) -> String {
     let owners = vm.metadata.owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| owner.controller == Some(true));
     let advice = owner.map_or_else(
-        || "Delete this VirtualMachine and apply it again to have another".to_owned(),
-        |owner| format!("What becomes of it is up to {} {}", owner.kind, owner.name),
+        || "To get a new VM, delete this VirtualMachine and apply it again".to_owned(),
+        |owner| format!("{} {} decides whether to replace it", owner.kind, owner.name),
     );
     format!("The VM was destroyed or removed in vCenter{event}, not by this object. {advice}")
 }

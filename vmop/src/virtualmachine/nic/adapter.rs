@@ -90,14 +90,15 @@ impl std::fmt::Display for Address {
 pub fn check_network(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -> Need<()> {
     let Some(network) = network else {
         let message =
-            format!("VirtualNetwork {namespace}/{name} does not exist. Create it, or name another network");
+            format!("VirtualNetwork {namespace}/{name} does not exist. Create it, or use another network");
         return Err(Unmet::wrong(reason::NETWORK_NOT_READY, message));
     };
     let conditions = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     if api::conditions::holds(conditions, api::net::READY) {
         return Ok(());
     }
-    let message = format!("VirtualNetwork {namespace}/{name} is not Ready: the network provider is at it");
+    let message =
+        format!("VirtualNetwork {namespace}/{name} is not Ready yet; waiting for the network provider");
     Err(Unmet::underway(reason::NETWORK_NOT_READY, message))
 }
 

@@ -80,8 +80,7 @@ fn conflict(vm: &VirtualMachine, holder: &VirtualMachine, ip: IpAddr) -> String 
         "a VirtualMachine of another namespace".to_owned()
     };
     format!(
-        "The guest reports the address {ip}, which {whose} had first: it gets no traffic and is not probed. Give the guest another \
-         address"
+        "The guest reports the address {ip}, which {whose} already uses. The address gets no traffic here and is not probed. Give the guest another address"
     )
 }
 
@@ -121,7 +120,7 @@ mod tests {
         assert_eq!(divided(&first, &[(&second, false)], &[]).own.len(), 1);
         let claims = divided(&second, &[(&first, false)], &[]);
         assert!(claims.own.is_empty());
-        assert!(claims.conflict.unwrap().contains("which VirtualMachine young had first"));
+        assert!(claims.conflict.unwrap().contains("which VirtualMachine young already uses"));
         let both = vm("ns", "old", "2026-01-01T00:00:00Z", &["10.1.0.9"]);
         assert_eq!(
             divided(&both, &[(&first, false)], &[]).own.len(),

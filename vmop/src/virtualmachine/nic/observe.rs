@@ -191,7 +191,7 @@ fn check_usable<K: Resource<DynamicType = ()>>(object: &K, vm: &VirtualMachine) 
     let named = format!("{} {namespace}/{}", K::kind(&()), object.name_any());
     if let Some(other) = other_user(object, vm) {
         let message = format!(
-            "{named} is the network adapter of VirtualMachine {other}. Rename this VirtualMachine, or name another network or interface"
+            "{named} is the network adapter of VirtualMachine {other}. Rename this VirtualMachine, or use another network or interface"
         );
         // Nobody tells this VM when the other's object goes.
         return Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, message));
@@ -220,7 +220,7 @@ fn absent(namespace: &str, source: &NicSource<'_>) -> Unmet {
 /// A NIC on the network of that name, else on the configured one.
 async fn nic_on_named(name: Option<&str>, kind: NicKind, vcenter: &VCenter) -> Result<Need<Nic>, Error> {
     let Some(name) = name.or(vcenter.settings.network.as_deref()) else {
-        let message = "The provider configuration has no Network to connect the network adapter to. Add the key, or name a network";
+        let message = "The provider configuration has no Network to connect the network adapter to. Add the key, or set networkName";
         return Ok(Err(Unmet::wrong(reason::NETWORK_NOT_READY, message)));
     };
     Ok(found(vcenter.network(name).await, vcenter)?.map(|network| Nic::plain(kind, network.backing)))

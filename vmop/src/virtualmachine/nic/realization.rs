@@ -118,12 +118,14 @@ fn ready(named: &str, conditions: &[Condition]) -> Need<()> {
 
 /// The network provider has not answered yet.
 pub fn not_ready(named: &str) -> Unmet {
-    let message = format!("{named} is not Ready: the network provider is at it");
+    let message = format!("{named} is not Ready yet; waiting for the network provider");
     Unmet::underway(reason::NETWORK_NOT_READY, message)
 }
 
 fn lacks(named: &str, field: &str) -> Unmet {
-    wrong(format!("{named} is Ready and has no status.{field}. NicRequest whoever runs the network provider"))
+    wrong(format!(
+        "{named} is Ready but has no status.{field}. Contact the administrator of the network provider"
+    ))
 }
 
 fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str) -> Need<Address> {
@@ -135,7 +137,7 @@ fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str)
             Ok(Address { ip, prefix, gateway })
         }
         _ => Err(wrong(format!(
-            "{named} has an address that can't be read ({ip} {mask}). NicRequest whoever runs the network provider"
+            "{named} has an address that can't be read ({ip} {mask}). Contact the administrator of the network provider"
         ))),
     }
 }

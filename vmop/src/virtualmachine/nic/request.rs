@@ -111,7 +111,7 @@ pub async fn create_requests(requests: &[NicRequest], api: &Api) -> Result<(), E
 async fn create_request<K: Watchable + Serialize>(object: &K, api: &Api) -> Result<(), Error> {
     match api.create(object).await {
         Err(error) if is_already_exists(&error) => Err(Error::Unsettled(format!(
-            "There is a {} {} already. It is read again",
+            "{} {} already exists. VM Operator reads it again",
             K::kind(&()),
             key(object.meta().namespace.as_deref(), &object.name_any())
         ))),

@@ -78,7 +78,7 @@ pub fn nic_source<'a>(
         }
         (NETWORK_TYPE_NSX_T, _) => Ok(NicSource::VirtualNetwork(name.unwrap_or_default())),
         (other, _) => Err(wrong(format!(
-            "networkType {other:?} is not supported. Use nsx-t, vsphere-distributed, or none"
+            "networkType {other:?} is not supported. Use nsx-t or vsphere-distributed, or leave it out"
         ))),
     }
 }
@@ -92,7 +92,7 @@ fn served(kind: InterfaceKind, providers: NetworkProviders) -> Need<InterfaceKin
         return Ok(kind);
     }
     let message = format!(
-        "The kind {word} is not served. Install {who}, or set NetworkProvider to NAMED in the provider configuration"
+        "The API server does not serve the kind {word}. Install {who}, or set NetworkProvider to NAMED in the provider configuration"
     );
     Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, message))
 }

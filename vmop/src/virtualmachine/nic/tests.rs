@@ -70,8 +70,12 @@ fn who_says_which_network_a_nic_is_connected_to() {
     }
     for (network_type, providers, words) in [
         ("nsx-t-subnet", ALL, "not supported"),
-        ("nsx-t", NetworkProviders { nsx: false, ..nsx }, "VirtualNetworkInterface is not served"),
-        ("", NetworkProviders { net_operator: false, ..distributed }, "NetworkInterface is not served"),
+        ("nsx-t", NetworkProviders { nsx: false, ..nsx }, "does not serve the kind VirtualNetworkInterface"),
+        (
+            "",
+            NetworkProviders { net_operator: false, ..distributed },
+            "does not serve the kind NetworkInterface",
+        ),
     ] {
         let unmet = nic_source(&vm(), &interface(network_type), providers).unwrap_err();
         assert!(unmet.message.contains(words), "{network_type}: {}", unmet.message);

@@ -17,9 +17,9 @@ pub fn location_condition(vsphere_vm: &Vm, placement: &Placement) -> Condition {
         (true, false) => (known::FOLDER_MISMATCH, format!("folder {}", placement.folder.id())),
         (false, false) => (
             known::RESOURCE_POOL_AND_FOLDER_MISMATCH,
-            format!("resource pool {} and the folder {}", placement.pool.id(), placement.folder.id()),
+            format!("resource pool {} and folder {}", placement.pool.id(), placement.folder.id()),
         ),
     };
-    let message = format!("The VM was moved in vCenter: it should lie in the {what}. Move it back");
+    let message = format!("The VM was moved in vCenter: it must be in {what}. Move it back");
     Condition::is_false(condition_types::LOCATION, WARNING, reason, message)
 }

@@ -38,7 +38,7 @@ pub async fn membership(
         Ok(holds) => Ok(Membership { to_join: Some(module).filter(|_| !holds), vanished: None }),
         Err(error) => {
             // A VM that runs goes on without.
-            tracing::warn!(module, %error, "a cluster module can't be read");
+            tracing::warn!(module, %error, "cannot read a cluster module");
             Ok(Membership { to_join: None, vanished: Some(module).filter(|_| error.is_not_found()) })
         }
     }
@@ -60,7 +60,7 @@ fn wanted_module(vm: &VirtualMachine, pool: Option<&MoRef>, vcenter: &VCenter) -
         return Ok(Some(module.clone()));
     }
     let message = format!(
-        "{named} has no group {group} in spec.clustermodules. Correct the annotation {}, or name another policy",
+        "{named} has no group {group} in spec.clustermodules. Correct the annotation {}, or use another policy",
         annotation::CLUSTER_MODULE_GROUP
     );
     Err(Unmet::wrong(known::CLUSTER_MODULE_NOT_FOUND, message))

@@ -22,7 +22,7 @@ pub fn vm_placement(
     let namespace = vm.namespace().unwrap_or_default();
     let named = format!("VirtualMachineSetResourcePolicy {namespace}/{name}");
     let Some(policy) = caches.policies.get(Some(&namespace), name) else {
-        let message = format!("{named} does not exist. Create it, or name another");
+        let message = format!("{named} does not exist. Create it, or use another policy");
         return Err(Unmet::wrong(reason::RESOURCE_POLICY_NOT_FOUND, message));
     };
     if let Some(realized) = vcenter.realized_policies.at(&key(Some(&namespace), name), home) {
@@ -44,5 +44,5 @@ fn unrealized(named: &str, policy: &VirtualMachineSetResourcePolicy) -> Unmet {
 
 /// The policy takes a moment.
 pub fn not_realized_yet(named: &str) -> Unmet {
-    Unmet::underway(reason::RESOURCE_POLICY_NOT_READY, format!("{named} is being realised in vCenter"))
+    Unmet::underway(reason::RESOURCE_POLICY_NOT_READY, format!("{named} is being created in vCenter"))
 }

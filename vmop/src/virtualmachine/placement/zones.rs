@@ -36,7 +36,7 @@ pub fn namespace_placement(
         Unmet::wrong(
             PLACEMENT_NOT_READY,
             format!(
-                "Namespace {namespace} has no annotation {key}. Set it to the MoID of what the namespace was given in vCenter"
+                "Namespace {namespace} has no annotation {key}. Set it to the MoID of the namespace's folder or resource pool in vCenter"
             ),
         )
     };

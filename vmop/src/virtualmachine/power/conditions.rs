@@ -22,12 +22,12 @@ pub fn power_condition(
     let wanted = power_word(wanted_power(vm));
     match (stopped, vsphere_vm.power_state) {
         (Some(error), _) if vsphere_vm.power_state != Some(wanted_power(vm)) => {
-            let message = format!("The VM can't be brought to {wanted}: {}", error.advised());
+            let message = format!("The power state can't be changed to {wanted}: {}", error.advised());
             Condition::is_false(condition_types::POWER, ERROR, error.reason(), message)
         }
         (_, None) => {
             let message =
-                format!("vCenter says that the VM is {}. Check its host", vsphere_vm.connection_state);
+                format!("vCenter reports that the VM is {}. Check its host", vsphere_vm.connection_state);
             Condition::is_unknown(condition_types::POWER, UNREACHABLE, message)
         }
         (_, Some(is)) if is == wanted_power(vm) => Condition::is_true(condition_types::POWER),
@@ -43,7 +43,7 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
     let checks = checks(vm, annotation::POWER_ON_CHECK);
     if wanted == PowerState::On && !checks.is_empty() {
         let message = format!(
-            "The VM is {is_word}, and is not powered on while the object has the annotation {}. Who set it takes it off",
+            "The VM is {is_word}. Power-on is blocked by annotation {}. The component that added it must remove it",
             checks.join(", ")
         );
         return Condition::is_false(condition_types::POWER, INFO, known::POWER_ON_HELD_BACK, message);
@@ -54,8 +54,13 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
     }
     match power_operation(vm, vsphere_vm, wanted, Mode::into_state(vm, wanted), now) {
         PowerOperation::ToolsNotRunning => {
+            let (operation, field) = if wanted == PowerState::Suspended {
+                ("suspend", "suspendMode")
+            } else {
+                ("power-off", "powerOffMode")
+            };
             let message = format!(
-                "The VM is {is_word}: its guest is to be asked, as the spec says (soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard"
+                "The VM is {is_word}. A soft {operation} needs VMware Tools, which are not running in the guest. Start VMware Tools, or set {field} to trySoft or hard"
             );
             Condition::is_false(
                 condition_types::POWER,
@@ -67,19 +72,19 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
         PowerOperation::Guest(until) => {
             let then = match until {
                 Some(_) => format!(
-                    "; vCenter does it if the guest has not within {} minutes",
+                    "; after {} minutes, VM Operator does it without the guest",
                     SOFT_TIMEOUT.as_mins()
                 ),
-                None => ". If this lasts, look at the guest, or choose trySoft or hard".to_owned(),
+                None => ". If this persists, check the guest, or set the mode to trySoft or hard".to_owned(),
             };
-            let message = format!("The guest is asked to bring the VM to {word}{then}");
+            let message = format!("Waiting for the guest to change the power state to {word}{then}");
             Condition::is_false(condition_types::POWER, INFO, known::WAITING_FOR_GUEST, message)
         }
         PowerOperation::Hard => Condition::is_false(
             condition_types::POWER,
             INFO,
             known::POWER_STATE_CHANGING,
-            format!("The VM is {is_word}, and is being brought to {word}"),
+            format!("The VM is {is_word}; its power state is being changed to {word}"),
         ),
     }
 }
@@ -89,14 +94,14 @@ pub fn restart_condition(vm: &VirtualMachine, vsphere_vm: &Vm, now: jiff::Timest
     let asked = vm.spec.next_restart_time.as_deref().filter(|time| !time.is_empty())?;
     if asked != "now" && asked.parse::<jiff::Timestamp>().is_err() {
         let message = format!(
-            "spec.nextRestartTime {asked:?} is no time. Give one such as 2026-01-31T12:00:00Z, or now"
+            "spec.nextRestartTime {asked:?} is not a time. Use a time such as 2026-01-31T12:00:00Z, or now"
         );
         return Some(Condition::is_false(condition_types::RESTART, ERROR, known::INVALID_SPEC, message));
     }
     restart_due(vm, vsphere_vm, now)?;
     let unreachable = Mode::of(vm.spec.restart_mode.as_deref()) == Mode::Soft && !tools_running(vsphere_vm);
     (unreachable && vsphere_vm.power_state == Some(PowerState::On)).then(|| {
-        let message = "The guest is to restart by itself (soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard";
+        let message = "A soft restart needs VMware Tools, which are not running in the guest. Start VMware Tools, or set restartMode to trySoft or hard";
         Condition::is_false(condition_types::RESTART, WARNING, known::VIRTUAL_MACHINE_TOOLS_NOT_RUNNING, message)
     })
 }

@@ -38,7 +38,7 @@ pub fn check_class<'a>(
 ) -> Need<&'a VirtualMachineClass> {
     let name = &vm.spec.class_name;
     let Some(class) = class else {
-        let message = format!("VirtualMachineClass {name} does not exist. Create it, or name another class");
+        let message = format!("VirtualMachineClass {name} does not exist. Create it, or use another class");
         return Err(Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message));
     };
     if !bound {
@@ -70,7 +70,7 @@ const HERTZ_FROM: i128 = 1_000_000;
 /// The size that a class stands for, on hosts of that clock.
 pub fn parse_size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
     let bad = |what: String| {
-        let message = format!("VirtualMachineClass {}: {what}. Mend the class", class.name_any());
+        let message = format!("VirtualMachineClass {}: {what}. Correct the class", class.name_any());
         Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message)
     };
     let hardware = class.spec.hardware.as_ref().ok_or_else(|| bad("spec.hardware is missing".into()))?;
@@ -190,7 +190,7 @@ mod tests {
         let unmet = parse_size(&class(&spec), 0).unwrap_err();
         assert_eq!(
             unmet.message,
-            "VirtualMachineClass gpu: spec.configSpec: VirtualMachineConfigSpec has no numCpus. Mend the class"
+            "VirtualMachineClass gpu: spec.configSpec: VirtualMachineConfigSpec has no numCpus. Correct the class"
         );
     }
 }

@@ -12,7 +12,7 @@ use crate::virtualmachine::condition_types;
 pub fn class_condition(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Condition {
     let class = &vm.spec.class_name;
     let at_power_off =
-        |what: &str| format!("{what}. PowerOffRequired: the VM gets its size when it is powered off");
+        |what: &str| format!("{what}. PowerOffRequired: the VM is resized when it is powered off");
     let (reason, message) = match sized(vm, vsphere_vm, size) {
         Sized::Synced => return Condition::is_true(condition_types::CLASS_SYNCED),
         Sized::Renamed => (known::CLASS_NAME_CHANGED, at_power_off(&format!("The class is now {class}"))),
@@ -20,7 +20,7 @@ pub fn class_condition(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Con
         Sized::Updated => (
             known::CLASS_UPDATED,
             format!(
-                "The class {class} was changed after the VM was created, and the VM keeps its size. To have it follow, annotate the object with {}",
+                "The class {class} was changed after the VM was created, and the VM keeps its size. To resize the VM, set the annotation {} on the object",
                 annotation::SAME_CLASS_RESIZE
             ),
         ),
@@ -32,7 +32,7 @@ pub fn hardware_condition(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Condit
     outdated(vm, vsphere_vm).then(|| {
         let least = vm.spec.min_hardware_version.unwrap_or_default();
         let message = format!(
-            "The VM has the virtual hardware {}, and gets vmx-{least} when it is powered off",
+            "The VM has the virtual hardware version {}; it is upgraded to vmx-{least} when it is powered off",
             vsphere_vm.hardware_version
         );
         Condition::is_false(condition_types::COMPUTE_SYNCED, INFO, known::POWER_OFF_REQUIRED, message)

@@ -98,7 +98,7 @@ fn pause_condition(vm: &VirtualMachine, vsphere_vm: Option<&Vm>) -> Condition {
         }
         Some(by) => {
             let what = if by == "admin" { "ExtraConfig key in vCenter" } else { "annotation on this object" };
-            let message = format!("Reconciliation is paused, as {by} asked. Remove the {what} to resume it");
+            let message = format!("Reconciliation is paused by {by}. Remove the {what} to resume it");
             Condition::is_false(condition_types::RECONCILE, INFO, PAUSED, message)
         }
     }

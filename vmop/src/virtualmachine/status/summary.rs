@@ -109,7 +109,7 @@ fn created(needs: &Needs, outcome: &Outcome<'_>) -> Condition {
             known::VIRTUAL_MACHINE_CREATED,
             INFO,
             known::WAITING_FOR_PREREQUISITES,
-            "The VM is created when what it needs is there",
+            "Waiting for the prerequisites of the VM, which other conditions name",
         ),
         Outcome::Stopped(error) => stopped_by(error),
         Outcome::Underway | Outcome::Done(_) => Condition::is_false(
@@ -165,7 +165,7 @@ fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec
         if !asked || condition.type_ != condition_types::POWER {
             return condition;
         }
-        let message = format!("The VM can't be brought to {wanted}: {}", error.advised());
+        let message = format!("The power state can't be changed to {wanted}: {}", error.advised());
         Condition::is_false(condition_types::POWER, WARNING, error.reason(), message)
     })
     .collect()
@@ -191,7 +191,7 @@ fn ready_of_unavailable(last: Option<&Condition>, probe: Option<&ProbeResult>) -
         (Some(ProbeResult::NoAnswer(why)), _) => probe_failed(why),
         (Some(ProbeResult::Answers), Some(last)) if probed(last) => Condition::is_true(conditions::READY),
         (_, Some(last)) => last.clone(),
-        (_, None) => Condition::is_unknown(conditions::READY, UNREACHABLE, "vCenter does not reach the VM"),
+        (_, None) => Condition::is_unknown(conditions::READY, UNREACHABLE, "vCenter cannot reach the VM"),
     }
 }
 
@@ -245,7 +245,7 @@ fn ready(
             conditions::READY,
             INFO,
             known::POWERED_OFF,
-            "The VM is off, as was asked for",
+            "The VM is powered off, as its spec requests",
         ),
         _ if last.is_some() => last.cloned().unwrap_or_default(),
         None | Some(ProbeResult::Answers) => Condition::is_true(conditions::READY),

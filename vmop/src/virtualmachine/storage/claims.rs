@@ -87,7 +87,7 @@ impl Volumes {
         let volume = &volume.name;
         if !self.served {
             let message = format!(
-                "Volume {volume} can't be attached: this cluster serves no CnsNodeVmAttachment. Install vSphere CSI, or take the volume out of the spec"
+                "Volume {volume} can't be attached: the API server does not serve CnsNodeVmAttachment. Install vSphere CSI, or remove the volume from the spec"
             );
             return Some(Unmet::wrong(VOLUMES_NOT_ATTACHED, message));
         }

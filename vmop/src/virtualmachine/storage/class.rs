@@ -65,13 +65,13 @@ pub fn check_class<'a>(
         return Ok(None);
     };
     let Some(class) = class else {
-        let message = format!("StorageClass {name} does not exist. Create it, or name another");
+        let message = format!("StorageClass {name} does not exist. Create it, or use another class");
         return Err(Unmet::wrong(reason::STORAGE_NOT_READY, message));
     };
     let prefix = format!("{name}.storageclass.storage.k8s.io/");
     if !quotas.iter().any(|key| key.starts_with(&prefix)) {
         let message = format!(
-            "StorageClass {name} is not assigned to namespace {namespace}. Give a ResourceQuota there the hard key {prefix}requests.storage"
+            "StorageClass {name} is not assigned to namespace {namespace}. Add the hard limit {prefix}requests.storage to a ResourceQuota there"
         );
         return Err(Unmet::wrong(reason::STORAGE_NOT_READY, message));
     }
@@ -91,7 +91,7 @@ pub fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
 /// The class's policy is unknown to vCenter.
 pub fn unknown_policy(class: &str, name: PolicyName<'_>, vcenter: &str) -> Unmet {
     let message = format!(
-        "StorageClass {class} stands for storage policy {name}, which vCenter {vcenter} does not have. Create the policy, or mend the class's parameters"
+        "StorageClass {class} uses storage policy {name}, which does not exist in vCenter {vcenter}. Create the policy, or correct the parameters of the class"
     );
     Unmet::in_vcenter(reason::STORAGE_NOT_READY, message)
 }

@@ -19,23 +19,27 @@ pub fn promotion_condition(vm: &VirtualMachine, vsphere_vm: &Vm, promotion: &Pro
             Condition::is_true(condition_types::DISK_PROMOTION)
         }
         PromotionState::Due(_) if !promotion.fits(vm, vsphere_vm) => {
-            let when = if promotion.mode == PromoteDisks::Offline { "it is powered off" } else { "it runs" };
-            let message = format!("The VM's disks rest on the image's template until {when}");
+            let when = if promotion.mode == PromoteDisks::Offline {
+                "it is powered off"
+            } else {
+                "it is powered on"
+            };
+            let message = format!("The VM's disks stay linked to the image's template until {when}");
             is_false(INFO, PENDING, &message)
         }
         PromotionState::Due(_) | PromotionState::Running => is_false(
             INFO,
             known::DISK_PROMOTION_RUNNING,
-            "vCenter copies what the VM's disks rest on; the VM goes on meanwhile",
+            "vCenter is promoting the VM's linked disks; the VM can be used meanwhile",
         ),
         PromotionState::Snapshots => is_false(
             INFO,
             PENDING,
-            "The VM has snapshots, which rest on its linked disks. Remove them in vCenter to have the disks promoted",
+            "The VM has snapshots, which depend on its linked disks. To have the disks promoted, remove the snapshots in vCenter",
         ),
         PromotionState::Retrying(why) => is_false(WARNING, known::DISK_PROMOTION_TRANSIENT_ERROR, why),
         PromotionState::Failed(why) => {
-            let message = format!("{why}. It is tried again when this object's spec is changed");
+            let message = format!("{why}. VM Operator tries again when the spec of this object is changed");
             is_false(ERROR, known::DISK_PROMOTION_TASK_ERROR, &message)
         }
     }

@@ -102,7 +102,7 @@ fn lies_elsewhere(disk: &Disk, storage: &Storage) -> bool {
 
 fn elsewhere(disk: &Disk) -> String {
     format!(
-        "The disk {} of the image's template is not on the VM's datastore any more, and vCenter promises no linked disk across datastores. Move the template back to its datastore, or set the annotation {FAST_DEPLOY}: direct",
+        "The disk {} of the image's template is no longer on the VM's datastore, and vCenter does not guarantee linked disks across datastores. Move the template back to its datastore, or set the annotation {FAST_DEPLOY}: direct",
         disk.file.as_deref().unwrap_or_default()
     )
 }
@@ -126,7 +126,7 @@ fn provisioning(vm: &VirtualMachine) -> Result<Provisioning, String> {
         return Ok(Provisioning::Default);
     };
     match (options.thin_provisioned, options.eager_zeroed) {
-        (Some(true), Some(true)) => Err("spec.advancedOptions.defaultVolumeProvisioningOptions asks for thinProvisioned and eagerZeroed. Ask for one of them".to_owned()),
+        (Some(true), Some(true)) => Err("spec.advancedOptions.defaultVolumeProvisioningOptions sets both thinProvisioned and eagerZeroed. Set only one of them".to_owned()),
         (Some(true), _) => Ok(Provisioning::Thin),
         (_, Some(true)) => Ok(Provisioning::EagerZeroed),
         (Some(false), _) => Ok(Provisioning::Thick),
@@ -144,7 +144,7 @@ fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
         let Some(own) = &volume.v_sphere_volume else { continue };
         let bad = |why: &str| {
             format!(
-                "spec.volumes: the capacity of {} {why}. Give {SIZE} a quantity such as 20Gi",
+                "spec.volumes: the capacity of {} {why}. Set {SIZE} to a quantity such as 20Gi",
                 volume.name
             )
         };
@@ -158,7 +158,7 @@ fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
 
 fn too_small(volume: &VirtualMachineVolume, disk: &Disk) -> String {
     format!(
-        "spec.volumes: {} is smaller than the disk {} that it is, of {} MiB; disks only grow. Give it more",
+        "spec.volumes: {} is smaller than its disk {}, which has {} MiB. Disks can't shrink: set a larger capacity",
         volume.name,
         disk.key,
         disk.capacity >> 20
@@ -260,7 +260,7 @@ pub fn lacks_volumes(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
 fn grow(volume: &VirtualMachineVolume, disk: &Disk, size: u64) -> Result<Option<DiskChange>, String> {
     if size > disk.capacity && !disk.parents.is_empty() {
         return Err(format!(
-            "spec.volumes: {} can't grow: the disk is linked to the image's template. Have it promoted (spec.promoteDisksMode), or create the VM anew with {FAST_DEPLOY}: direct",
+            "spec.volumes: {} can't grow: the disk is linked to the image's template. Promote the disk (spec.promoteDisksMode), or recreate the VM with {FAST_DEPLOY}: direct",
             volume.name
         ));
     }
@@ -269,7 +269,7 @@ fn grow(volume: &VirtualMachineVolume, disk: &Disk, size: u64) -> Result<Option<
 
 fn gone(volume: &VirtualMachineVolume) -> String {
     format!(
-        "spec.volumes: the disk of {} is gone from the VM. Take the volume out of the spec, or put the disk back",
+        "spec.volumes: the disk of {} is missing from the VM. Remove the volume from the spec, or attach the disk again",
         volume.name
     )
 }

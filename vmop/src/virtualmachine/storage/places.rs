@@ -47,7 +47,7 @@ impl<'a> Places<'a> {
         });
         if !(0..places).contains(&unit) || reserved == Some(unit) {
             return Err(format!(
-                "spec.volumes: {name} names place {unit} of SCSI controller 0, which is no disk's. Name another from 0 to {} without {OWN_UNIT}, or none",
+                "spec.volumes: {name} has unit number {unit} on SCSI controller 0, which no disk can have. Use a number from 0 to {} except {OWN_UNIT}, or none",
                 places - 1
             ));
         }
@@ -55,7 +55,7 @@ impl<'a> Places<'a> {
             self.devices.disks.iter().any(|disk| disk.controller == Some(key) && disk.unit == Some(unit));
         if used || self.taken.contains(&(key, unit)) {
             return Err(format!(
-                "spec.volumes: {name} names place {unit} of SCSI controller 0, where another disk is, of the image or of another volume. Name a free place, or none; nodes of a cluster need an image whose only disk is in place 0"
+                "spec.volumes: {name} has unit number {unit} on SCSI controller 0, which another disk of the image or another volume already has. Use a free number, or none; nodes of a cluster need an image whose only disk has unit number 0"
             ));
         }
         self.taken.push((key, unit));
@@ -74,7 +74,7 @@ impl<'a> Places<'a> {
         };
         let place = place.ok_or_else(|| {
             format!(
-                "spec.volumes: there is no place for {}: all disk controllers are full. Leave some volumes out",
+                "spec.volumes: there is no free unit number for {}: all disk controllers are full. Remove some volumes",
                 volume.name
             )
         })?;

@@ -85,7 +85,7 @@ fn judge_disks(disks: &[Disk], ended: bool) -> PromotionState {
         PromotionState::Snapshots
     } else if ended {
         PromotionState::Failed(
-            "vCenter says that the disks are promoted, and they still rest on a template".to_owned(),
+            "vCenter reports that the disks are promoted, but they are still linked to a template".to_owned(),
         )
     } else {
         PromotionState::Due(linked)

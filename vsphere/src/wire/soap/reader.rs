@@ -175,7 +175,7 @@ fn character<'a>(entity: &BytesRef<'a>) -> Result<Cow<'a, str>, Unreadable> {
     }
     let name = entity.xml10_content();
     let known = resolve_xml_entity(&name).map(Cow::Borrowed);
-    known.ok_or_else(|| format!("nobody knows the entity {name}"))
+    known.ok_or_else(|| format!("the entity {name} is not defined"))
 }
 
 fn without_prefix(name: Cow<'_, str>) -> Cow<'_, str> {

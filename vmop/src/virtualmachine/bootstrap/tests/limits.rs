@@ -25,8 +25,7 @@ fn packed(mebibytes: usize) -> String {
     keys.unwrap()["guestinfo.userdata"].clone()
 }
 
-const TOO_MUCH: &str = "needs more than 16 MiB, together with the keys before it, once it is unpacked and its templates \
-                        are carried out. Make it smaller";
+const TOO_MUCH: &str = "needs more than 16 MiB, together with the keys before it, after it is unpacked and its templates are rendered. Make it smaller";
 
 #[test]
 fn a_template_that_multiplies_a_value_is_refused() {
@@ -42,7 +41,7 @@ fn a_template_that_multiplies_a_value_is_refused() {
         assert_eq!(refusal("vAppConfig", &[("ip", &template)]), format!("Secret ns/s: ip {TOO_MUCH}"));
     }
     let loops = "{{ range $.V1alpha1.Net.Devices }}".repeat(30) + &"{{ end }}".repeat(30);
-    assert!(refusal("OvfEnv", &[("ip", &loops)]).contains("the template does too much"));
+    assert!(refusal("OvfEnv", &[("ip", &loops)]).contains("the template exceeds its limits"));
 }
 
 #[test]
@@ -66,13 +65,13 @@ fn metadata_with_aliases_is_refused_and_not_quoted() {
     for key in ["metadata", "network-config"] {
         let message = refusal("CloudInit", &[("user-data", "x"), (key, &bomb)]);
         assert!(
-            message.contains(&format!("{key} is no mapping in YAML: it has an anchor or an alias")),
+            message.contains(&format!("{key} is not a YAML mapping: it has an anchor or an alias")),
             "{message}"
         );
         assert!(!message.contains("SECRET"), "{message}");
     }
     let typed = refusal("CloudInit", &[("user-data", "x"), ("metadata", "instance-id: [SECRET]")]);
-    assert!(typed.contains("of another type") && !typed.contains("SECRET"), "{typed}");
+    assert!(typed.contains("does not have the type") && !typed.contains("SECRET"), "{typed}");
     let nodes = format!("a: [{}]", "{},".repeat(100_000));
     assert_eq!(
         refusal("CloudInit", &[("user-data", "x"), ("metadata", &nodes)]),

@@ -128,7 +128,11 @@ fn a_volume_has_the_place_and_the_policy_that_it_names() {
         _ => None,
     });
     assert_eq!(made.collect::<Vec<_>>(), [(None, "aa-1"), (Some("ds2"), "bb-2"), (None, "aa-1")]);
-    for (unit, why) in [(0, "where another disk is"), (7, "no disk's"), (64, "no disk's")] {
+    for (unit, why) in [
+        (0, "which another disk of the image"),
+        (7, "which no disk can have"),
+        (64, "which no disk can have"),
+    ] {
         vm.spec.volumes = vec![at("etcd", Some(unit), None)];
         let refused = super::layout(&vm, &fixtures::devices(), &storage, false).unwrap_err();
         assert!(refused.contains("etcd") && refused.contains(why), "{refused}");
@@ -157,7 +161,7 @@ fn a_vm_that_has_its_disks_needs_no_change() {
     assert_eq!(change(&vm), Ok(None));
     assert!(foreign(&vsphere_vm, &devices).is_empty());
     vm.spec.volumes = vec![fixtures::volume("data", "512Mi", None)];
-    assert!(change(&vm).unwrap_err().contains("disks only grow"));
+    assert!(change(&vm).unwrap_err().contains("Disks can't shrink"));
     vm.spec.volumes = vec![fixtures::volume("root", "40Gi", Some(2000))];
     let grown = change(&vm).unwrap().unwrap();
     assert_eq!(grown.extra_config[0].1, "scsi0:1=data scsi0:0=root");
@@ -167,7 +171,7 @@ fn a_vm_that_has_its_disks_needs_no_change() {
     devices.disks.remove(1);
     vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
     let lost = changes(&vm, &vsphere_vm, &devices, &Storage::default());
-    assert!(lost.unwrap_err().contains("is gone"));
+    assert!(lost.unwrap_err().contains("is missing from the VM"));
     // A clone that nobody has looked at yet may not have brought it.
     let kinds = crate::vcenter::DeviceKinds { nics: false, disks: true };
     vsphere_vm.extra_config.extend([crate::virtualmachine::nic::change::unchecked_note(kinds)]);
