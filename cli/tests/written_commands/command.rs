@@ -1,5 +1,7 @@
 //! Whether the command line takes a command.
 
+use std::sync::LazyLock;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 use layercake::args::Cli;
@@ -27,7 +29,10 @@ pub fn check(args: &[String], whole: bool) -> Result<(), String> {
 
 /// Returns whether `layercake` has a command of this name.
 pub fn is_subcommand(name: &str) -> bool {
-    Cli::command().find_subcommand(name).is_some()
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect()
+    });
+    NAMES.iter().any(|known| known == name)
 }
 
 /// Returns whether this word stands for what is left out: `…`, `[flags]`.
