@@ -9,6 +9,7 @@ pub mod average;
 pub mod calls;
 pub mod entry;
 pub mod faults;
+pub mod figures;
 pub mod floor;
 pub mod idle;
 pub mod memory;

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::api_writes::{self, ApiWrites};
 use crate::average::divisor;
+use crate::figures::{KeepFlags, Sources};
 use crate::idle::{self, IdleCost};
 use crate::testbed::{Testbed, WebhookCalls, WireFlag};
 use crate::vm_watch::VmWatch;
@@ -46,6 +47,16 @@ const SETUP: [&str; 9] = [
     "virtualmachineclasses",
 ];
 
+/// What is kept of a report.
+const FIGURES: &Sources = &[
+    ("secondsToKnowAll", "/secondsToKnowAll"),
+    ("cpuSeconds", "/cpuSeconds"),
+    ("rssPeakMiB", "/rssPeakMiB"),
+    ("rssSettledMiB", "/rssSettledMiB"),
+    ("calls", "/calls"),
+    ("apiWrites", "/apiWrites"),
+];
+
 /// Starts the VM operator on VMs that exist already, and measures its memory.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "vm-memory")]
@@ -65,6 +76,10 @@ pub struct Flags {
     /// For how many seconds the idle VM operator is watched.
     #[arg(long, default_value_t = 30)]
     pub rest: u64,
+
+    /// Where the figures go.
+    #[command(flatten)]
+    pub keep: KeepFlags,
 }
 
 /// What was measured.
@@ -97,6 +112,7 @@ pub struct MemoryReport {
 
 /// Measures.
 pub async fn run(flags: Flags) -> Result<MemoryReport> {
+    let keeper = flags.keep.keeper()?;
     let testbed =
         Testbed::start(&["--guests-report-after=0s".to_owned()]).await?.with_vmop(flags.vmop.as_deref())?;
     let original = create_original(&testbed, flags.wire).await?;
@@ -111,6 +127,9 @@ pub async fn run(flags: Flags) -> Result<MemoryReport> {
     api_writes::wait_until_quiet(&testbed.client()).await?;
     let report = measure_start(&testbed, &flags).await?;
     testbed.stop().await?;
+    if let Some(keeper) = keeper {
+        keeper.keep(&format!("memory-{}-{}", flags.count, flags.wire.name()), &report, FIGURES)?;
+    }
     Ok(report)
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::api_writes::{self, ApiWrites};
 use crate::average::{cpu_ms_since, divisor, per_vm};
+use crate::figures::{KeepFlags, Sources};
 use crate::floor::{self, Floor};
 use crate::idle::{self, IdleCost};
 use crate::profile::Profile;
@@ -25,6 +26,22 @@ use crate::{calls, process};
 const MANY: &str = "node";
 /// VMs that go ahead: the first has the golden template made, the second is alone.
 const AHEAD: [&str; 2] = ["first", "alone"];
+/// What is kept of a report.
+const FIGURES: &Sources = &[
+    ("mutatingPerVm", "/vmop/mutatingPerVm"),
+    ("requestsPerVm", "/vmop/requestsPerVm"),
+    ("apiWritesPerVm", "/vmop/apiWritesPerVm"),
+    ("cpuMsPerVm", "/vmop/cpuMsPerVm"),
+    ("rssPeakMiB", "/vmop/rssPeakMiB"),
+    ("secondsToIp", "/vmop/secondsToIp"),
+    ("ratioToFloor", "/ratioToFloor"),
+    ("oneAloneSeconds", "/oneAloneSeconds"),
+    ("deleteRequestsPerVm", "/delete/requestsPerVm"),
+    ("restSeconds", "/rest/seconds"),
+    ("restApiWrites", "/rest/apiWrites"),
+    ("restVcenterMutating", "/rest/vcenterMutating"),
+    ("restCpuPercent", "/rest/cpuPercent"),
+];
 
 /// Measures what N virtual VMs cost, beside the least that they can cost.
 #[derive(Clone, Debug, Parser)]
@@ -65,6 +82,22 @@ pub struct Flags {
     /// What the VM operator logs; its log is printed at the end if this is given.
     #[arg(long)]
     pub log: Option<String>,
+
+    /// Where the figures go.
+    #[command(flatten)]
+    pub keep: KeepFlags,
+}
+
+impl Flags {
+    /// Returns the name under which figures are kept: what distinguishes runs.
+    fn run_name(&self) -> String {
+        let module = if self.module_group { "-module" } else { "" };
+        let late = match self.ip_delay.as_secs() {
+            0 => String::new(),
+            seconds => format!("-late-{seconds}s"),
+        };
+        format!("scale-{}-{}{module}{late}", self.count, self.wire.name())
+    }
 }
 
 /// What was measured.
@@ -139,6 +172,7 @@ pub struct Deletion {
 
 /// Measures.
 pub async fn run(flags: Flags) -> Result<ScaleReport> {
+    let keeper = flags.keep.keeper()?;
     let shape = VmShape { image: node_image(), module_group: flags.module_group };
     let site = [format!("--guests-report-after={}ms", flags.ip_delay.as_millis())];
     let floor = if flags.no_floor {
@@ -155,7 +189,11 @@ pub async fn run(flags: Flags) -> Result<ScaleReport> {
     testbed.stop().await?;
     let ratio_to_floor = floor.as_ref().map(|floor| vmop.seconds_to_ip / floor.seconds);
     let (count, wire) = (flags.count, flags.wire.name());
-    Ok(ScaleReport { count, wire, floor, vmop, ratio_to_floor, one_alone_seconds, rest, delete })
+    let report = ScaleReport { count, wire, floor, vmop, ratio_to_floor, one_alone_seconds, rest, delete };
+    if let Some(keeper) = keeper {
+        keeper.keep(&flags.run_name(), &report, FIGURES)?;
+    }
+    Ok(report)
 }
 
 /// A run on its way.
