@@ -162,18 +162,26 @@ pub fn client(found: Option<serde_json::Value>) -> kube::Client {
 
 /// A client of an API server that has nothing, which notes method, path and body of each request.
 pub fn recording_client(sent: &Arc<std::sync::Mutex<Vec<String>>>) -> kube::Client {
+    let gone = serde_json::json!({ "kind": "Status", "reason": "NotFound", "message": "", "code": 404 });
+    answering_client(sent, 404, gone)
+}
+
+/// A client of an API server that answers everything with this, which notes method, path and body of each request.
+pub fn answering_client(
+    sent: &Arc<std::sync::Mutex<Vec<String>>>,
+    status: u16,
+    answer: serde_json::Value,
+) -> kube::Client {
     let sent = Arc::clone(sent);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-        let sent = Arc::clone(&sent);
+        let (sent, answer) = (Arc::clone(&sent), answer.to_string());
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.unwrap();
             let line = format!("{} {} {}", head.method, head.uri, String::from_utf8_lossy(&body));
             sent.lock().unwrap().push(line);
-            let gone =
-                serde_json::json!({ "kind": "Status", "reason": "NotFound", "message": "", "code": 404 });
-            let body = kube::client::Body::from(gone.to_string().into_bytes());
-            Ok::<_, std::convert::Infallible>(http::Response::builder().status(404).body(body).unwrap())
+            let body = kube::client::Body::from(answer.into_bytes());
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(status).body(body).unwrap())
         }
     });
     kube::Client::new(service, "default")

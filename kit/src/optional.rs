@@ -54,6 +54,11 @@ impl<K: Watchable> Optional<K> {
         Self { cache: Cache::new(Arc::default()).0, served: state::channel(Some(false)).1 }
     }
 
+    /// One of a kind that is served, with what this cache has, for tests of who reads it.
+    pub fn served(cache: Cache<K>) -> Self {
+        Self { cache, served: state::channel(Some(true)).1 }
+    }
+
     /// The cache, for indexes and listeners; empty while the kind is not served.
     pub fn cache(&self) -> &Cache<K> {
         &self.cache

@@ -37,6 +37,11 @@ impl Tenure {
         Self(Arc::new(Inner { clock, renewed: AtomicU64::new(NONE) }))
     }
 
+    /// That of a replica whose lease was renewed at boot and not since, for tests of who asks.
+    pub fn expired() -> Self {
+        Self(Arc::new(Inner { clock: Clock::default(), renewed: AtomicU64::new(0) }))
+    }
+
     /// The lease is this replica's since then, or again.
     pub(crate) fn renewed(&self, at: BootTime) {
         let millis = u64::try_from(at.0.as_millis()).unwrap_or(NONE);

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use crate::{Error, Kind, Metrics, Result, Thumbprint};
 
 /// An answer of hundreds of VMs has some megabytes; one that is longer is asked for in parts.
@@ -67,11 +69,11 @@ impl fmt::Debug for Guard {
 
 impl Config {
     /// Port 443, the system's trust anchors, everything else found by asking.
-    pub fn new(host: impl Into<String>, username: impl Into<String>, password: impl Into<String>) -> Self {
+    pub fn new(host: impl Into<String>, username: impl Into<String>, password: impl Into<Secret>) -> Self {
         Self {
             host: host.into(),
             port: 443,
-            credentials: Credentials { username: username.into(), password: Secret(password.into()) },
+            credentials: Credentials { username: username.into(), password: password.into() },
             trust: Trust::System,
             wire: WireChoice::Auto,
             automation: PathStyle::Auto,
@@ -106,9 +108,9 @@ pub struct Credentials {
     pub password: Secret,
 }
 
-/// Text that is never printed.
+/// Text that is never printed, and wiped from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// The text itself, for the one place that sends it.
@@ -119,13 +121,13 @@ impl Secret {
 
 impl From<String> for Secret {
     fn from(text: String) -> Self {
-        Self(text)
+        Self(Zeroizing::new(text))
     }
 }
 
 impl From<&str> for Secret {
     fn from(text: &str) -> Self {
-        Self(text.to_owned())
+        Self(Zeroizing::new(text.to_owned()))
     }
 }
 
@@ -170,4 +172,18 @@ pub enum PathStyle {
     Api,
     /// `/rest`, deprecated since 7.0 U2 and still served.
     Rest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The type says so.
+    #[test]
+    fn a_password_is_wiped_from_memory() {
+        let Config { credentials: Credentials { password: Secret(text), .. }, .. } =
+            Config::new("h", "u", "p");
+        let text: Zeroizing<String> = text;
+        assert_eq!(*text, "p");
+    }
 }

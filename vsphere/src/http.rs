@@ -1,6 +1,7 @@
 //! Bytes to vCenter and back, and what became of them when they are lost.
 
 use std::error::Error as _;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -37,14 +38,19 @@ pub(crate) struct Http {
     pub longest: usize,
 }
 
-/// One call as an HTTP request.
-#[derive(Debug)]
+/// One call as an HTTP request. `Debug` prints neither headers nor body: a session and a password are in them.
 pub(crate) struct Outgoing {
     pub method: Method,
     /// Path, escaped.
     pub path: String,
     pub headers: Vec<(HeaderName, String)>,
     pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Outgoing({} {}, <{} bytes>)", self.method, self.path, self.body.len())
+    }
 }
 
 /// An answer, whatever its status.
@@ -270,6 +276,22 @@ fn root_cause(error: &reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{Codec, Soap, ViJson};
+    use crate::{MoRef, Object};
+
+    #[test]
+    fn a_request_is_printed_without_its_password_and_its_session() {
+        let login = Object::new("LoginRequestType").with("userName", "u").with("password", "hunter2");
+        let manager = MoRef::new("SessionManager", "SessionManager");
+        let (soap, vi_json) = (Soap { version: "8.0.3.0".into() }, ViJson { release: "8.0.3.0".into() });
+        let codecs: [&dyn Codec; 2] = [&soap, &vi_json];
+        for codec in codecs {
+            let request = codec.encode(&manager, "Login", Some(&login), Some("session-1"));
+            let (text, bytes) = (format!("{request:?}"), format!("{:?}", request.body));
+            assert!(text.contains("Outgoing(POST /") && !text.contains("session-1"), "{text}");
+            assert!(!text.contains("hunter2") && !text.contains(&bytes), "{text}");
+        }
+    }
 
     #[test]
     fn only_the_configured_server_is_our_own() {

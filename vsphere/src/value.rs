@@ -347,10 +347,17 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
     }
 }
 
-/// Whether the value of a field must not be printed: passwords, and all that travels in guestinfo.
+/// Whether the value of a field must not be printed: passwords, tickets, and what a guest is given by guestinfo, OVF
+/// properties or customization.
 fn secret(object: &Object, field: &str) -> bool {
-    field == "password"
-        || (field == "value" && object.get("key").as_str().is_some_and(|key| key.starts_with("guestinfo.")))
+    match (object.type_name(), field) {
+        (_, "password")
+        | ("VirtualMachineTicket", "ticket" | "url")
+        | ("VAppPropertyInfo" | "CustomizationSysprepText", "value")
+        | ("CustomizationCloudinitPrep", "userdata") => true,
+        (_, "value") => object.get("key").as_str().is_some_and(|key| key.starts_with("guestinfo.")),
+        _ => false,
+    }
 }
 
 impl fmt::Debug for Object {

@@ -166,3 +166,47 @@ async fn persist_endpoint(
     }
     Ok(Some(endpoint))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use kit::Runtime;
+
+    use super::*;
+    use crate::fixtures::{self, answering_client, wcp_cluster};
+    use crate::wcpcluster::gather::facts;
+    use crate::wcpcluster::gather::tests::context;
+    use crate::wcpcluster::plan::plan;
+
+    /// What is written to a WCPCluster by a reconcile, in order.
+    async fn written(cluster: WCPCluster) -> Vec<String> {
+        let sent = Arc::<Mutex<Vec<String>>>::default();
+        let started = Runtime::detached(answering_client(&sent, 200, json!(cluster)));
+        let ctx = context(&started, Vec::new());
+        let owner = Some(Arc::new(fixtures::cluster()));
+        let facts = Facts { cluster: owner, ..facts(&cluster, &ctx).expect("facts") };
+        let plan = plan(&cluster, &facts).unwrap();
+        let mut cluster = Arc::new(cluster);
+        // The children's answers are no children; the cluster is written before them.
+        let _ = carry_out(&mut cluster, plan, &facts, &ctx).await;
+        let sent = sent.lock().unwrap().clone();
+        started.shutdown.cancel();
+        let of_cluster = |line: &String| line.starts_with("PATCH") && line.contains("/wcpclusters/");
+        sent.into_iter().filter(of_cluster).collect()
+    }
+
+    #[tokio::test]
+    async fn the_number_of_the_virtual_router_is_kept_before_the_finalizer_and_once() {
+        let lines = written(wcp_cluster()).await;
+        assert!(lines[0].contains(annotation::VIRTUAL_ROUTER), "{lines:?}");
+        assert!(!lines[0].contains(finalizer::WCP_CLUSTER), "{lines:?}");
+        assert!(lines[1].contains(finalizer::WCP_CLUSTER), "{lines:?}");
+        let mut numbered = wcp_cluster();
+        numbered.metadata.annotations =
+            Some([(annotation::VIRTUAL_ROUTER.to_owned(), "7".to_owned())].into());
+        let lines = written(numbered).await;
+        assert!(lines.iter().all(|line| !line.contains(annotation::VIRTUAL_ROUTER)), "{lines:?}");
+        assert!(lines[0].contains(finalizer::WCP_CLUSTER), "{lines:?}");
+    }
+}

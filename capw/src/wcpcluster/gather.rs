@@ -99,7 +99,7 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kit::Runtime;
@@ -120,6 +120,26 @@ mod tests {
         cache
     }
 
+    /// What a reconcile works with, with no objects but these virtual machines.
+    pub fn context(started: &Runtime, vms: Vec<VirtualMachine>) -> Context {
+        let (clusters, vms) = (no_caches(), cache_of(vms));
+        let in_namespace = |namespace: Option<String>, name: Option<&String>| {
+            name.map(|name| key(namespace.as_deref(), name)).into_iter().collect::<Vec<_>>()
+        };
+        Context {
+            machines: clusters.wcp_machines.index(|_| Vec::new()),
+            vms: vms.index(move |vm| in_namespace(vm.namespace(), vm.labels().get(label::CAPW_CLUSTER_NAME))),
+            accounts: clusters.accounts.index(|_| Vec::new()),
+            zones: clusters.zones.cache().index(|_| Vec::new()),
+            availability_zones: clusters.availability_zones.cache().index(|_| Vec::new()),
+            network: nsx(),
+            draws: Draws::default(),
+            api: Api::new(started, "test"),
+            events: Events::new(started, "test"),
+            caches: Arc::new(clusters),
+        }
+    }
+
     #[tokio::test]
     async fn a_vm_that_only_bears_a_clusters_label_holds_up_no_deletion() {
         let vm = |name: &str, owned: bool| {
@@ -131,22 +151,7 @@ mod tests {
             vm
         };
         let started = Runtime::detached(client(None));
-        let (clusters, vms) = (no_caches(), cache_of(vec![vm("plain", false), vm("node", true)]));
-        let in_namespace = |namespace: Option<String>, name: Option<&String>| {
-            name.map(|name| key(namespace.as_deref(), name)).into_iter().collect::<Vec<_>>()
-        };
-        let ctx = Context {
-            machines: clusters.wcp_machines.index(|_| Vec::new()),
-            vms: vms.index(move |vm| in_namespace(vm.namespace(), vm.labels().get(label::CAPW_CLUSTER_NAME))),
-            accounts: clusters.accounts.index(|_| Vec::new()),
-            zones: clusters.zones.cache().index(|_| Vec::new()),
-            availability_zones: clusters.availability_zones.cache().index(|_| Vec::new()),
-            network: nsx(),
-            draws: Draws::default(),
-            api: Api::new(&started, "test"),
-            events: Events::new(&started, "test"),
-            caches: Arc::new(clusters),
-        };
+        let ctx = context(&started, vec![vm("plain", false), vm("node", true)]);
         let mut cluster = wcp_cluster();
         cluster.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         let machines = facts(&cluster, &ctx).expect("facts").machines;

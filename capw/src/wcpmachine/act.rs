@@ -101,3 +101,73 @@ async fn apply_objects(
     let applied = applied.map_err(Error::api(&vm, "applying"))?;
     Ok(Arc::clone(applied.object()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use api::names::label;
+    use api::vmop::vm_phase;
+    use kit::Runtime;
+    use kit::apply::Api;
+    use kit::events::Events;
+
+    use super::*;
+    use crate::fixtures::{answering_client, facts, no_caches, wcp_machine};
+    use crate::network::NetworkProvider;
+    use crate::wcpmachine::plan::plan;
+
+    /// The planned virtual machine, and the WCPMachine as it is once its identity is persisted.
+    fn planned() -> (WCPMachine, VirtualMachine) {
+        let mut wcp_machine = wcp_machine();
+        let Plan { identity, then, .. } = plan(&wcp_machine, &facts(true)).unwrap();
+        wcp_machine.spec.provider_id = identity;
+        wcp_machine.metadata.finalizers = Some(vec![finalizer::WCP_MACHINE.to_owned()]);
+        let Then::Apply(objects) = then else { panic!("it is asked for") };
+        let MachineObjects { mut vm, .. } = *objects;
+        vm.metadata.uid = Some("uid-of-vm".to_owned());
+        vm.status.get_or_insert_default().phase = Some(vm_phase::CREATED.to_owned());
+        (wcp_machine, vm)
+    }
+
+    #[tokio::test]
+    async fn what_somebody_replaced_of_a_vm_is_put_back_and_an_event_says_so() {
+        let (wcp_machine, vm) = planned();
+        let mut live = vm.clone();
+        live.metadata.owner_references = None;
+        live.metadata.labels.as_mut().unwrap().remove(label::CAPW_CLUSTER_NAME);
+        live.spec.vm_metadata.as_mut().unwrap().secret_name = Some("b-kubeconfig".to_owned());
+        let facts = Facts { vm: Some(Arc::new(live)), ..facts(true) };
+        let plan = plan(&wcp_machine, &facts).unwrap();
+        let sent = Arc::<Mutex<Vec<String>>>::default();
+        let started = Runtime::detached(answering_client(&sent, 200, json!(vm)));
+        let ctx = Context {
+            caches: Arc::new(no_caches()),
+            network: NetworkProvider::Nsx,
+            api: Api::new(&started, "test"),
+            events: Events::new(&started, "test"),
+        };
+        let done = carry_out(&mut Arc::new(wcp_machine), plan, &facts, &ctx).await.unwrap();
+        assert!(matches!(done, Done::Asked(_)));
+        let applied = sent.lock().unwrap()[0].clone();
+        assert!(applied.starts_with("PATCH") && applied.contains("/virtualmachines/"), "{applied}");
+        for part in ["machine-cloud-init", "uid-of-machine", label::CAPW_CLUSTER_NAME] {
+            assert!(applied.contains(part), "{part}: {applied}");
+        }
+        let event = async {
+            loop {
+                let events = sent.lock().unwrap().iter().find(|line| line.contains("/events")).cloned();
+                match events {
+                    Some(event) => return event,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let event = tokio::time::timeout(Duration::from_secs(20), event).await.expect("an event");
+        for part in ["VirtualMachineRepaired", "spec.vmMetadata, metadata.ownerReferences, metadata.labels"] {
+            assert!(event.contains(part), "{event}");
+        }
+        started.shutdown.cancel();
+    }
+}

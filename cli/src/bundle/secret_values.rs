@@ -1,6 +1,7 @@
 //! Which texts are looked for because a Secret holds them. Pure.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -37,13 +38,19 @@ const ORDINARY: [&str; 18] = [
     "yaml",
 ];
 
-/// The texts to look for.
-#[derive(Debug, Default)]
+/// The texts to look for. `Debug` prints none of them.
+#[derive(Default)]
 pub struct SecretValues {
     texts: BTreeSet<String>,
     bytes: usize,
     /// How many texts there was no room for.
     pub omitted: usize,
+}
+
+impl fmt::Debug for SecretValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretValues({} texts, {} omitted)", self.texts.len(), self.omitted)
+    }
 }
 
 impl SecretValues {

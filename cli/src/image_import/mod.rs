@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 use kit::diagnosis::{Diagnosis, Outcome};
 use serde::Serialize;
 use vmop::doctor::{Account, Options};
-use vsphere::Client;
+use vsphere::{Client, Secret};
 
 use crate::args::{ImageImport, Output};
 use crate::interrupts::Interrupts;
@@ -157,7 +157,8 @@ async fn connect(args: &ImageImport) -> Result<Client> {
     };
     let account = match (&args.user, &args.password_file) {
         (Some(user), Some(file)) => {
-            let password = read_file(file)?.trim_end_matches(['\r', '\n']).to_owned();
+            let text = Secret::from(read_file(file)?);
+            let password = text.expose().trim_end_matches(['\r', '\n']).into();
             Some(Account { username: user.clone(), password })
         }
         _ => None,

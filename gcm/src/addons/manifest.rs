@@ -34,8 +34,8 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// An object of a bundle, as it is to be.
-#[derive(Clone, Debug, PartialEq)]
+/// An object of a bundle, as it is to be. `Debug` prints none of its text: that of a Secret is among them.
+#[derive(Clone, PartialEq)]
 pub struct Manifest {
     /// Which object.
     pub key: ObjectKey,
@@ -43,6 +43,12 @@ pub struct Manifest {
     pub version: String,
     /// The whole of it, as text: this takes a tenth of what the value takes.
     pub json: String,
+}
+
+impl fmt::Debug for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Manifest({}, <{} bytes>)", self.key, self.json.len())
+    }
 }
 
 impl Manifest {
@@ -225,6 +231,13 @@ metadata: {name: crd.example.com}
     fn the_text_of_a_secret_is_in_no_message() {
         let secret = vec![BundleFile { name: "s".into(), text: "canary: [".into(), secret: true }];
         assert!(!parse(&secret, &Values::default()).unwrap_err().contains("canary"));
+    }
+
+    #[test]
+    fn an_object_is_printed_without_what_is_in_it() {
+        let text = "{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {a: canary}}";
+        let shown = format!("{:?}", parse(&file(text), &Values::default()).unwrap());
+        assert!(shown.contains("Secret x") && !shown.contains("canary"), "{shown}");
     }
 
     #[test]

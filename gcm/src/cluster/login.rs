@@ -19,6 +19,7 @@ use sha_crypt::{PasswordHasher, ShaCrypt};
 use ssh_key::private::{Ed25519Keypair, Ed25519PrivateKey, KeypairData};
 use ssh_key::public::Ed25519PublicKey;
 use ssh_key::{LineEnding, PrivateKey, PublicKey};
+use zeroize::Zeroizing;
 
 use super::error::Error;
 
@@ -41,17 +42,18 @@ const LIMITS: Limits = Limits { bytes: 1 << 20, time: Duration::from_secs(10) };
 /// Bytes of a salt. crypt takes 16 characters, each for six bits.
 const SALT_BYTES: usize = 12;
 
-/// How people get into the nodes of a cluster. It holds secrets, and so it cannot be printed.
+/// How people get into the nodes of a cluster. It holds secrets: they cannot be printed, and are wiped from memory when they are
+/// dropped.
 #[derive(Clone, Default)]
 pub struct Login {
     /// The public key, as a line of `authorized_keys`.
     pub public_key: String,
     /// The private key, where no Secret has it yet.
-    pub new_private_key: Option<String>,
+    pub new_private_key: Option<Zeroizing<String>>,
     /// The password, where no Secret has it yet.
-    pub new_password: Option<String>,
+    pub new_password: Option<Zeroizing<String>>,
     /// The hash of the password, where no Secret has it yet.
-    pub new_password_hash: Option<String>,
+    pub new_password_hash: Option<Zeroizing<String>>,
 }
 
 /// What there is of a cluster's Secrets. They are read by name: no watch keeps Secrets.
@@ -117,7 +119,7 @@ fn complete_password(
 
 /// Cloud-init's document takes the hash as it is: what is none of crypt's could be anything there.
 fn check_hash(secret: &Secret, budget: &Budget) -> Result<(), Error> {
-    let is_of_crypt = |text: &String| {
+    let is_of_crypt = |text: &Zeroizing<String>| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"$./=,_-".contains(&byte);
         text.starts_with('$') && text.bytes().all(plain)
     };
@@ -148,7 +150,12 @@ fn refuse_leftover(tkc: &TanzuKubernetesCluster, secret: &Secret) -> Result<(), 
 ///
 /// # Errors
 /// One with more than so many bytes.
-fn text(secret: &Secret, key: &str, most: usize, budget: &Budget) -> Result<Option<String>, Error> {
+fn text(
+    secret: &Secret,
+    key: &str,
+    most: usize,
+    budget: &Budget,
+) -> Result<Option<Zeroizing<String>>, Error> {
     let Some(bytes) = secret.data.as_ref().and_then(|data| data.get(key)) else { return Ok(None) };
     if bytes.0.len() > most {
         let found = bytes.0.len();
@@ -158,7 +165,7 @@ fn text(secret: &Secret, key: &str, most: usize, budget: &Budget) -> Result<Opti
         ));
     }
     budget.spend(bytes.0.len())?;
-    Ok(String::from_utf8(bytes.0.clone()).ok())
+    Ok(String::from_utf8(bytes.0.clone()).ok().map(Zeroizing::new))
 }
 
 fn wrong(secret: &Secret, what: &str) -> Error {
@@ -193,25 +200,27 @@ fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
 }
 
 /// A key pair: the private key in OpenSSH's format, and the public one as a line of `authorized_keys`.
-fn draw_key() -> Option<(String, String)> {
-    let seed = rand::random::<[u8; Ed25519PrivateKey::BYTE_SIZE]>();
-    let drawn = Ed25519KeyPair::from_seed_unchecked(&seed).ok()?;
+fn draw_key() -> Option<(Zeroizing<String>, String)> {
+    let seed = Zeroizing::new(rand::random::<[u8; Ed25519PrivateKey::BYTE_SIZE]>());
+    let drawn = Ed25519KeyPair::from_seed_unchecked(&*seed).ok()?;
     let public = Ed25519PublicKey(drawn.public_key().as_ref().try_into().ok()?);
     let pair = Ed25519Keypair { public, private: Ed25519PrivateKey::from_bytes(&seed) };
     let private = PrivateKey::new(KeypairData::Ed25519(pair), "").ok()?;
     let text = private.to_openssh(LineEnding::LF).ok()?;
-    Some((text.to_string(), private.public_key().to_openssh().ok()?))
+    Some((text, private.public_key().to_openssh().ok()?))
 }
 
-fn draw_password() -> String {
-    rand::rng().sample_iter(Alphanumeric).take(PASSWORD_LENGTH).map(char::from).collect()
+fn draw_password() -> Zeroizing<String> {
+    let mut password = Zeroizing::new(String::with_capacity(PASSWORD_LENGTH));
+    password.extend(rand::rng().sample_iter(Alphanumeric).take(PASSWORD_LENGTH).map(char::from));
+    password
 }
 
 /// The password as `/etc/shadow` has it: crypt with SHA-512.
-fn crypt(password: &str) -> Option<String> {
+fn crypt(password: &str) -> Option<Zeroizing<String>> {
     let salt = rand::random::<[u8; SALT_BYTES]>();
     let hash = ShaCrypt::SHA512.hash_password_with_salt(password.as_bytes(), &salt).ok()?;
-    Some(hash.as_str().to_owned())
+    Some(Zeroizing::new(hash.as_str().to_owned()))
 }
 
 #[cfg(test)]

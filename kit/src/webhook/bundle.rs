@@ -14,6 +14,7 @@ use rustls::sign::CertifiedKey;
 use time::{Duration, OffsetDateTime};
 use x509_parser::parse_x509_certificate;
 use x509_parser::pem::Pem;
+use zeroize::Zeroizing;
 
 use super::mounted::parse_pem;
 
@@ -26,17 +27,17 @@ struct Life {
     renewed_before: i64,
 }
 
-/// The content of the Secret, by its keys.
+/// The content of the Secret, by its keys. Private keys are wiped from memory when they are dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CertBundle {
     /// `ca.crt`: the authorities that are trusted, the current one first; PEM.
     pub authorities: String,
     /// `ca.key`: the key of the current authority; PEM.
-    pub authority_key: String,
+    pub authority_key: Zeroizing<String>,
     /// `tls.crt`: the serving certificate; PEM.
     pub certificate: String,
     /// `tls.key`: its key; PEM.
-    pub key: String,
+    pub key: Zeroizing<String>,
 }
 
 impl CertBundle {
@@ -51,9 +52,9 @@ impl CertBundle {
         let text = |key: &str| String::from_utf8(data.get(key)?.clone()).ok();
         Some(Self {
             authorities: text("ca.crt")?,
-            authority_key: text("ca.key")?,
+            authority_key: text("ca.key").map(Zeroizing::new)?,
             certificate: text("tls.crt")?,
-            key: text("tls.key")?,
+            key: text("tls.key").map(Zeroizing::new)?,
         })
     }
 
@@ -112,9 +113,9 @@ impl CertBundle {
         let certificate = params.signed_by(&key, &issuer)?.pem();
         Ok(Self {
             authorities,
-            authority_key: authority_key.serialize_pem(),
+            authority_key: Zeroizing::new(authority_key.serialize_pem()),
             certificate,
-            key: key.serialize_pem(),
+            key: Zeroizing::new(key.serialize_pem()),
         })
     }
 }
@@ -204,6 +205,15 @@ mod tests {
         assert!(!accepted(&made, &made.authorities, at(366)));
         let other = CertBundle::generate(&names(), at(0)).unwrap();
         assert!(!accepted(&made, &other.authorities, at(1)));
+    }
+
+    /// The type says so.
+    #[test]
+    fn private_keys_are_wiped_from_memory() {
+        let CertBundle { authorities: _, authority_key, certificate: _, key } =
+            CertBundle::generate(&names(), at(0)).unwrap();
+        let keys: [Zeroizing<String>; 2] = [authority_key, key];
+        assert!(keys.iter().all(|key| key.starts_with("-----BEGIN PRIVATE KEY-----")));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
+use std::fmt;
 use std::io::Read;
 
 use super::failure::{Failure, Reason, without_values};
@@ -63,8 +64,8 @@ pub struct CloudConfig {
     pub runcmd: Vec<Line>,
 }
 
-/// A command: a line for a shell, or the words of one.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// A command: a line for a shell, or the words of one. `Debug` prints no arguments: a token may be among them.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Line {
     /// A line for the shell.
@@ -128,8 +129,8 @@ pub enum UserEntry {
     User(Box<User>),
 }
 
-/// A user.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+/// A user. `Debug` prints the name alone.
+#[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct User {
@@ -146,8 +147,8 @@ pub struct User {
     pub sudo: Option<Value>,
 }
 
-/// A file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// A file. `Debug` prints no content.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct File {
     /// Absolute path.
@@ -164,6 +165,28 @@ pub struct File {
     pub append: Option<bool>,
     /// Whether it waits for the packages and users.
     pub defer: Option<bool>,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "User({})", self.name)
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({}, <{} bytes>)", self.path, self.content.len())
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = match self {
+            Self::Shell(line) => line.split_whitespace().next(),
+            Self::Words(words) => words.first().map(String::as_str),
+        };
+        write!(f, "Line({} …)", program.unwrap_or_default())
+    }
 }
 
 impl CloudConfig {
@@ -302,6 +325,15 @@ mod tests {
             [Line::Shell("two && three > /x".into()), Line::Words(vec!["four".into(), "five".into()])]
         );
         assert_eq!(config.mounts, [["LABEL=etcd", "/var/lib/etcd"]]);
+    }
+
+    #[test]
+    fn a_document_is_printed_without_its_secrets() {
+        let text = "#cloud-config\nwrite_files:\n- {path: /a, content: canary}\nusers:\n- {name: me, passwd: canary}\n\
+                    runcmd:\n- kubeadm join --token canary\n- [curl, canary]\n";
+        let shown = format!("{:?}", CloudConfig::parse(text).unwrap());
+        assert!(!shown.contains("canary"), "{shown}");
+        assert!(["/a", "me", "kubeadm", "curl"].iter().all(|word| shown.contains(word)), "{shown}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! mistake in both would pass unseen.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
 use std::net::Ipv4Addr;
 
@@ -18,8 +19,8 @@ pub const REDACTED: &str = "---";
 /// More than any user data that fits into a VM's configuration.
 const LIMIT: u64 = 16 << 20;
 
-/// What cloud-init knows of its instance.
-#[derive(Clone, Debug, PartialEq)]
+/// What cloud-init knows of its instance. `Debug` prints neither user data nor vendordata.
+#[derive(Clone, PartialEq)]
 pub struct Seed {
     /// The metadata, with what the guest adds itself.
     pub metadata: Map<String, Value>,
@@ -29,6 +30,12 @@ pub struct Seed {
     pub vendordata: Option<Vec<u8>>,
     /// Keys that metadata asks to be redacted.
     pub redact: Vec<String>,
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seed").field("metadata", &self.metadata).finish_non_exhaustive()
+    }
 }
 
 impl Seed {
@@ -242,6 +249,16 @@ mod tests {
             assert_eq!(seed.hostname(), Ok("cp-0"), "{encoding}");
             assert_eq!(seed.userdata.as_deref(), Some(b"#cloud-config\n".as_slice()));
         }
+    }
+
+    #[test]
+    fn user_data_is_not_printed() {
+        let text = "canary";
+        let seed =
+            Seed::of(&keys(&[("metadata", METADATA), ("userdata", text), ("vendordata", text)])).unwrap();
+        let shown = format!("{seed:?}");
+        let bytes = format!("{:?}", text.as_bytes());
+        assert!(seed.vendordata.is_some() && !shown.contains(text) && !shown.contains(&bytes), "{shown}");
     }
 
     #[test]

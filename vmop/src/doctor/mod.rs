@@ -18,6 +18,7 @@ mod tests;
 
 use kit::diagnosis::{Check, Diagnosis};
 use kube::Client;
+use vsphere::Secret;
 
 pub use checks::ALL as CHECKS;
 
@@ -38,7 +39,7 @@ pub struct Account {
     /// The name, such as `admin@vsphere.local`.
     pub username: String,
     /// The password.
-    pub password: String,
+    pub password: Secret,
 }
 
 /// Connects to the vCenter of the provider configuration as the program does, or as another user; or says why it can't.

@@ -1,18 +1,28 @@
 //! Folders and pools of policies against a real simulator process: whose they are, and crashes at every write.
 
+use api::names::finalizer;
+use api::vmop::VirtualMachineSetResourcePolicy;
+use kit::Runtime;
+use kit::apply::Api;
+use kit::events::Events;
 use serde_json::json;
+use support::api_server::server;
 use support::on_both_wires;
 use support::vcsim::Sim;
 use support::wait::within;
 use vsphere::{Allocation, CloneSpec, MoRef};
 
+use crate::caches::{Caches, ReplicaCaches};
+use crate::enqueue::Enqueue;
 use crate::policy::children::{Form, Occupant, WantedChild, realize_children};
-use crate::policy::ledger::{ChildKind, Ledger};
+use crate::policy::context::Context;
+use crate::policy::delete::delete;
+use crate::policy::ledger::{ANNOTATION, ChildKind, Ledger};
 use crate::policy::remove_children::remove_children;
 use crate::policy::vcsim_tests::Notes;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{template, template_key, vcenter, wanted};
-use crate::vcenter::VCenter;
+use crate::vcenter::{Provider, VCenter};
 use crate::virtualmachine::identity::find::Found;
 
 const NOTHING: Allocation = Allocation { reservation: None, limit: None, expandable: None };
@@ -238,6 +248,39 @@ async fn an_id_that_vcenter_gave_to_another_is_ours_no_more(sim: Sim) {
     assert!(now[0] != theirs && now[0] != made[0], "{now:?}");
 }
 
+async fn what_a_policy_had_is_nobodys_once_it_is_deleted(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let there = (below(&sim.folder(), &vcenter).await, below(&sim.pool(), &vcenter).await);
+    let mut store = Notes::default();
+    realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+    assert_eq!(vcenter.claimed.lock().len(), 2);
+    vcenter.claimed.lock().insert("of-another".to_owned());
+    let policy: VirtualMachineSetResourcePolicy = serde_json::from_value(json!({
+        "metadata": {
+            "name": "web", "namespace": "ns", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": [finalizer::RESOURCE_POLICY], "annotations": {ANNOTATION: store.written.text()},
+        },
+        "spec": {},
+    }))
+    .unwrap();
+    let shown = json!(policy);
+    let (client, _) = server(move |_| (200, shown.clone()));
+    let runtime = Runtime::detached(client);
+    let ctx = Context {
+        api: Api::new(&runtime, "vmop/policy"),
+        events: Events::new(&runtime, "vmop-policy"),
+        provider: Provider::to(&vcenter),
+        caches: Caches::start(&runtime, &ReplicaCaches::start(&runtime)),
+        vms: Enqueue::new().0,
+    };
+    within("the end", delete(&policy, &ctx)).await.unwrap();
+    assert_eq!(below(&sim.folder(), &vcenter).await, there.0);
+    assert_eq!(below(&sim.pool(), &vcenter).await, there.1);
+    let left: Vec<_> = vcenter.claimed.lock().iter().cloned().collect();
+    assert_eq!(left, ["of-another"]);
+    runtime.shutdown.cancel();
+}
+
 async fn clone_into(folder: &MoRef, name: &str, sim: &Sim, vcenter: &std::sync::Arc<VCenter>) -> MoRef {
     let template = template(vcenter, &template_key(sim, vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
@@ -257,4 +300,5 @@ on_both_wires!(
     a_vm_that_comes_into_a_folder_that_is_removed_keeps_it,
     a_child_that_is_renamed_is_used_on_and_one_that_is_moved_is_waited_for,
     an_id_that_vcenter_gave_to_another_is_ours_no_more,
+    what_a_policy_had_is_nobodys_once_it_is_deleted,
 );

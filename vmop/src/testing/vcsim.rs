@@ -41,7 +41,7 @@ pub fn settings(sim: &Sim) -> Settings {
         trust: Trust::Nobody,
         secret: CredentialsSecret::default(),
         username: String::new(),
-        password: String::new(),
+        password: String::new().into(),
     }
 }
 

@@ -156,7 +156,7 @@ fn is_refused(error: &vsphere::Error) -> bool {
 }
 
 fn to_credentials(settings: &Settings) -> Credentials {
-    Credentials { username: settings.username.clone(), password: settings.password.clone().into() }
+    Credentials { username: settings.username.clone(), password: settings.password.clone() }
 }
 
 /// Resolves when the settings are other ones; leaves them marked as changed.
@@ -216,4 +216,38 @@ fn client_config(settings: &Settings, program: &Program) -> Result<Config, Probl
     let tenure = program.tenure.clone();
     let guard = Guard::new(move || tenure.check().is_ok());
     Ok(Config { port, credentials, trust, wire, metrics: program.metrics.clone(), guard, ..base })
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::Runtime;
+    use support::api_server::{refusal, server};
+    use support::vcsim::Sim;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn vcenter_is_not_changed_by_a_program_whose_lease_is_too_old() {
+        let Some(sim) = Sim::start("vcenter_is_not_changed_by_a_program_whose_lease_is_too_old") else {
+            return;
+        };
+        let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+        let program = Program {
+            client: started.client.clone(),
+            namespace: "ns".to_owned(),
+            metrics: Metrics::default(),
+            tenure: Tenure::expired(),
+            events: Events::new(&started, "test"),
+            folders: Arc::new(Vec::new),
+        };
+        let Config { host, port, credentials, .. } = sim.config();
+        let Credentials { username, password } = credentials;
+        let settings = Settings { host, port, username, password, ..crate::testing::vcsim::settings(&sim) };
+        let config = client_config(&settings, &program).expect("a configuration");
+        let client = vsphere::Client::connect(config).await.expect("a session");
+        let refused = client.power_on(&MoRef::vm("vm-1")).await.expect_err("it is not sent");
+        assert_eq!(*refused.kind(), vsphere::Kind::Canceled);
+        assert_eq!(sim.calls("PowerOnVM_Task").await, 0);
+        started.shutdown.cancel();
+    }
 }

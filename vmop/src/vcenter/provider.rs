@@ -43,6 +43,14 @@ impl Provider {
         provider
     }
 
+    /// A way that leads nowhere, for this reason.
+    #[cfg(test)]
+    pub fn broken(problem: Problem) -> Arc<Self> {
+        let provider = Self::new();
+        provider.set_broken(problem);
+        provider
+    }
+
     /// The vCenter, or why there is none.
     pub fn vcenter(&self) -> Result<Arc<VCenter>, Problem> {
         match &*self.state.borrow() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use ipnet::IpNet;
-use vsphere::WireChoice;
+use vsphere::{Secret, WireChoice};
 
 /// The ConfigMap in the operator's own namespace that says which vCenter to use.
 pub const CONFIG_MAP: &str = "vsphere.provider.config.vmoperator.vmware.com";
@@ -115,7 +115,7 @@ pub struct Settings {
     /// User name from the credentials Secret.
     pub username: String,
     /// Password from the credentials Secret.
-    pub password: String,
+    pub password: Secret,
 }
 
 impl fmt::Debug for Settings {
@@ -202,7 +202,7 @@ impl<'a> ConfigData<'a> {
             wire: self.wire()?,
             secret: CredentialsSecret { name: name.into(), uid: String::new() },
             username: credential("username")?,
-            password: credential("password")?,
+            password: credential("password")?.into(),
         })
     }
 

@@ -30,6 +30,7 @@ use crate::unmet::Unmet;
 use crate::vcenter::Problem;
 
 mod create_queue;
+mod deletion;
 mod lifecycle;
 mod outages;
 

@@ -1,9 +1,12 @@
 //! One login, renewed once, and calls that are repeated only where that does no harm.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use futures::future::join_all;
+use futures::stream;
 
 use super::fake::{Fake, Reply, Seen, fault, json, moref};
 use crate::{Config, Credentials, Guard, Kind, MoRef, WireKind};
@@ -113,7 +116,12 @@ async fn nothing_is_changed_once_the_guard_says_no(wire: WireKind) {
     let error = client.power_on(&MoRef::vm("vm-1")).await.unwrap_err();
     assert_eq!(*error.kind(), Kind::Canceled);
     let _ = client.delete_library_item("item").await.unwrap_err();
-    assert!(fake.seen().iter().all(|seen| seen.call() != "PowerOnVM_Task" && seen.method != "DELETE"));
+    let bytes = stream::iter([io::Result::Ok(Bytes::from_static(b"disk"))]);
+    let error = client.upload(&format!("{}/disk", fake.base()), 4, bytes, &Arc::default()).await.unwrap_err();
+    assert_eq!(*error.kind(), Kind::Canceled);
+    assert!(fake.seen().iter().all(|seen| {
+        seen.call() != "PowerOnVM_Task" && !["DELETE", "PUT"].contains(&seen.method.as_str())
+    }));
     let _ = client.find_by_uuid(uuid::Uuid::nil(), true).await;
     assert!(fake.count("FindByUuid") > 0, "reading goes on");
     may.store(true, Ordering::SeqCst);

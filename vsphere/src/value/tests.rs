@@ -1,6 +1,7 @@
 //! How values are read, and that none of them shows a secret.
 
 use super::*;
+use crate::{CustomizationIdentity, CustomizationSpec, VAppConfigSpec, VAppProperty};
 
 #[test]
 fn accessors_read_what_xml_leaves_as_text() {
@@ -26,4 +27,28 @@ fn secrets_are_not_printed() {
     let text = format!("{:?}", Value::from(vec![login, option, plain]));
     assert!(!text.contains("hunter2") && !text.contains("ca key"), "{text}");
     assert!(text.contains("TRUE"), "{text}");
+}
+
+#[test]
+fn what_a_guest_is_given_is_not_printed() {
+    const CANARY: &str = "ca key";
+    let property = VAppProperty { value: Some(CANARY.into()), ..VAppProperty::default() };
+    let properties = VAppConfigSpec { properties: vec![property], ..VAppConfigSpec::default() };
+    let prep = |identity| CustomizationSpec {
+        identity,
+        dns_suffixes: Vec::new(),
+        dns_servers: Vec::new(),
+        adapters: Vec::new(),
+    };
+    let sysprep = prep(CustomizationIdentity::SysprepText(CANARY.into()));
+    let userdata = Some(CANARY.to_owned());
+    let cloud_init = prep(CustomizationIdentity::CloudinitPrep { metadata: String::new(), userdata });
+    let ticket = Object::new("VirtualMachineTicket").with("ticket", CANARY).with("url", CANARY);
+    let values: [Value; 4] =
+        [properties.clone().into(), sysprep.clone().into(), cloud_init.clone().into(), ticket.into()];
+    for text in
+        [format!("{values:?}"), format!("{properties:?}"), format!("{sysprep:?}"), format!("{cloud_init:?}")]
+    {
+        assert!(!text.contains(CANARY), "{text}");
+    }
 }

@@ -138,3 +138,11 @@ fn objects_keep_their_form() {
         json!({"a": [format!("say {marker}"), 7, marker], marker: {"password": "x: y"}, "n": null});
     assert_eq!(read, expected, "{}", scrubbed.text);
 }
+
+#[test]
+fn what_is_looked_for_is_not_printed() {
+    let mut values = SecretValues::default();
+    values.add(b"hunter2-hunter2", &[]);
+    let text = format!("{values:?}");
+    assert!(values.len() > 0 && !text.contains("hunter2") && !text.contains("aHVudGVy"), "{text}");
+}

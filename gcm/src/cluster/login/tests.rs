@@ -31,7 +31,16 @@ fn enough() -> Budget {
 }
 
 fn value(secret: &Secret, key: &str) -> Option<String> {
-    text(secret, key, LONGEST_KEY, &enough()).unwrap()
+    text(secret, key, LONGEST_KEY, &enough()).unwrap().map(|text| text.to_string())
+}
+
+/// The type says so.
+#[test]
+fn what_is_drawn_is_wiped_from_memory() {
+    let Login { public_key: _, new_private_key, new_password, new_password_hash } =
+        login(&stored(sound()), &none(), &enough()).unwrap();
+    let drawn: [Option<Zeroizing<String>>; 3] = [new_private_key, new_password, new_password_hash];
+    assert!(drawn.iter().all(Option::is_some));
 }
 
 fn planned(login: Login) -> Plan {
@@ -74,7 +83,7 @@ fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
         );
     }
     let print = format!("{plan:?}");
-    assert!(!print.contains(&password) && !print.contains("PRIVATE KEY"), "no print holds them");
+    assert!(!print.contains(password.as_str()) && !print.contains("PRIVATE KEY"), "no print holds them");
     let digits: Vec<String> = password.bytes().map(|byte| byte.to_string()).collect();
     assert!(!print.contains(&digits.join(", ")), "nor their bytes");
 }

@@ -53,9 +53,13 @@ pub fn secrets(input: &Input<'_>) -> NewSecrets {
         ..Secret::default()
     };
     let key = new_private_key.as_ref().map(|private| {
-        secret(names::ssh_secret(&cluster), SSH_TYPE, &[(PRIVATE_KEY, private), (PUBLIC_KEY, public_key)])
+        secret(
+            names::ssh_secret(&cluster),
+            SSH_TYPE,
+            &[(PRIVATE_KEY, private.as_str()), (PUBLIC_KEY, public_key)],
+        )
     });
-    let opaque = |name: String, text: &String| secret(name, "Opaque", &[(PASSWORD, text)]);
+    let opaque = |name: String, text: &str| secret(name, "Opaque", &[(PASSWORD, text)]);
     let password = new_password.as_ref().map(|text| opaque(names::ssh_password_secret(&cluster), text));
     let hash = new_password_hash.as_ref().map(|text| opaque(names::ssh_password_hash_secret(&cluster), text));
     NewSecrets(key.into_iter().chain(password).chain(hash).collect())

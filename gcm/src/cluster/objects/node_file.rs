@@ -1,5 +1,7 @@
 //! A file that a node gets before kubeadm runs.
 
+use std::fmt;
+
 use api::capi::{
     KubeadmConfigTemplateTemplateSpecFiles as WorkerFile,
     KubeadmControlPlaneKubeadmConfigSpecFiles as ControlPlaneFile,
@@ -8,8 +10,8 @@ use api::capi::{
 /// Who has the files of a node.
 const FILE_OWNER: &str = "root:root";
 
-/// A file that a node gets before kubeadm runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A file that a node gets before kubeadm runs. `Debug` prints no content: a proxy's password is in one.
+#[derive(Clone, PartialEq, Eq)]
 pub struct NodeFile {
     /// Its absolute path.
     pub path: String,
@@ -17,6 +19,12 @@ pub struct NodeFile {
     pub permissions: &'static str,
     /// What is in it.
     pub content: String,
+}
+
+impl fmt::Debug for NodeFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeFile({}, {}, <{} bytes>)", self.path, self.permissions, self.content.len())
+    }
 }
 
 impl From<NodeFile> for ControlPlaneFile {
@@ -42,5 +50,18 @@ impl From<NodeFile> for WorkerFile {
             content: Some(content),
             ..Self::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_printed_without_its_content() {
+        let content = "HTTPS_PROXY=http://u:hunter2@proxy".to_owned();
+        let file = NodeFile { path: "/etc/proxy".to_owned(), permissions: "0600", content };
+        let text = format!("{file:?}");
+        assert!(text.contains("/etc/proxy") && !text.contains("hunter2"), "{text}");
     }
 }

@@ -15,6 +15,7 @@ use super::{document, pools, shown};
 use crate::addons::report::AddonState;
 use crate::cluster::fixtures::{ClusterFixture, from, nothing, stored};
 use crate::cluster::gather::Facts;
+use crate::cluster::invalid::Invalid;
 use crate::cluster::plan::{Plan, plan};
 use crate::testing::sound;
 
@@ -243,6 +244,20 @@ fn an_empty_proxy_is_the_recipe_of_none() {
     let no_proxy = Some(Vec::new());
     network.proxy = Some(Proxy { http_proxy: address.clone(), https_proxy: address, no_proxy });
     assert_eq!(rolls(&real, &of_earlier), [true; 2]);
+}
+
+/// It may have been written before there was a rule, or where admission is switched off.
+#[test]
+fn no_node_is_made_of_a_text_that_it_would_run_whatever_runs_already() {
+    let fixture = ClusterFixture::running(sound());
+    let mut tkc = fixture.tkc.clone();
+    let no_proxy = Some(vec!["x\nExecStartPre=/bin/touch /pwned".to_owned()]);
+    let network = tkc.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    let address = Some("http://10.0.0.1:80".to_owned());
+    network.proxy = Some(Proxy { http_proxy: address.clone(), https_proxy: address, no_proxy });
+    let refused = plan(&tkc, &fixture.facts()).expect_err("it is denied");
+    assert!(matches!(refused, Invalid::Denied(_)), "{refused}");
+    assert!(refused.to_string().contains("line break"), "{refused}");
 }
 
 /// Nodes of pools never run ahead of the control plane.

@@ -1,6 +1,9 @@
 //! The parts that talk to vCenter, against a real simulator process and without Kubernetes.
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use api::vmop::VirtualMachine;
 use futures::StreamExt;
@@ -8,13 +11,13 @@ use kube::runtime::reflector::ObjectRef;
 use serde_json::json;
 use support::on_both_wires;
 use support::vcsim::Sim;
-use support::wait::within;
+use support::wait::{poll, within};
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
 use super::{clone_vm, template, template_key, template_key_of, vcenter, wanted};
 use crate::enqueue::Enqueue;
-use crate::templates;
+use crate::templates::{self, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
 use crate::vcenter::mark;
 use crate::virtualmachine::carry_out::destroy::destroy;
@@ -53,6 +56,24 @@ async fn a_template_is_made_once_whoever_asks(sim: Sim) {
     let requests = sim.get("/v1/requests").await;
     assert!(!requests.to_string().contains("deploy"), "{requests}");
     assert_eq!(sim.calls("CreateSnapshot_Task").await, 0);
+}
+
+async fn a_template_that_no_vm_waits_for_is_tried_once_and_no_more(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let key = TemplateKey { item: "no-such-item".into(), ..template_key(&sim, &vcenter).await };
+    let failed = Arc::<AtomicBool>::default();
+    let changed = Arc::clone(&failed);
+    let on_change = Arc::new(move |_: &str| changed.store(true, Ordering::SeqCst));
+    let (cache, requests) = TemplateCache::new(on_change, Arc::new(|_: &str, _: &str| false));
+    cache.request(&vcenter, &key, "ns");
+    let forgotten = async || {
+        let state = cache.get(&vcenter, &key);
+        (failed.load(Ordering::SeqCst) && state == TemplateState::Deploying).then_some(())
+    };
+    tokio::select! {
+        ended = poll("it is forgotten", Duration::from_secs(20), forgotten) => ended.unwrap(),
+        () = templates::deploy_requested(Arc::clone(&cache), requests) => panic!("the loop ended"),
+    }
 }
 
 async fn a_half_made_template_is_finished(sim: Sim) {
@@ -409,6 +430,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
 }
 
 on_both_wires!(
+    a_template_that_no_vm_waits_for_is_tried_once_and_no_more,
     linked_disks_are_promoted_once_and_their_template_can_go,
     a_template_is_made_once_whoever_asks,
     a_half_made_template_is_finished,

@@ -8,7 +8,7 @@ use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
 use kit::bounded::Budget;
 use serde_json::json;
-use vsphere::{Backing, NicKind, VAppProperty};
+use vsphere::{Backing, CustomizationIdentity, CustomizationSpec, NicKind, VAppConfigSpec, VAppProperty};
 
 use crate::testing::fixtures;
 use crate::unmet::Need;
@@ -135,7 +135,42 @@ fn shown(bootstrap: &Bootstrap) -> String {
         },
     ));
     lines.push(format!("customization: {customization:#?}"));
+    // Not printed with the rest: it is secret.
+    match bootstrap.customization.as_ref().map(|spec| &spec.identity) {
+        Some(CustomizationIdentity::SysprepText(text)) => lines.push(format!("answer file: {text:?}")),
+        Some(CustomizationIdentity::CloudinitPrep { userdata, .. }) => {
+            lines.push(format!("userdata: {userdata:?}"));
+        }
+        _ => {}
+    }
     lines.join("\n")
+}
+
+#[test]
+fn bootstrap_data_is_printed_without_its_values() {
+    const CANARY: &str = "canary";
+    let property =
+        VAppProperty { id: "password".into(), value: Some(CANARY.into()), ..VAppProperty::default() };
+    let properties = VAppConfigSpec { properties: vec![property], ..VAppConfigSpec::default() };
+    let userdata = Some(CANARY.to_owned());
+    for identity in [
+        CustomizationIdentity::SysprepText(CANARY.to_owned()),
+        CustomizationIdentity::CloudinitPrep { metadata: String::new(), userdata },
+    ] {
+        let customization =
+            CustomizationSpec { identity, dns_suffixes: vec![], dns_servers: vec![], adapters: vec![] };
+        let bootstrap = Bootstrap {
+            extra_config: [("guestinfo.userdata".to_owned(), CANARY.to_owned())].into(),
+            v_app: VApp::Changed(properties.clone()),
+            customization: Some(customization),
+        };
+        let data = [("user-data".to_owned(), CANARY.as_bytes().to_vec())].into();
+        let user_data = UserData { data, ..UserData::default() };
+        let shown = format!("{bootstrap:?} {user_data:?} {:?}", bootstrap.steps());
+        let bytes = format!("{:?}", CANARY.as_bytes());
+        assert!(!shown.contains(CANARY) && !shown.contains(&bytes), "{shown}");
+        assert!(shown.contains("guestinfo.userdata") && shown.contains("user-data"), "{shown}");
+    }
 }
 
 #[test]

@@ -254,10 +254,18 @@ fn found(network: Result<Network, vsphere::Error>, vcenter: &VCenter) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use api::net::netoperator::NetworkInterface;
+    use kit::Runtime;
+    use kit::optional::Optional;
+    use kit::watch::Cache;
+    use kube::runtime::watcher::Event;
     use serde_json::json;
+    use support::api_server::{refusal, server};
 
     use super::*;
+    use crate::caches::ReplicaCaches;
     use crate::virtualmachine::nic::request::request_name;
 
     fn vm(name: &str) -> VirtualMachine {
@@ -279,6 +287,29 @@ mod tests {
         let unmet = check_usable(&*made, &second).unwrap_err();
         assert!(unmet.message.contains("is the network adapter of VirtualMachine b-c"), "{}", unmet.message);
         assert!(unmet.unwatched && !unmet.underway, "it is looked at again");
+    }
+
+    #[tokio::test]
+    async fn what_the_provider_answered_for_another_vm_is_no_answer() {
+        let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+        let mut caches = Caches::start(&started, &ReplicaCaches::start(&started));
+        let (first, second) = (vm("b-c"), vm("c"));
+        let kind = InterfaceKind::NetOperator;
+        let name = request_name(&first, kind, Some("a"));
+        let NicRequest::NetOperator(made) = nic_request(&first, kind, &name, Some("a")) else {
+            panic!("{kind:?}")
+        };
+        let (cache, mut writer) = Cache::new(Arc::default());
+        writer.apply_watcher_event(&Event::Apply(*made));
+        caches.interfaces = Optional::served(cache);
+        let answer = |vm: &VirtualMachine| {
+            let interface = VirtualMachineNetworkInterface::default();
+            let read = read_answer(vm, kind, &name, &interface, &caches).unwrap().expect("it is there");
+            read.err().map(|unmet| unmet.message).unwrap_or_default()
+        };
+        assert!(answer(&second).contains("network adapter of VirtualMachine b-c"), "{}", answer(&second));
+        assert!(!answer(&first).contains("network adapter of"), "{}", answer(&first));
+        started.shutdown.cancel();
     }
 
     #[test]

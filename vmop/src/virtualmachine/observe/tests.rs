@@ -1,22 +1,66 @@
 //! What is read of a VM that runs, with a real simulator.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::conditions;
 use kit::Runtime;
+use kit::watch::Cache;
+use kube::runtime::watcher::Event;
 use serde_json::json;
 use support::api_server::{refusal, server};
 use support::vcsim::Sim;
 use support::wait::within;
+use vsphere::Vm;
 
+use crate::caches::held;
 use crate::probe::ProbeResult;
 use crate::testing::context::context;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
+use crate::vcenter::VCenter;
+use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::observe::observe_runtime;
 use crate::virtualmachine::status::{Outcome, status};
 
 mod power_on;
+
+/// A VM whose guest reports an address.
+async fn reporting(sim: &Sim, vcenter: &Arc<VCenter>, facts: &Facts) -> Vm {
+    let template = template(vcenter, &template_key(sim, vcenter).await).await;
+    let intent = wanted(sim, vcenter, &template, facts).await;
+    let made = within("the clone", clone_vm(&intent, facts, vcenter)).await.unwrap();
+    let mut made = Arc::unwrap_or_clone(made);
+    made.guest.ip = Some("192.0.2.1".into());
+    made
+}
+
+#[tokio::test]
+async fn an_address_that_another_vm_had_first_is_no_endpoint_and_is_not_probed() {
+    let Some(sim) = Sim::start("an_address_that_another_vm_had_first_is_no_endpoint_and_is_not_probed")
+    else {
+        return;
+    };
+    let vcenter = vcenter(&sim).await;
+    let made = reporting(&sim, &vcenter, &fixtures::facts_of_creation(fixtures::needs())).await;
+    let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+    let mut ctx = context(&started, &vcenter);
+    let vm = fixtures::virtual_machine();
+    let alone = observe_runtime(&vm, &made, &vcenter, &ctx).await;
+    assert_eq!((alone.endpoint_addresses.len(), alone.address_conflict), (1, None));
+
+    let mut first = fixtures::virtual_machine();
+    first.metadata.name = Some("first".to_owned());
+    first.status.get_or_insert_default().endpoint_addresses = vec!["192.0.2.1".to_owned()];
+    let (cache, mut writer) = Cache::new(Arc::default());
+    writer.apply_watcher_event(&Event::Apply(first));
+    ctx.caches.vms_by_address = cache.index(held);
+    let second = observe_runtime(&vm, &made, &vcenter, &ctx).await;
+    assert_eq!(second.endpoint_addresses, Vec::<IpAddr>::new());
+    assert!(second.address_conflict.is_some_and(|why| why.contains("VirtualMachine first had first")));
+    assert!(matches!(second.probe, Some(ProbeResult::NoAnswer(_))), "{:?}", second.probe);
+    started.shutdown.cancel();
+}
 
 #[tokio::test]
 async fn a_vm_that_was_just_created_is_not_ready_before_its_probe_answers() {
@@ -24,12 +68,8 @@ async fn a_vm_that_was_just_created_is_not_ready_before_its_probe_answers() {
         return;
     };
     let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let mut facts = fixtures::facts_of_creation(fixtures::needs());
-    let intent = wanted(&sim, &vcenter, &template, &facts).await;
-    let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
-    let mut made = Arc::unwrap_or_clone(made);
-    made.guest.ip = Some("192.0.2.1".into());
+    let made = reporting(&sim, &vcenter, &facts).await;
 
     let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
     let ctx = context(&started, &vcenter);

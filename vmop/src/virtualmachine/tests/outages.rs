@@ -49,7 +49,7 @@ fn object(number: u128) -> VirtualMachine {
     vm
 }
 
-fn identity(vm: &VirtualMachine) -> Identity {
+pub(super) fn identity(vm: &VirtualMachine) -> Identity {
     parse_identity(vm).unwrap().unwrap()
 }
 
@@ -61,7 +61,12 @@ async fn find_now(vm: &VirtualMachine, sim: &Sim, vcenter: &VCenter, ctx: &Conte
 }
 
 /// The objects of that many VMs that run, each with its status.
-async fn made(number: u128, sim: &Sim, vcenter: &Arc<VCenter>, ctx: &Context) -> Vec<VirtualMachine> {
+pub(super) async fn made(
+    number: u128,
+    sim: &Sim,
+    vcenter: &Arc<VCenter>,
+    ctx: &Context,
+) -> Vec<VirtualMachine> {
     let template = template(vcenter, &template_key(sim, vcenter).await).await;
     let mut objects = Vec::new();
     for number in 0..number {
@@ -134,7 +139,7 @@ async fn hosts(sim: &Sim) -> BTreeSet<String> {
     vms.map(|vm| vm["host"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn names(sim: &Sim) -> BTreeSet<String> {
+pub(super) async fn names(sim: &Sim) -> BTreeSet<String> {
     let inventory = sim.get("/v1/inventory").await;
     let vms = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
     vms.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect()

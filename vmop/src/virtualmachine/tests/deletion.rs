@@ -1,0 +1,75 @@
+//! The end of a VM while the provider configuration is missing, with a real simulator on both wires.
+
+use std::sync::Arc;
+
+use api::names::finalizer;
+use api::vmop::VirtualMachine;
+use futures::stream;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit::Runtime;
+use kit::watch::Cache;
+use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use support::api_server::{Request, server};
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
+use vsphere::inventory::Presence;
+
+use super::outages::{identity, made, names};
+use crate::testing::context::context;
+use crate::testing::vcsim::vcenter;
+use crate::vcenter::{Problem, Provider};
+use crate::virtualmachine::delete::delete;
+use crate::virtualmachine::error::{Blocked, Error};
+
+const MISSING: &str = "ConfigMap ns/vsphere.provider.config.vmoperator.vmware.com does not exist";
+
+/// What was written to objects since the last look, without events.
+fn writes(requests: &Mutex<Vec<Request>>) -> Vec<(String, Value)> {
+    let requests = std::mem::take(&mut *requests.lock());
+    let writes = requests.into_iter().filter(|request| !["GET", "POST"].contains(&request.method.as_str()));
+    writes.map(|request| (request.line(), request.body)).collect()
+}
+
+async fn a_vm_stays_while_the_provider_configuration_is_missing_and_goes_once_it_is_there(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let there = Arc::new(Mutex::new(Value::Null));
+    let shown = Arc::clone(&there);
+    let (client, requests) = server(move |_| (200, shown.lock().clone()));
+    let runtime = Runtime::detached(client);
+    let mut ctx = context(&runtime, &vcenter);
+    let mut vm: VirtualMachine = made(1, &sim, &vcenter, &ctx).await.remove(0);
+    vm.metadata.uid = Some("uid-of-cp-0".to_owned());
+    vm.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    *there.lock() = json!(vm);
+    let (cache, writer) = Cache::new(Arc::default());
+    cache.clone().follow(stream::iter([Ok(Event::Apply(vm.clone()))]), writer).await;
+    ctx.caches.vms = cache;
+    let (vm, before) = (Arc::new(vm), names(&sim).await);
+    writes(&requests);
+
+    ctx.provider = Provider::broken(Problem::new(MISSING));
+    let refused = delete(&vm, &ctx).await;
+    assert!(matches!(refused, Err(Error::Blocked(Blocked::Provider(_)))), "{:?}", refused.err());
+    let written = writes(&requests);
+    let [(line, status)] = &written[..] else { panic!("{written:?}") };
+    assert!(line.starts_with("PATCH ") && line.ends_with("/virtualmachines/cp-0/status"), "{line}");
+    let ready = &status["status"]["conditions"].as_array().expect("conditions")[0];
+    assert_eq!((&ready["type"], &ready["status"]), (&json!("Ready"), &json!("False")));
+    assert_eq!(ready["reason"], "DeletionFailed");
+    assert!(ready["message"].as_str().is_some_and(|message| message.contains(MISSING)), "{ready}");
+    assert_eq!(names(&sim).await, before, "the VM stays");
+
+    ctx.provider = Provider::to(&vcenter);
+    within("the end", delete(&vm, &ctx)).await.unwrap();
+    assert_eq!(vcenter.inventory.by_uuid(identity(&vm).instance), Presence::Absent);
+    let (line, patch) = writes(&requests).pop().expect("a write");
+    assert!(line.ends_with("/virtualmachines/cp-0"), "{line}");
+    let left = patch["metadata"]["finalizers"].as_array().expect("finalizers");
+    assert!(!left.contains(&json!(finalizer::VIRTUAL_MACHINE)), "{patch}");
+    runtime.shutdown.cancel();
+}
+
+on_both_wires!(a_vm_stays_while_the_provider_configuration_is_missing_and_goes_once_it_is_there);
