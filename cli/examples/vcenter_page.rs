@@ -57,20 +57,21 @@ fn import_privileges() -> String {
 
 fn privileges() -> String {
     let mut text = table(PRIVILEGES);
-    text += "\nA role with all of them, and where to give it, by govc; every role has those of `System`:\n\n```sh\n";
+    text += "\nThese govc commands create a role with the privileges and assign it. Every role has the privileges of `System`:\n\n```sh\n";
     let _ = writeln!(text, "govc role.create layercake {}", ids(PRIVILEGES));
     for scope in PrivilegeScope::ALL {
-        let (place, propagate) = match scope {
-            PrivilegeScope::VCenter => ("/", false),
-            PrivilegeScope::Datacenter => ("/DATACENTER", true),
-            PrivilegeScope::Folder => ("/DATACENTER/vm/FOLDER", true),
-            PrivilegeScope::ResourcePool => ("/DATACENTER/host/CLUSTER/Resources/POOL", true),
-            PrivilegeScope::Datastore => ("/DATACENTER/datastore/DATASTORE", false),
-            PrivilegeScope::Network => ("/DATACENTER/network/NETWORK", false),
+        let (role, place, propagate) = match scope {
+            PrivilegeScope::VCenter => ("layercake", "/", false),
+            // Propagated to every VM of the datacenter, so it must grant no more than reading.
+            PrivilegeScope::Datacenter => ("ReadOnly", "/DATACENTER", true),
+            PrivilegeScope::Folder => ("layercake", "/DATACENTER/vm/FOLDER", true),
+            PrivilegeScope::ResourcePool => ("layercake", "/DATACENTER/host/CLUSTER/Resources/POOL", true),
+            PrivilegeScope::Datastore => ("layercake", "/DATACENTER/datastore/DATASTORE", false),
+            PrivilegeScope::Network => ("layercake", "/DATACENTER/network/NETWORK", false),
         };
         let _ = writeln!(
             text,
-            "govc permissions.set -principal USER@DOMAIN -role layercake -propagate={propagate} {place}   # {}",
+            "govc permissions.set -principal USER@DOMAIN -role {role} -propagate={propagate} {place}   # {}",
             scope.name()
         );
     }

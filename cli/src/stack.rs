@@ -243,7 +243,7 @@ async fn cleaned(guard: Guard, folder: &std::path::Path) {
     match tokio::task::spawn_blocking(move || guard.finish()).await {
         Ok(Ok(())) => {}
         failed => {
-            tracing::error!(?failed, folder = %folder.display(), "the guard process could not clean up")
+            tracing::error!(?failed, folder = %folder.display(), "the guard process could not clean up");
         }
     }
 }

@@ -182,7 +182,7 @@ fn metadata_with_aliases_is_refused() {
     let text = format!("a0: &a \"{}\"\ninstance-id: x\nb: [{}]", "x".repeat(100_000), "*a,".repeat(1000));
     assert!(matches!(Metadata::from_yaml(&text, &enough()), Err(Error::NotMetadata { .. })));
     let error = mapping(&text, &enough()).unwrap_err().to_string();
-    assert!(error.starts_with("is no mapping in YAML: it has an anchor or an alias"), "{error}");
+    assert!(error.starts_with("is not a YAML mapping: it has an anchor or an alias"), "{error}");
     assert!(!error.contains('x'), "{error}");
     let nodes = format!("a: [{}]", "{},".repeat(100_000));
     assert_eq!(mapping(&nodes, &enough()), Err(Error::Exceeded(Exceeded::Bytes { limit: ENOUGH })));

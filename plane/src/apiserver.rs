@@ -20,8 +20,8 @@ pub(crate) fn command(
     authorities.serving.server("kube-apiserver")?.write(&pki, "apiserver")?;
     authorities.etcd.client("kube-apiserver", None)?.write(&pki, "apiserver-etcd")?;
     signing_key(&pki, "accounts")?;
-    // Half the garbage for a few per cent of its time: the server is by far the largest process.
-    Ok(Command::new(stack, "kube-apiserver", exe)?.env("GOGC", "50").args(args(&pki, port, etcd)))
+    // The server is by far the largest process.
+    Ok(Command::new(stack, "kube-apiserver", exe)?.thrifty().args(args(&pki, port, etcd)))
 }
 
 fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {

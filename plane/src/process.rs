@@ -70,6 +70,13 @@ impl Command {
         self
     }
 
+    /// Has a program in Go collect its garbage twice as often: half the memory for a little more work, unless `GOGC` in our own
+    /// environment says otherwise.
+    #[must_use]
+    pub fn thrifty(self) -> Self {
+        if std::env::var_os("GOGC").is_some() { self } else { self.env("GOGC", "50") }
+    }
+
     /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {

@@ -141,9 +141,9 @@ async fn open(admin: &Client, policy: &str, rule: usize, expression: &str) -> St
     let policies = Api::<DynamicObject>::all_with(admin.clone(), &resource("ValidatingAdmissionPolicy"));
     let before = policies.get(policy).await.unwrap().data["spec"]["validations"][rule]["expression"].clone();
     let path = format!("/spec/validations/{rule}/expression");
-    let patch =
+    let replace =
         serde_json::from_value(json!([{"op": "replace", "path": path, "value": expression}])).unwrap();
-    policies.patch(policy, &PatchParams::default(), &Patch::Json::<()>(patch)).await.unwrap();
+    policies.patch(policy, &PatchParams::default(), &Patch::Json::<()>(replace)).await.unwrap();
     before.as_str().unwrap().to_owned()
 }
 
@@ -371,7 +371,7 @@ fn by(who: &str, policy: &'static str, rule: usize, requests: Vec<Request>) -> V
 }
 
 fn metadata(kind: &'static str, name: &'static str, metadata: Value) -> Request {
-    Request::Change(kind, name, json!({"metadata": metadata}))
+    Request::Change(kind, name, Value::Object([("metadata".to_owned(), metadata)].into_iter().collect()))
 }
 
 fn identities() -> Vec<Refused> {

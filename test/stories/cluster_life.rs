@@ -211,7 +211,7 @@ async fn it_scales_while_nodes_cannot_be_deleted(story: &Story) {
     ask_for_workers(story, 1).await;
     let going = story
         .wait_for("a Machine is deleted", SOON, || async {
-            let machines = story.cluster_api("Machine").list(&ListParams::default()).await.ok()?.items;
+            let machines = story.api("Machine").list(&ListParams::default()).await.ok()?.items;
             Some(machines.iter().find(|machine| machine.metadata.deletion_timestamp.is_some())?.name_any())
         })
         .await;

@@ -185,7 +185,7 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
 /// Removes what is left at `from`, as the page on moves has it.
 fn end_the_move(story: &Story, from: &Path, to: &Path) {
     let kubectl = crate::shared_stack::build_tool(&plane::tools::KUBECTL);
-    let script = documented_commands::script("cluster-api.md", "A move that was broken off in the end");
+    let script = documented_commands::script("cluster-api.md", "Complete an interrupted move");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-euc", &format!("kubectl() {{ '{}' \"$@\"; }}\n{script}", kubectl.display())]);
     shell.env("FROM", from).env("TO", to).env("NAMESPACE", &story.namespace);

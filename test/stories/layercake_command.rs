@@ -142,7 +142,7 @@ fn a_refused_manifest_does_not_stop_the_others() {
         )
     };
     std::fs::write(&path, cluster("refused", "v1.99") + &cluster("late", "v1.35")).unwrap();
-    let run = layercake(&["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "2s"]);
+    let run = layercake(&["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "15s"]);
     let output = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(1), "{output}");
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();

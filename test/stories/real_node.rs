@@ -7,6 +7,7 @@ use crate::real_site::{BOOTS, Guest, NAMESPACE, RealSite, on_real_site};
 use crate::story::assert_contains;
 
 #[test]
+#[ignore = "boots machines; .ci/run runs it"]
 fn a_cluster_of_machines_that_boot_serves_pods() {
     on_real_site(async |site, release| run_steps(site, release).await);
 }

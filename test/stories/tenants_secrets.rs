@@ -31,7 +31,7 @@ fn who_names_a_secret_may_get_it() {
         let hostile = &tenants.hostile;
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": WANTED, "namespace": hostile.namespace},
-            "stringData": {"value": "apiVersion: v1"},
+            "stringData": {"value": "apiVersion: v1 # of nobody else"},
         });
         hostile.apply_object(&secret).await;
         naming_a_secret_in_a_vm(&tenants).await;

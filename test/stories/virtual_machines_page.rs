@@ -11,15 +11,15 @@ use crate::story::{SOON, Story, story};
 fn a_machine_is_made_by_hand_as_the_page_says() {
     story("machines", |story| async move {
         let mut page = Page::open("virtual-machines.md", story.shared);
-        page.run_section("A place for machines").await;
+        page.run_section("Prepare a namespace").await;
 
-        page.run_section("The machine").await;
+        page.run_section("Create the VM").await;
         let vm = web_vm(&story).await;
         let disk = claimed_disk(&story).await;
         assert_eq!((vm.num_cpus, vm.memory_mb), (1, 1024));
         assert_eq!((disk.vm.as_str(), disk.capacity_mib), (vm.moid.as_str(), 2048));
         assert_address_in_metadata(&story, &vm).await;
-        page.run_section("A service").await;
+        page.run_section("Create a service").await;
 
         let before = list_calls(&story).await.len();
         page.run_section("Shut down and resize").await;
@@ -32,7 +32,7 @@ fn a_machine_is_made_by_hand_as_the_page_says() {
         assert_eq!(claimed_disk(&story).await, disk);
 
         page.run_section("Publish it").await;
-        page.run_section("Take it down").await;
+        page.run_section("Clean up").await;
         assert!(story.vms_named("web").await.is_empty());
         story
             .wait_for("the claim's disk goes with its namespace", SOON, || async {

@@ -101,7 +101,7 @@ where
             Ok(Some(object)) if object.metadata.resource_version != seen => return,
             Ok(_) => {}
             Err(error) => {
-                tracing::debug!(%error, namespace, name, "cannot read the objects that a VM waits for")
+                tracing::debug!(%error, namespace, name, "cannot read the objects that a VM waits for");
             }
         }
         pause = (pause * 2).min(SLOWEST);

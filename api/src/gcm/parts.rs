@@ -164,7 +164,7 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkSettings {
-    /// The container network: `antrea`, `calico` or `antrea-nsx-routed`.
+    /// The container network: `antrea`, `calico`, `antrea-nsx-routed`, `flannel` or an add-on bundle of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cni: Option<Cni>,
     /// Addresses of pods. If left out: 192.168.0.0/16, or none for `antrea-nsx-routed`.
@@ -190,7 +190,7 @@ pub struct NetworkSettings {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct Cni {
-    /// `antrea`, `calico` or `antrea-nsx-routed`.
+    /// `antrea`, `calico`, `antrea-nsx-routed`, `flannel` or an add-on bundle of the namespace.
     #[schemars(length(max = 63))]
     pub name: String,
 }

@@ -47,7 +47,7 @@ pub fn table(found: &[Diagnosis]) -> String {
             let _ = writeln!(text, "\n    {found}");
         }
         if !remedy.is_empty() {
-            let _ = writeln!(text, "    {remedy}.");
+            let _ = writeln!(text, "    {}.", remedy.trim_end_matches('.'));
             let _ = writeln!(text, "    see docs/vcenter.md#{}", check.code.to_lowercase());
         }
     }
@@ -61,6 +61,7 @@ pub fn short(found: &[Diagnosis]) -> String {
     for Diagnosis { check, outcome, found, remedy } in
         found.iter().filter(|found| found.outcome > Outcome::Skipped)
     {
+        let remedy = remedy.trim_end_matches('.');
         let _ = writeln!(text, "{} {} {found}. {remedy}.", mark(*outcome), check.code);
     }
     let _ = writeln!(text, "{}", sum(found));

@@ -177,7 +177,7 @@ impl Filling<'_> {
             match self.vcenter.keep_update(session, self.progress.percent()).await {
                 Err(error) if error.is_not_found() || is_not_allowed(&error) => return error.into(),
                 Err(error) => {
-                    tracing::debug!(%error, "cannot renew the session; only the upload keeps it alive")
+                    tracing::debug!(%error, "cannot renew the session; only the upload keeps it alive");
                 }
                 Ok(()) => {}
             }

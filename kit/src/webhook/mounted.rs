@@ -52,7 +52,7 @@ impl Certificate {
                         tracing::info!("webhook certificate renewed");
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "the webhook certificate has changed but cannot be used")
+                        tracing::warn!(%error, "the webhook certificate has changed but cannot be used");
                     }
                 }
             }

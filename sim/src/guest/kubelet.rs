@@ -125,8 +125,8 @@ impl Kubelet {
                 let command = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.command.clone());
                 let arguments =
                     command.unwrap_or_default().into_iter().skip(1).map(|argument| self.on_disk(&argument));
-                // Half the memory for a little more work: there are many of them on one host.
-                let command = self.guest_vm.command(component, program)?.args(arguments).env("GOGC", "50");
+                // There are many of them on one host.
+                let command = self.guest_vm.command(component, program)?.args(arguments).thrifty();
                 Some(start(command)?)
             }
         };

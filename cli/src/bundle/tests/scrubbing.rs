@@ -144,5 +144,5 @@ fn what_is_looked_for_is_not_printed() {
     let mut values = SecretValues::default();
     values.add(b"hunter2-hunter2", &[]);
     let text = format!("{values:?}");
-    assert!(values.len() > 0 && !text.contains("hunter2") && !text.contains("aHVudGVy"), "{text}");
+    assert!(!values.is_empty() && !text.contains("hunter2") && !text.contains("aHVudGVy"), "{text}");
 }

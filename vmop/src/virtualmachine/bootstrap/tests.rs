@@ -152,10 +152,9 @@ fn bootstrap_data_is_printed_without_its_values() {
     let property =
         VAppProperty { id: "password".into(), value: Some(CANARY.into()), ..VAppProperty::default() };
     let properties = VAppConfigSpec { properties: vec![property], ..VAppConfigSpec::default() };
-    let userdata = Some(CANARY.to_owned());
     for identity in [
         CustomizationIdentity::SysprepText(CANARY.to_owned()),
-        CustomizationIdentity::CloudinitPrep { metadata: String::new(), userdata },
+        CustomizationIdentity::CloudinitPrep { metadata: String::new(), userdata: Some(CANARY.to_owned()) },
     ] {
         let customization =
             CustomizationSpec { identity, dns_suffixes: vec![], dns_servers: vec![], adapters: vec![] };

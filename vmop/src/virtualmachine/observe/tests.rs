@@ -57,7 +57,7 @@ async fn an_address_that_another_vm_had_first_is_no_endpoint_and_is_not_probed()
     ctx.caches.vms_by_address = cache.index(held);
     let second = observe_runtime(&vm, &made, &vcenter, &ctx).await;
     assert_eq!(second.endpoint_addresses, Vec::<IpAddr>::new());
-    assert!(second.address_conflict.is_some_and(|why| why.contains("VirtualMachine first had first")));
+    assert!(second.address_conflict.is_some_and(|why| why.contains("VirtualMachine first already uses")));
     assert!(matches!(second.probe, Some(ProbeResult::NoAnswer(_))), "{:?}", second.probe);
     started.shutdown.cancel();
 }
