@@ -62,7 +62,7 @@ fn privileges() -> String {
     for scope in PrivilegeScope::ALL {
         let (role, place, propagate) = match scope {
             PrivilegeScope::VCenter => ("layercake", "/", false),
-            // Propagated to every VM of the datacenter, so it must grant no more than reading.
+            // This role is propagated to every VM of the datacenter, so it must be read-only.
             PrivilegeScope::Datacenter => ("ReadOnly", "/DATACENTER", true),
             PrivilegeScope::Folder => ("layercake", "/DATACENTER/vm/FOLDER", true),
             PrivilegeScope::ResourcePool => ("layercake", "/DATACENTER/host/CLUSTER/Resources/POOL", true),

@@ -43,7 +43,7 @@ impl<K: Watchable> Index<K> {
         self.refs(key).iter().filter_map(|reference| self.store.get(reference)).collect()
     }
 
-    /// The objects of this key, in no order, each read when it is asked for: of many, a caller may want the first few.
+    /// The objects of this key, in no order. Each object is read from the cache when the iterator reaches it.
     pub fn each(&self, key: &str) -> impl Iterator<Item = Arc<K>> + use<K> {
         let names: Vec<_> =
             self.refs.read().get(key).map(|refs| refs.iter().cloned().collect()).unwrap_or_default();

@@ -54,7 +54,7 @@ impl<K: Watchable> Optional<K> {
         Self { cache: Cache::new(Arc::default()).0, served: state::channel(Some(false)).1 }
     }
 
-    /// One of a kind that is served, with what this cache has, for tests of who reads it.
+    /// An optional kind that is served, with the objects of this cache. For tests.
     pub fn served(cache: Cache<K>) -> Self {
         Self { cache, served: state::channel(Some(true)).1 }
     }

@@ -70,8 +70,8 @@ impl Command {
         self
     }
 
-    /// Has a program in Go collect its garbage twice as often: half the memory for a little more work, unless `GOGC` in our own
-    /// environment says otherwise.
+    /// Sets `GOGC=50` for a Go program, which halves its garbage for a little more work. A `GOGC` in our own environment takes
+    /// precedence.
     #[must_use]
     pub fn thrifty(self) -> Self {
         if std::env::var_os("GOGC").is_some() { self } else { self.env("GOGC", "50") }

@@ -92,7 +92,7 @@ func copyOf(vm *simulator.VirtualMachine, name, moid string, address netip.Addr)
 	return out
 }
 
-// guestAt is what a guest reports, had it another address.
+// guestAt copies the report of a guest, with another address.
 func guestAt(guest *types.GuestInfo, address string) *types.GuestInfo {
 	own := func(all []string) []string {
 		all = slices.Clone(all)

@@ -1,5 +1,5 @@
-//! Which stories run at the same time: all of them begin at once, and each waits here for a place. The longest come first, and
-//! together they take no more than [`PLACES`].
+//! Decides which stories run at the same time. All stories begin at once, and each waits here for its places. The longest stories
+//! get theirs first. The running stories take at most [`PLACES`].
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 
 use crate::shared_stack::RUNTIME;
 
-/// What may run at once, in the units of [`LONG`]'s weights: it keeps two cores busy and leaves every story its deadlines.
+/// The sum of the weights of the stories that run at the same time. It keeps two cores busy, and stories still meet their deadlines.
 const PLACES: u32 = 12;
 /// The weight of a story that is not in [`LONG`].
 const LIGHT: u32 = 1;
-/// How many of the slowest are printed.
+/// The number of slow stories that are printed.
 const SHOWN: usize = 10;
 
 /// Stories that take more than a minute or start more than one node: their seconds in a run of all of them, and their weight: 1
@@ -82,7 +82,7 @@ impl Default for State {
     }
 }
 
-/// Places, and the stories that wait for them.
+/// A number of places, and the stories that wait for them.
 struct Lane {
     places: u32,
     taken: u32,
@@ -100,7 +100,7 @@ impl Lane {
     }
 }
 
-/// Where a story waits.
+/// Selects the lane in which a story waits.
 type Choose = fn(&mut State) -> &mut Lane;
 
 /// A story that waits for its place.
@@ -124,7 +124,7 @@ pub fn enter() -> Waiting {
     enter_lane(|state| &mut state.beside_others)
 }
 
-/// Enters the story that this thread runs: of those that enter so, one runs at a time. They take no place from the others.
+/// Enters the story that this thread runs. Stories that enter with this function run one at a time, and take no places from the others.
 pub fn enter_one_by_one() -> Waiting {
     enter_lane(|state| &mut state.one_by_one)
 }
@@ -171,7 +171,7 @@ impl Waiting {
         }
     }
 
-    /// As [`Self::place`], for a story that is not asynchronous.
+    /// [`Self::place`] for a story that is not asynchronous.
     pub fn wait(self) -> Place {
         RUNTIME.block_on(self.place())
     }
@@ -190,7 +190,8 @@ impl Drop for Place {
 }
 
 impl State {
-    /// Prints the slowest stories and how busy the machine was, past the test harness, which keeps what a passed test prints.
+    /// Prints the slowest stories and the processor time. It writes to standard error directly, because the test harness captures
+    /// the output of tests that pass.
     fn print_slowest(&mut self) {
         self.finished.sort_unstable_by(|one, other| other.cmp(one));
         let line = |(took, name): &(Duration, String)| format!("{:6.0} s  {name}\n", took.as_secs_f64());
@@ -217,8 +218,8 @@ fn busy() -> Duration {
     Duration::from_millis(10 * (user + nice + system + irq + softirq))
 }
 
-/// Begins all tests of this program at once, unless the caller chose a number: the harness would run as many as there are cores,
-/// in the order of their names. Only its environment tells it how many, so the program starts again in its place.
+/// Begins all tests of this program at once, unless the caller chose a number of threads. By default the harness runs one test per
+/// core, in the order of their names, and it reads the number only from its environment. So the program replaces itself.
 fn start_all_at_once() {
     const THREADS: &str = "RUST_TEST_THREADS";
     let chosen = std::env::args().any(|argument| argument.starts_with("--test-threads"));
@@ -229,7 +230,7 @@ fn start_all_at_once() {
     let mut again = Command::new(program);
     again.args(std::env::args_os().skip(1)).env(THREADS, "256");
     if std::env::var_os("GOGC").is_none() {
-        // The API servers take most of the processor time, and by default they spare memory.
+        // The API servers use most of the processor time. By default they save memory instead.
         again.env("GOGC", "200");
     }
     let error = again.exec();

@@ -1,4 +1,4 @@
-//! The stacks of stories: one that most share, one for those that break something, and those of single stories.
+//! The stacks of stories: one for most stories, one for stories that break something, and the stacks of single stories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl SharedStack {
         shared.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
     }
 
-    /// The stack on which stories break what others would use, one after the other; the first call starts it.
+    /// The stack of disruptive stories, which run on it one at a time; the first call starts it.
     pub async fn get_disturbed() -> &'static Self {
         let disturbed = DISTURBED.get_or_init(Self::start).await;
         disturbed.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))

@@ -48,7 +48,7 @@ pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnO
         let shared = SharedStack::get_disturbed().await;
         let outcome = run_steps(Story::on(shared, namespace), steps).await;
         if let Err(panic) = outcome {
-            // What this story broke is not to fail those after it.
+            // Otherwise the next story would fail, too.
             let _ = shared.control().end_outages().await;
             let _ = shared.control().remove_faults(None).await;
             resume_unwind(panic);
@@ -68,7 +68,8 @@ pub fn story_on_own_stack<F: Future<Output = ()>>(namespace: &str, steps: impl F
     });
 }
 
-/// Runs the steps of a story; if they panic, prints what blocks it. Nodes that it leaves would take processor time from others.
+/// Runs the steps of a story. If they panic, it prints what blocks the story; else it deletes the story's machines, which would take
+/// processor time from other stories.
 async fn run_steps<F: Future<Output = ()>>(
     story: Story,
     steps: impl FnOnce(Story) -> F,
@@ -219,11 +220,11 @@ impl Story {
         .await;
     }
 
-    /// Deletes what has machines in the story's namespace, without waiting for their end.
+    /// Deletes the clusters and VMs in the story's namespace, without waiting until they are gone.
     async fn give_machines_up(&self) {
         for kind in ["TanzuKubernetesCluster", "Cluster", "VirtualMachine"] {
             let (delete, all) = (DeleteParams::default(), ListParams::default());
-            // The next story does not depend on it.
+            // A failure does not matter: other stories use other namespaces.
             let _ = self.api(kind).delete_collection(&delete, &all).await;
         }
     }

@@ -280,7 +280,7 @@ mod tests {
     use crate::{MoRef, Object};
 
     #[test]
-    fn a_request_is_printed_without_its_password_and_its_session() {
+    fn debug_output_of_a_request_omits_password_and_session() {
         let login = Object::new("LoginRequestType").with("userName", "u").with("password", "hunter2");
         let manager = MoRef::new("SessionManager", "SessionManager");
         let (soap, vi_json) = (Soap { version: "8.0.3.0".into() }, ViJson { release: "8.0.3.0".into() });

@@ -46,7 +46,7 @@ pub struct WCPClusterSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPClusterStatus {
-    /// Whether the infrastructure has been provisioned once.
+    /// Reports the first provisioning of the infrastructure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
     /// The infrastructure is provisioned.
@@ -78,7 +78,7 @@ pub struct WCPClusterStatus {
 pub struct FailureDomain {
     /// The name of the zone.
     pub name: String,
-    /// Whether control plane machines can be placed in it.
+    /// True if control plane machines can be placed in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
     /// Further attributes.

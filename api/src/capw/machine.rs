@@ -111,7 +111,7 @@ pub struct MachineVolume {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPMachineStatus {
-    /// Whether the virtual machine has been provisioned once.
+    /// Reports the first provisioning of the virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
     /// The virtual machine is running and has an address.

@@ -42,7 +42,7 @@ pub struct TemplateMeta {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Whether the infrastructure has been provisioned once. Cluster API waits for it and never looks back.
+/// Reports the first provisioning. Cluster API waits for it, and ignores later changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Initialization {

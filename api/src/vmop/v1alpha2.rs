@@ -266,7 +266,7 @@ pub struct VirtualMachineStatus {
     /// Its further disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VirtualMachineVolumeStatus>,
-    /// Whether vSphere tracks changed blocks.
+    /// True if vSphere tracks changed blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
     /// The vSphere zone in which it is placed.

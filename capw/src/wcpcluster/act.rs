@@ -179,7 +179,7 @@ mod tests {
     use crate::wcpcluster::gather::tests::context;
     use crate::wcpcluster::plan::plan;
 
-    /// What is written to a WCPCluster by a reconcile, in order.
+    /// The writes of one reconcile to a WCPCluster, in order.
     async fn written(cluster: WCPCluster) -> Vec<String> {
         let sent = Arc::<Mutex<Vec<String>>>::default();
         let started = Runtime::detached(answering_client(&sent, 200, json!(cluster)));
@@ -188,7 +188,7 @@ mod tests {
         let facts = Facts { cluster: owner, ..facts(&cluster, &ctx).expect("facts") };
         let plan = plan(&cluster, &facts).unwrap();
         let mut cluster = Arc::new(cluster);
-        // The children's answers are no children; the cluster is written before them.
+        // The fake server answers every request with the cluster, so later steps fail; the cluster is written before them.
         let _ = carry_out(&mut cluster, plan, &facts, &ctx).await;
         let sent = sent.lock().unwrap().clone();
         started.shutdown.cancel();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_number_of_the_virtual_router_is_kept_before_the_finalizer_and_once() {
+    async fn the_virtual_router_number_is_written_once_and_before_the_finalizer() {
         let lines = written(wcp_cluster()).await;
         assert!(lines[0].contains(annotation::VIRTUAL_ROUTER), "{lines:?}");
         assert!(!lines[0].contains(finalizer::WCP_CLUSTER), "{lines:?}");

@@ -120,7 +120,7 @@ pub(super) mod tests {
         cache
     }
 
-    /// What a reconcile works with, with no objects but these virtual machines.
+    /// The context of a reconcile whose caches contain only these virtual machines.
     pub fn context(started: &Runtime, vms: Vec<VirtualMachine>) -> Context {
         let (clusters, vms) = (no_caches(), cache_of(vms));
         let in_namespace = |namespace: Option<String>, name: Option<&String>| {
@@ -141,7 +141,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_vm_that_only_bears_a_clusters_label_holds_up_no_deletion() {
+    async fn a_vm_with_only_the_label_of_a_cluster_does_not_block_deletion() {
         let vm = |name: &str, owned: bool| {
             let mut vm = VirtualMachine::new(name, VirtualMachineSpec::default());
             vm.metadata.namespace = Some("ben-test".to_owned());

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_somebody_replaced_of_a_vm_is_put_back_and_an_event_says_so() {
+    async fn capw_restores_replaced_fields_of_a_vm_and_reports_an_event() {
         let (wcp_machine, vm) = planned();
         let mut live = vm.clone();
         live.metadata.owner_references = None;

@@ -8,7 +8,7 @@ use crate::{rust, shell};
 pub struct Written {
     pub line: usize,
     pub args: Vec<String>,
-    /// Whether it is to be typed as it is, and not a mention of the command.
+    /// True for a complete command line, false for a mention of the command.
     pub whole: bool,
 }
 
@@ -26,7 +26,7 @@ pub fn of_page(page: &str) -> Vec<Written> {
         }
         sentences += if in_code || mark.is_some() { "" } else { line };
         sentences.push('\n');
-        // What a command prints stands below it.
+        // The lines below a command are its output.
         if !in_code || (fence == Some("console") && !line.starts_with("$ ")) {
             continue;
         }

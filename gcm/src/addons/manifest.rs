@@ -234,7 +234,7 @@ metadata: {name: crd.example.com}
     }
 
     #[test]
-    fn an_object_is_printed_without_what_is_in_it() {
+    fn debug_output_of_a_manifest_omits_its_content() {
         let text = "{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {a: canary}}";
         let shown = format!("{:?}", parse(&file(text), &Values::default()).unwrap());
         assert!(shown.contains("Secret x") && !shown.contains("canary"), "{shown}");

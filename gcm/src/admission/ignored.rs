@@ -43,12 +43,8 @@ fn reference(field: &str, tkr: Option<&Tkr>) -> Option<String> {
         .filter(|(_, text)| text.is_some_and(|text| !text.is_empty()))
         .map(|(key, _)| key)
         .collect();
-    (!written.is_empty()).then(|| {
-        format!(
-            "{field}.tkr.reference: only the name is used; {} has no effect. Remove it",
-            written.join(", ")
-        )
-    })
+    (!written.is_empty())
+        .then(|| format!("{field}.tkr.reference: only the name is used. Remove {}", written.join(", ")))
 }
 
 fn capacity(field: &str, volume: &Volume) -> Vec<String> {
@@ -78,7 +74,7 @@ mod tests {
             json!([{"name": "d", "mountPath": "/d", "capacity": {"storage": "1Gi", "cpu": "2"}}]);
         insta::assert_debug_snapshot!(warnings(&from_value(written).unwrap()), @r#"
         [
-            "spec.topology.nodePools[0].tkr.reference: only the name is used; kind, namespace has no effect. Remove it",
+            "spec.topology.nodePools[0].tkr.reference: only the name is used. Remove kind, namespace",
             "spec.topology.nodePools[0].volumes[0].capacity.cpu: only storage is used; this key has no effect. Remove it",
         ]
         "#);

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_printed_without_its_secrets() {
+    fn debug_output_of_cloud_config_omits_secrets() {
         let text = "#cloud-config\nwrite_files:\n- {path: /a, content: canary}\nusers:\n- {name: me, passwd: canary}\n\
                     runcmd:\n- kubeadm join --token canary\n- [curl, canary]\n";
         let shown = format!("{:?}", CloudConfig::parse(text).unwrap());

@@ -248,7 +248,7 @@ async fn an_id_that_vcenter_gave_to_another_is_ours_no_more(sim: Sim) {
     assert!(now[0] != theirs && now[0] != made[0], "{now:?}");
 }
 
-async fn what_a_policy_had_is_nobodys_once_it_is_deleted(sim: Sim) {
+async fn a_deleted_policy_releases_its_claimed_ids(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let there = (below(&sim.folder(), &vcenter).await, below(&sim.pool(), &vcenter).await);
     let mut store = Notes::default();
@@ -300,5 +300,5 @@ on_both_wires!(
     a_vm_that_comes_into_a_folder_that_is_removed_keeps_it,
     a_child_that_is_renamed_is_used_on_and_one_that_is_moved_is_waited_for,
     an_id_that_vcenter_gave_to_another_is_ours_no_more,
-    what_a_policy_had_is_nobodys_once_it_is_deleted,
+    a_deleted_policy_releases_its_claimed_ids,
 );

@@ -15,8 +15,7 @@ use kit::watch::Change;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
-use crate::caches::held;
-use crate::caches::{hard_keys, made_for};
+use crate::caches::{hard_keys, held, made_for};
 use crate::data_sources::DataSourceWatches;
 use crate::probe::Prober;
 use crate::program::parts::Parts;
@@ -147,7 +146,8 @@ fn vm_of<O: Resource>(made: &O) -> Option<ObjectRef<VirtualMachine>> {
     Some(ObjectRef::new(name).within(namespace))
 }
 
-/// The VirtualMachines that have an address which another one gets, too. What one has when it is first seen is looked at anyway.
+/// The other VirtualMachines with an address that a VirtualMachine has gained. Every VirtualMachine is reconciled when it is first
+/// seen, so its first addresses notify no others.
 fn sharing_an_address(
     by_address: &Index<VirtualMachine>,
 ) -> impl Fn(&Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
@@ -178,4 +178,43 @@ fn interfaces(vm: &VirtualMachine) -> Vec<String> {
     let given = vm.spec.network_interfaces.iter().filter_map(|nic| nic.provider_ref.as_ref());
     let names = given.map(|given| &given.name).filter(|name| !name.is_empty());
     names.map(|name| key(vm.metadata.namespace.as_deref(), name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::watch::Cache;
+    use kube::runtime::watcher::Event;
+
+    use super::*;
+    use crate::testing::fixtures;
+
+    fn vm(name: &str, addresses: &[&str]) -> VirtualMachine {
+        let mut vm = fixtures::virtual_machine();
+        vm.metadata.name = Some(name.to_owned());
+        vm.status.get_or_insert_default().endpoint_addresses =
+            addresses.iter().map(|&address| address.to_owned()).collect();
+        vm
+    }
+
+    #[test]
+    fn only_a_vm_that_gains_an_address_notifies_the_others_that_have_it() {
+        let (cache, mut writer) = Cache::new(Arc::default());
+        let holder = vm("holder", &["192.0.2.1"]);
+        let (before, after) = (Arc::new(vm("other", &[])), Arc::new(vm("other", &["192.0.2.1"])));
+        for vm in [&holder, &*after] {
+            writer.apply_watcher_event(&Event::Apply(vm.clone()));
+        }
+        let sharing = sharing_an_address(&cache.index(held));
+        let notified = |old: Option<&Arc<VirtualMachine>>, new: &Arc<VirtualMachine>| {
+            sharing(&Change { old: old.cloned(), new: Some(Arc::clone(new)) })
+        };
+        assert_eq!(notified(Some(&before), &after), [reference(&holder)]);
+        assert!(notified(None, &after).is_empty(), "it is seen for the first time");
+        assert!(notified(Some(&after), &after).is_empty());
+        assert_eq!(
+            notified(Some(&after), &before),
+            [],
+            "VMs that wait for the address check it every minute"
+        );
+    }
 }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_guest_is_given_is_not_printed() {
+    fn debug_output_omits_the_data_of_a_guest() {
         let given =
             [("guestinfo.userdata", "SECRET"), ("guestinfo.vendordata", ""), ("disk.enableUUID", "TRUE")];
         let given: ExtraConfig =

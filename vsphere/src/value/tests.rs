@@ -30,7 +30,7 @@ fn secrets_are_not_printed() {
 }
 
 #[test]
-fn what_a_guest_is_given_is_not_printed() {
+fn debug_output_omits_the_data_of_a_guest() {
     const CANARY: &str = "ca key";
     let property = VAppProperty { value: Some(CANARY.into()), ..VAppProperty::default() };
     let properties = VAppConfigSpec { properties: vec![property], ..VAppConfigSpec::default() };

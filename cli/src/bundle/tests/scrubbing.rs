@@ -140,7 +140,7 @@ fn objects_keep_their_form() {
 }
 
 #[test]
-fn what_is_looked_for_is_not_printed() {
+fn debug_output_of_secret_values_contains_none_of_them() {
     let mut values = SecretValues::default();
     values.add(b"hunter2-hunter2", &[]);
     let text = format!("{values:?}");

@@ -36,7 +36,7 @@ fn value(secret: &Secret, key: &str) -> Option<String> {
 
 /// The type says so.
 #[test]
-fn what_is_drawn_is_wiped_from_memory() {
+fn generated_login_secrets_are_wiped_from_memory() {
     let Login { public_key: _, new_private_key, new_password, new_password_hash } =
         login(&stored(sound()), &none(), &enough()).unwrap();
     let drawn: [Option<Zeroizing<String>>; 3] = [new_private_key, new_password, new_password_hash];

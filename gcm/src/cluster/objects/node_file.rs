@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_printed_without_its_content() {
+    fn debug_output_of_a_node_file_omits_its_content() {
         let content = "HTTPS_PROXY=http://u:hunter2@proxy".to_owned();
         let file = NodeFile { path: "/etc/proxy".to_owned(), permissions: "0600", content };
         let text = format!("{file:?}");

@@ -248,7 +248,7 @@ fn an_empty_proxy_is_the_recipe_of_none() {
 
 /// It may have been written before there was a rule, or where admission is switched off.
 #[test]
-fn no_node_is_made_of_a_text_that_it_would_run_whatever_runs_already() {
+fn planning_refuses_text_that_a_node_would_execute() {
     let fixture = ClusterFixture::running(sound());
     let mut tkc = fixture.tkc.clone();
     let no_proxy = Some(vec!["x\nExecStartPre=/bin/touch /pwned".to_owned()]);

@@ -101,7 +101,7 @@ async fn begin(address: SocketAddr, connector: &TlsConnector) -> (TlsStream<TcpS
 }
 
 #[tokio::test]
-async fn a_client_that_never_ends_its_tls_handshake_is_cut_off_and_its_place_is_free_again() {
+async fn a_client_that_never_completes_its_tls_handshake_is_disconnected_and_frees_its_place() {
     let limits = Limits { connections: 1, per_address: 1, handshake: SHORT, ..LIMITS };
     let (address, connector) = start_tls(limits, Router::new()).await;
     let mut silent = TcpStream::connect(address).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_client_that_never_ends_its_tls_handshake_is_cut_off_and_its_place_is_
 }
 
 #[tokio::test]
-async fn a_connection_of_http2_has_so_many_requests_at_a_time_and_no_more() {
+async fn concurrent_requests_of_an_http2_connection_are_limited() {
     let router = Router::new().route("/", get_route(std::future::pending::<&str>));
     let (address, connector) = start_tls(LIMITS, router).await;
     let (mut stream, settings) = begin(address, &connector).await;
@@ -139,7 +139,7 @@ async fn a_connection_of_http2_has_so_many_requests_at_a_time_and_no_more() {
 }
 
 #[tokio::test]
-async fn headers_that_are_too_long_reach_no_handler() {
+async fn requests_with_headers_that_are_too_long_do_not_reach_the_handler() {
     let (router, seen) = counting();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -58,7 +58,7 @@ async fn a_template_is_made_once_whoever_asks(sim: Sim) {
     assert_eq!(sim.calls("CreateSnapshot_Task").await, 0);
 }
 
-async fn a_template_that_no_vm_waits_for_is_tried_once_and_no_more(sim: Sim) {
+async fn deployment_of_a_template_that_no_vm_needs_is_not_retried(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let key = TemplateKey { item: "no-such-item".into(), ..template_key(&sim, &vcenter).await };
     let failed = Arc::<AtomicBool>::default();
@@ -430,7 +430,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
 }
 
 on_both_wires!(
-    a_template_that_no_vm_waits_for_is_tried_once_and_no_more,
+    deployment_of_a_template_that_no_vm_needs_is_not_retried,
     linked_disks_are_promoted_once_and_their_template_can_go,
     a_template_is_made_once_whoever_asks,
     a_half_made_template_is_finished,

@@ -147,7 +147,7 @@ fn shown(bootstrap: &Bootstrap) -> String {
 }
 
 #[test]
-fn bootstrap_data_is_printed_without_its_values() {
+fn debug_output_of_bootstrap_data_omits_its_values() {
     const CANARY: &str = "canary";
     let property =
         VAppProperty { id: "password".into(), value: Some(CANARY.into()), ..VAppProperty::default() };

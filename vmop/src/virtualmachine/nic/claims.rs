@@ -31,10 +31,10 @@ pub fn kept(old: &VirtualMachineStatus, now: &[String]) -> Vec<String> {
     last.clone()
 }
 
-/// Tells the addresses that are `vm`'s from those of other VMs, of which `holders` has those that have an address, and
-/// `is_assigned` whether the network provider gave it to one of them.
+/// Separates the addresses of `vm` from those of other VMs. `holders` returns the VMs that have an address, `is_assigned` is true
+/// if the network provider assigned the address to that VM.
 ///
-/// Any number may have one address. They are looked at one by one, up to the first that had it before.
+/// Any number of VMs can report the same address, so `holders` is lazy: the search stops at the first VM that had it earlier.
 pub fn divide<H: Iterator<Item = Arc<VirtualMachine>>>(
     vm: &VirtualMachine,
     reported: Vec<IpAddr>,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_have_an_address_no_more_are_looked_at_than_up_to_the_first() {
+    fn the_search_for_an_address_stops_at_the_first_earlier_vm() {
         let vms: Vec<_> = (0..1000)
             .map(|n| Arc::new(vm("ns", &format!("vm-{n:04}"), "2026-01-01T00:00:00Z", &["10.1.0.9"])))
             .collect();

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_provider_answered_for_another_vm_is_no_answer() {
+    async fn an_interface_object_of_another_vm_is_not_used() {
         let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
         let mut caches = Caches::start(&started, &ReplicaCaches::start(&started));
         let (first, second) = (vm("b-c"), vm("c"));

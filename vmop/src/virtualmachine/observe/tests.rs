@@ -36,9 +36,8 @@ async fn reporting(sim: &Sim, vcenter: &Arc<VCenter>, facts: &Facts) -> Vm {
 }
 
 #[tokio::test]
-async fn an_address_that_another_vm_had_first_is_no_endpoint_and_is_not_probed() {
-    let Some(sim) = Sim::start("an_address_that_another_vm_had_first_is_no_endpoint_and_is_not_probed")
-    else {
+async fn an_address_of_another_vm_is_not_an_endpoint_and_is_not_probed() {
+    let Some(sim) = Sim::start("an_address_of_another_vm_is_not_an_endpoint_and_is_not_probed") else {
         return;
     };
     let vcenter = vcenter(&sim).await;

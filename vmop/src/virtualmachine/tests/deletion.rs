@@ -33,7 +33,7 @@ fn writes(requests: &Mutex<Vec<Request>>) -> Vec<(String, Value)> {
     writes.map(|request| (request.line(), request.body)).collect()
 }
 
-async fn a_vm_stays_while_the_provider_configuration_is_missing_and_goes_once_it_is_there(sim: Sim) {
+async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let there = Arc::new(Mutex::new(Value::Null));
     let shown = Arc::clone(&there);
@@ -72,4 +72,4 @@ async fn a_vm_stays_while_the_provider_configuration_is_missing_and_goes_once_it
     runtime.shutdown.cancel();
 }
 
-on_both_wires!(a_vm_stays_while_the_provider_configuration_is_missing_and_goes_once_it_is_there);
+on_both_wires!(a_deleted_vm_waits_for_the_provider_configuration);
