@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     match tools::ensure(&tools::Options::default(), &*tools::progress()) {
         Err(error @ Error::NoGo { .. }) => eprintln!("SKIPPED: {error}"),
         tools => {
-            runtime.block_on(each_admission_rule_refuses_requests_that_no_other_rule_refuses(tools.unwrap()))
+            runtime.block_on(each_admission_rule_refuses_requests_that_no_other_rule_refuses(tools.unwrap()));
         }
     }
     ExitCode::SUCCESS

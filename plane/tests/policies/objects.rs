@@ -142,7 +142,7 @@ pub fn of_cluster(name: &str) -> Value {
 }
 
 /// The objects that are changed.
-fn existing() -> Vec<Value> {
+pub fn existing() -> Vec<Value> {
     let held = |finalizer: &str| json!({"finalizers": [finalizer]});
     let machine = json!({"className": "small", "imageName": "photon", "storageClass": "gold"});
     let node_pools = json!([{"name": "a", "replicas": 1, "vmClass": "small", "storageClass": "gold"}]);

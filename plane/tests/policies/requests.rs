@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::objects::{
-    CLUSTER_SECRETS, LENT, MALLORY, object, of_cluster, owner, service_spec, vm_spec, without,
+    CLUSTER_SECRETS, LENT, MALLORY, NAMESPACE, existing, object, of_cluster, owner, service_spec, vm_spec,
+    without,
 };
 
 /// The policy that refuses a change by any user.
@@ -210,7 +211,7 @@ fn secrets() -> Vec<Refused> {
     all.extend(by(MALLORY, OF_VM, 1, of_vm("configMapName")));
     all.extend(by(MALLORY, "vmware-system-tkg-bundles", 0, vec![Request::Create(bundle)]));
     all.extend(by(VMOP, "vmware-system-vmop-persistentvolumeclaims", 0, vec![labels]));
-    let cluster = there().into_iter().find(|object| object["kind"] == "TanzuKubernetesCluster").unwrap();
+    let cluster = existing().into_iter().find(|object| object["kind"] == "TanzuKubernetesCluster").unwrap();
     for (rule, ending) in CLUSTER_SECRETS.iter().enumerate() {
         let stolen = object("TanzuKubernetesCluster", "stolen", &json!({}), &cluster["spec"]);
         all.extend(by(
