@@ -225,7 +225,7 @@ pub mod annotation {
     pub const VM_CONVERSION_DATA: &str = "vmoperator.vmware.com/conversion-data";
     /// On a guest's Secret: the ProviderServiceAccount, `NAMESPACE/NAME`, whose token it holds.
     pub const PROVIDER_SERVICE_ACCOUNT: &str = "infrastructure.cluster.vmware.com/provider-service-account";
-    /// On a Machine: it is to be replaced, if a MachineHealthCheck looks after it.
+    /// On a Machine: a MachineHealthCheck replaces it. Cluster API ignores the value; capw writes the cause.
     pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
     /// On a KubeadmControlPlane or MachineDeployment: digests of what its machines were asked to be, and of the texts
     /// that this came to.

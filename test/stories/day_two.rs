@@ -176,6 +176,10 @@ async fn its_control_plane_grows(story: &Story) {
     let phases = Phases::watch(story);
     change(story, json!({"topology": {"controlPlane": {"replicas": 3}}})).await;
     wait_until_settled(story).await;
+    // The watch may deliver the last change later than a read shows it.
+    let is_settled =
+        || phases.seen().len() > 1 && phases.seen().last().is_some_and(|phase| phase == "running");
+    story.wait_for("the watch shows it, too", SOON, || async { is_settled().then_some(()) }).await;
     assert_eq!(phases.seen(), ["running", "updating", "running"], "growing is no illness");
     let after = machines(story).await;
     assert!(after.is_superset(&before) && after.len() == before.len() + 2, "{before:?} {after:?}");

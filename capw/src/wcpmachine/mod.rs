@@ -97,7 +97,7 @@ async fn report(
         let old = wcp_machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         status::publish_changes(&ctx.events, wcp_machine, old, &status.conditions);
     }
-    remediation::request(&outcome, facts.machine.as_deref(), ctx).await?;
+    remediation::request(&outcome, facts.machine.as_deref(), &status.conditions, ctx).await?;
     outcome.map(|_| Next::OnChange)
 }
 

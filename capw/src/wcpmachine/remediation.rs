@@ -2,15 +2,19 @@
 //! its MachineHealthCheck has it replaced at once, within the limits that the check sets.
 
 use api::capi::Machine;
-use api::conditions::{self, vmop};
+use api::conditions::{self, metav1, vmop};
 use api::names::annotation;
 use api::vmop::VirtualMachine;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde_json::json;
 
 use super::act::Done;
 use super::context::Context;
 use crate::error::Error;
+
+/// The longest cause, in characters, that is written on a Machine.
+const LONGEST_CAUSE: usize = 1024;
 
 /// Whether vCenter has the virtual machine no more, as the VM operator found out for certain.
 pub fn is_lost(vm: &VirtualMachine) -> bool {
@@ -30,16 +34,27 @@ fn is_due(outcome: &Result<Done, Error>, machine: &Machine) -> bool {
     lost && !marked && machine.metadata.deletion_timestamp.is_none()
 }
 
-/// Has the Machine replaced, if its virtual machine is lost. Without a MachineHealthCheck the mark does nothing.
+/// Has the Machine replaced, if its virtual machine is lost. Without a MachineHealthCheck the mark has no effect.
+///
+/// Cluster API ignores the value of the mark. Here it is the cause, which the conditions of a WCPMachine no longer contain once it
+/// is deleted.
 pub async fn request(
     outcome: &Result<Done, Error>,
     machine: Option<&Machine>,
+    status: &[Condition],
     ctx: &Context,
 ) -> Result<(), Error> {
     let Some(machine) = machine.filter(|machine| is_due(outcome, machine)) else { return Ok(()) };
-    let mark = json!({ "metadata": { "annotations": { annotation::REMEDIATE_MACHINE: "" } } });
+    let mark = json!({ "metadata": { "annotations": { annotation::REMEDIATE_MACHINE: cause(status) } } });
     ctx.api.patch(machine, mark).await.map_err(Error::api(machine, "marking"))?;
     Ok(())
+}
+
+/// Reason and message of the condition Ready, as `REASON: MESSAGE` in one line.
+fn cause(status: &[Condition]) -> String {
+    let ready = metav1::find(status, conditions::READY);
+    let cause = ready.map(|ready| format!("{}: {}", ready.reason, ready.message)).unwrap_or_default();
+    bounds::printable(&cause, LONGEST_CAUSE)
 }
 
 #[cfg(test)]
@@ -58,6 +73,18 @@ mod tests {
         let created = Condition::is_false(vmop::VIRTUAL_MACHINE_CREATED, ERROR, reason, "");
         vm.status.get_or_insert_default().conditions = vec![created];
         Done::Asked(Arc::new(vm))
+    }
+
+    #[test]
+    fn the_mark_contains_the_cause_in_one_line() {
+        let ready = json!({
+            "type": "Ready", "status": "False", "reason": "VirtualMachineLost", "message": "it was removed\nby hand",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let ready: k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition =
+            serde_json::from_value(ready).unwrap();
+        assert_eq!(cause(&[ready]), "VirtualMachineLost: it was removed by hand");
+        assert_eq!(cause(&[]), "");
     }
 
     #[test]

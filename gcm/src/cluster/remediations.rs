@@ -6,7 +6,9 @@ use api::capi::Machine;
 use api::conditions::{FALSE, READY, TRUE, capi, cause, metav1};
 use api::gcm::TanzuKubernetesClusterStatus;
 use api::gcm::parts::RemediatedNode;
+use api::names::annotation;
 use jiff::Timestamp;
+use kube::ResourceExt;
 
 use super::budget;
 use super::gather::Facts;
@@ -57,21 +59,33 @@ impl Seen for RemediatedNode {
             .filter(|check| check.status == FALSE)?;
         metav1::find(conditions(node.machine), capi::OWNER_REMEDIATED)
             .filter(|owner| owner.status == FALSE && owner.reason == capi::MACHINE_DELETING)?;
-        let below = node.wcp.filter(|wcp| wcp.metadata.deletion_timestamp.is_none()).and_then(|wcp| {
-            let conditions = wcp.status.as_ref()?.conditions.as_slice();
-            metav1::find(conditions, READY).filter(|ready| ready.status != TRUE)
-        });
+        let below = infrastructure_cause(node).or_else(|| marked_cause(node.machine));
         let mut message = cause::one_line(&check.message);
-        if let Some(below) = below {
-            let _ = write!(message, "; WCPMachine: {}: {}", below.reason, cause::one_line(&below.message));
+        if let Some((reason, why)) = below {
+            let _ = write!(message, "; WCPMachine: {reason}: {}", cause::one_line(why));
         }
         message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
         Some(Self {
             machine: node.name(),
             node: node.node().map(str::to_owned),
             time: time.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            reason: below.map_or(&check.reason, |below| &below.reason).clone(),
+            reason: below.map_or(check.reason.as_str(), |(reason, _)| reason).to_owned(),
             message,
         })
     }
+}
+
+/// Reason and message of a WCPMachine that is not ready. Once it is deleted, its condition only says so.
+fn infrastructure_cause<'n>(node: &Node<'n>) -> Option<(&'n str, &'n str)> {
+    let wcp = node.wcp.filter(|wcp| wcp.metadata.deletion_timestamp.is_none())?;
+    let conditions = wcp.status.as_ref()?.conditions.as_slice();
+    let ready = metav1::find(conditions, READY).filter(|ready| ready.status != TRUE)?;
+    Some((&ready.reason, &ready.message))
+}
+
+/// The same, as capw wrote it on the Machine when it asked for the replacement.
+fn marked_cause(machine: &Machine) -> Option<(&str, &str)> {
+    let (reason, message) = machine.annotations().get(annotation::REMEDIATE_MACHINE)?.split_once(": ")?;
+    let is_reason = !reason.is_empty() && reason.chars().all(|letter| letter.is_ascii_alphanumeric());
+    is_reason.then_some((reason, message))
 }

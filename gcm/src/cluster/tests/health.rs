@@ -112,6 +112,25 @@ fn a_node_that_was_replaced_is_counted_once_and_its_evidence_kept() {
     assert_eq!((gone.node_remediation_count, &gone.remediated_nodes), (Some(1), &after.remediated_nodes));
 }
 
+/// Under load, Cluster API deletes the WCPMachine before gcm reads it.
+#[test]
+fn the_cause_of_a_replacement_is_known_after_its_wcpmachine_is_deleted() {
+    let mut fixture = ClusterFixture::running(sound());
+    fixture.tkc.status = Some(shown(&fixture));
+    fixture.groups[1][0] = MachineFixture { below: Some(("Deleting", "")), ..SILENT };
+    let mut facts = remediated(fixture.facts());
+    let wcp = Arc::make_mut(facts.wcp_machines.last_mut().unwrap());
+    wcp.metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:01Z".parse().unwrap()));
+    let replaced = |facts: &Facts| status(&fixture.tkc, facts, None).status.remediated_nodes[0].clone();
+    assert_eq!(replaced(&facts).reason, "UnhealthyNode");
+    let machine = Arc::make_mut(facts.machines.last_mut().unwrap());
+    let cause = "VirtualMachineLost: VM worker was removed: VmRemovedEvent at noon".to_owned();
+    machine.annotations_mut().insert("cluster.x-k8s.io/remediate-machine".to_owned(), cause);
+    let node = replaced(&facts);
+    assert_eq!(node.reason, "VirtualMachineLost");
+    assert!(node.message.ends_with("VM worker was removed: VmRemovedEvent at noon"), "{}", node.message);
+}
+
 #[test]
 fn the_last_five_are_remembered_and_all_are_counted() {
     let mut fixture = ClusterFixture::running(sound());
