@@ -8,7 +8,7 @@ use std::thread;
 use super::cache::{Cache, make_private};
 use super::estimate::Estimate;
 use super::go::{check, go, run, write_sources};
-use super::module::Module;
+use super::module::{GCFLAGS, Module};
 use super::progress::Progress;
 use super::tool::Tool;
 use crate::error::{Doing, Result};
@@ -107,6 +107,7 @@ fn command(sources: &Path, batch: &Batch, into: &Path) -> Command {
     build
         .args(["build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false"])
         .arg(format!("-tags={}", batch.module.tags.join(",")))
+        .arg(GCFLAGS)
         .arg(format!("-ldflags={}", batch.module.ldflags()))
         .arg("-o");
     match batch.tools.as_slice() {
