@@ -171,9 +171,14 @@ pub(crate) fn show(value: &Value, out: &mut String, budget: &Budget) -> Result<(
     }
 }
 
-/// Appends a text, counted.
+/// Appends a text. The room that `out` takes is counted, each time that it grows: the old and the new room exist together then.
 pub(crate) fn append(text: &str, out: &mut String, budget: &Budget) -> Result<(), Exceeded> {
-    budget.spend(text.len())?;
+    let needed = out.len() + text.len();
+    if needed > out.capacity() {
+        let room = needed.max(2 * out.capacity());
+        budget.spend(room)?;
+        out.reserve_exact(room - out.len());
+    }
     out.push_str(text);
     Ok(())
 }
