@@ -1,6 +1,6 @@
 //! A cluster in any state, for tests: what is planned, and what Cluster API and capw say of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capi::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachineSet};
@@ -11,11 +11,9 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::gather::{Facts, ReleaseLookup};
-use super::health_flags::HealthFlags;
 use super::login::Login;
 use super::objects::input::Input;
 use super::objects::machines;
-use super::objects::virtual_ip::VirtualIp;
 use super::objects::volumes::VolumesAs;
 use super::plan::{Plan, plan};
 use super::virtual_ip_flags::{VirtualIpFlags, VirtualIpKind};
@@ -183,16 +181,7 @@ impl ClusterFixture {
         );
         let release = facts.releases.release(candidate.unwrap()).unwrap();
         let image = facts.releases.images(&release.os_images).remove(0);
-        let input = Input {
-            tkc,
-            release: &release,
-            pools_wait: false,
-            image: &image,
-            health: &HealthFlags::default(),
-            virtual_ip: &VirtualIp::default(),
-            login: &facts.login,
-            unreplaced: &BTreeSet::new(),
-        };
+        let input = Input { tkc, release: &release, image: &image };
         let mut control_plane = self.control_plane();
         control_plane.spec.machine_template.spec.infrastructure_ref.name =
             machines::control_plane_template(&input, VolumesAs::Claims).name_any();

@@ -17,7 +17,7 @@ use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
 use super::invalid::Invalid;
-use super::objects::input::Input;
+use super::objects::group_input::GroupInput;
 use super::objects::recipe::Mark;
 use super::objects::volumes::VolumesAs;
 use super::objects::{control_plane, machines, workers};
@@ -47,13 +47,13 @@ pub struct PoolObjects {
 }
 
 /// The objects of the control plane.
-pub fn control_plane(input: &Input<'_>, facts: &Facts) -> Result<ControlPlaneObjects, Invalid> {
+pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> Result<ControlPlaneObjects, Invalid> {
     let live = facts.control_plane.as_deref();
     let uses = live.map(|kcp| kcp.spec.machine_template.spec.infrastructure_ref.name.as_str());
-    let claims = machines::control_plane_template(input, VolumesAs::Claims);
-    let volumes = input.tkc.spec.topology.control_plane.volumes.as_deref();
+    let claims = machines::control_plane_template(&input.cluster, VolumesAs::Claims);
+    let volumes = input.cluster.tkc.spec.topology.control_plane.volumes.as_deref();
     let kind = volumes_as(uses, &claims, "spec.topology.controlPlane", volumes)?;
-    let template = machines::control_plane_template(input, kind);
+    let template = machines::control_plane_template(&input.cluster, kind);
     let control_plane =
         control_plane::control_plane(input, &template.name_any(), kind, control_plane_replicas(input, facts));
     let mut objects =
@@ -73,8 +73,8 @@ pub fn control_plane(input: &Input<'_>, facts: &Facts) -> Result<ControlPlaneObj
 
 /// Whether the control plane stays at its version until the add-ons of the next one are applied: what comes after the
 /// upgrade must be there for it, and an add-on that can't be is found before a node is gone.
-pub fn waits_for_addons(input: &Input<'_>, facts: &Facts, live: &KubeadmControlPlane) -> bool {
-    let wanted = &input.release.kubernetes;
+pub fn waits_for_addons(input: &GroupInput<'_>, facts: &Facts, live: &KubeadmControlPlane) -> bool {
+    let wanted = &input.cluster.release.kubernetes;
     let failed = |reports: &Vec<AddonReport>| {
         reports.iter().any(|report| matches!(report.state, AddonState::Failed(_)))
     };
@@ -85,8 +85,8 @@ pub fn waits_for_addons(input: &Input<'_>, facts: &Facts, live: &KubeadmControlP
 
 /// One machine until the API server answers: with more, Cluster API tries to add the others before it can, and after each
 /// try waits for several seconds.
-fn control_plane_replicas(input: &Input<'_>, facts: &Facts) -> i32 {
-    let wanted = input.tkc.spec.topology.control_plane.replicas.unwrap_or(1);
+fn control_plane_replicas(input: &GroupInput<'_>, facts: &Facts) -> i32 {
+    let wanted = input.cluster.tkc.spec.topology.control_plane.replicas.unwrap_or(1);
     if facts.is_initialized() {
         return wanted;
     }
@@ -96,12 +96,12 @@ fn control_plane_replicas(input: &Input<'_>, facts: &Facts) -> i32 {
 
 impl ControlPlaneObjects {
     /// Where CoreDNS comes from is no text of a machine's: Cluster API changes it in the guest.
-    fn mark(&self, input: &Input<'_>) -> Mark {
+    fn mark(&self, input: &GroupInput<'_>) -> Mark {
         let mut config = self.control_plane.spec.kubeadm_config_spec.clone();
         if let Some(kubeadm) = config.as_mut().and_then(|config| config.cluster_configuration.as_mut()) {
             kubeadm.dns = None;
         }
-        Mark::of_control_plane(input, &(self.template.name_any(), config))
+        Mark::of_control_plane(&input.cluster, &(self.template.name_any(), config))
     }
 
     /// Takes over what the machines that are there were made from, with their version.
@@ -140,13 +140,13 @@ impl ControlPlaneObjects {
         &mut self,
         mark: &Mark,
         live: &KubeadmControlPlane,
-        input: &Input<'_>,
+        input: &GroupInput<'_>,
         facts: &Facts,
     ) -> Option<Mark> {
         let uses = &live.spec.machine_template.spec.infrastructure_ref;
         let differs = uses.name != self.template.name_any()
             || !bears(&live.spec.kubeadm_config_spec, &self.control_plane.spec.kubeadm_config_spec);
-        let kept = mark.kept(Mark::on(live), differs && ran(input.tkc))?;
+        let kept = mark.kept(Mark::on(live), differs && ran(input.cluster.tkc))?;
         let template = find(&facts.machine_templates, &uses.name)?;
         let config = self.control_plane.spec.kubeadm_config_spec.take();
         let dns = config.and_then(|config| config.cluster_configuration?.dns);
@@ -157,21 +157,21 @@ impl ControlPlaneObjects {
 
 /// Whether some machine of the control plane is of an older version than the cluster asks for: no pool goes before it,
 /// since no kubelet may be newer than an API server.
-pub fn is_control_plane_behind(input: &Input<'_>, facts: &Facts) -> bool {
+pub fn is_control_plane_behind(input: &GroupInput<'_>, facts: &Facts) -> bool {
     let Some(live) = &facts.control_plane else { return false };
-    let wanted = &input.release.kubernetes;
+    let wanted = &input.cluster.release.kubernetes;
     let oldest = live.status.as_ref().and_then(|status| status.version.as_ref());
     live.spec.version != *wanted || oldest.is_some_and(|oldest| oldest != wanted)
 }
 
 /// The objects of the pool at this place of the spec; none while it waits to be made.
 pub fn pool(
-    input: &Input<'_>,
+    input: &GroupInput<'_>,
     facts: &Facts,
     at: usize,
     pool: &NodePool,
 ) -> Result<Option<PoolObjects>, Invalid> {
-    let name = api::names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
+    let name = api::names::machine_deployment(&input.cluster.namespace(), &input.cluster.name(), &pool.name);
     let live = find(&facts.deployments, &name);
     if input.pools_wait || is_control_plane_behind(input, facts) {
         let waiting = live.and_then(|live| waiting_pool(input, facts, pool, live));
@@ -180,14 +180,14 @@ pub fn pool(
         }
     }
     let uses = live.map(|live| live.spec.template.spec.infrastructure_ref.name.as_str());
-    let claims = machines::pool_template(input, pool, VolumesAs::Claims);
+    let claims = machines::pool_template(&input.cluster, pool, VolumesAs::Claims);
     let field = format!("spec.topology.nodePools[{at}]");
     let kind = volumes_as(uses, &claims, &field, pool.volumes.as_deref())?;
-    let mut template = machines::pool_template(input, pool, kind);
+    let mut template = machines::pool_template(&input.cluster, pool, kind);
     let mut config = workers::pool_config(input, pool, kind);
-    let mark = Mark::of_pool(input, pool, &(template.name_any(), config.name_any()));
+    let mark = Mark::of_pool(&input.cluster, pool, &(template.name_any(), config.name_any()));
     let kept = live.and_then(|live| keep_templates(&mark, live, input, facts, &mut template, &mut config));
-    let mut deployment = machines::deployment(input, pool, &template.name_any(), &config.name_any());
+    let mut deployment = machines::deployment(&input.cluster, pool, &template.name_any(), &config.name_any());
     kept.as_ref().unwrap_or(&mark).put_on(&mut deployment);
     let check = machines::pool_check(input, pool, live.map(AsRef::as_ref));
     Ok(Some(PoolObjects { template, config, deployment, check }))
@@ -197,7 +197,7 @@ pub fn pool(
 ///
 /// None where what its machines are made from is gone: then it cannot wait.
 fn waiting_pool(
-    input: &Input<'_>,
+    input: &GroupInput<'_>,
     facts: &Facts,
     pool: &NodePool,
     live: &MachineDeployment,
@@ -209,10 +209,10 @@ fn waiting_pool(
         &facts.config_templates,
         &uses.bootstrap.config_ref.as_ref()?.name,
     )?);
-    let metadata = |name: String| input.metadata(&name, &[(label::NODE_POOL, &pool.name)]);
+    let metadata = |name: String| input.cluster.metadata(&name, &[(label::NODE_POOL, &pool.name)]);
     template.metadata = metadata(template.name_any());
     config.metadata = metadata(config.name_any());
-    let mut deployment = machines::deployment(input, pool, &template.name_any(), &config.name_any());
+    let mut deployment = machines::deployment(&input.cluster, pool, &template.name_any(), &config.name_any());
     deployment.spec.template.spec.version.clone_from(&uses.version);
     for (key, value) in live.labels().iter().filter(|(key, _)| *key == label::TKR) {
         deployment.labels_mut().insert(key.clone(), value.clone());
@@ -228,7 +228,7 @@ fn waiting_pool(
 fn keep_templates(
     mark: &Mark,
     live: &MachineDeployment,
-    input: &Input<'_>,
+    input: &GroupInput<'_>,
     facts: &Facts,
     template: &mut WCPMachineTemplate,
     config: &mut KubeadmConfigTemplate,
@@ -236,7 +236,7 @@ fn keep_templates(
     let uses = &live.spec.template.spec;
     let (machine, bootstrap) = (&uses.infrastructure_ref.name, &uses.bootstrap.config_ref.as_ref()?.name);
     let differs = *machine != template.name_any() || *bootstrap != config.name_any();
-    let kept = mark.kept(Mark::on(live), differs && ran(input.tkc))?;
+    let kept = mark.kept(Mark::on(live), differs && ran(input.cluster.tkc))?;
     let (there, configured) =
         (find(&facts.machine_templates, machine)?, find(&facts.config_templates, bootstrap)?);
     template.metadata.name = Some(machine.clone());

@@ -10,6 +10,7 @@ use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
 use super::invalid::Invalid;
+use super::objects::group_input::GroupInput;
 use super::objects::input::{Input, release_label};
 use super::objects::login::{self, NewSecrets};
 use super::objects::virtual_ip::VirtualIp;
@@ -95,18 +96,16 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         None => VirtualIp::of(&facts.virtual_ip),
     };
     let unreplaced = budget::spent(&tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
-    let input = Input {
-        tkc: &tkc,
-        release: &release,
+    let input = GroupInput {
+        cluster: Input { tkc: &tkc, release: &release, image: &image },
         pools_wait,
-        image: &image,
         health: &facts.health,
         virtual_ip: &virtual_ip,
         login: &facts.login,
         unreplaced: &unreplaced,
     };
     let mut plan = objects(&input, facts)?;
-    plan.addons = addons::addons(&input, facts);
+    plan.addons = addons::addons(&input.cluster, facts);
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
 }
@@ -147,22 +146,23 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Ava
     facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
 }
 
-fn objects(input: &Input<'_>, facts: &Facts) -> Result<Plan, Invalid> {
+fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {
     let groups::ControlPlaneObjects { template, control_plane, check } = groups::control_plane(input, facts)?;
+    let cluster_input = &input.cluster;
     let mut plan = Plan {
-        login_secrets: login::secrets(input),
+        login_secrets: login::secrets(cluster_input, input.login),
         machine_templates: vec![template],
         config_templates: Vec::new(),
-        wcp_cluster: cluster::wcp_cluster(input),
+        wcp_cluster: cluster::wcp_cluster(cluster_input),
         control_plane,
-        cluster: cluster::cluster(input),
+        cluster: cluster::cluster(cluster_input),
         deployments: Vec::new(),
         checks: vec![check],
-        accounts: accounts::accounts(input),
+        accounts: accounts::accounts(cluster_input),
         addons: None,
         obsolete: Obsolete::default(),
     };
-    for (at, pool) in input.tkc.spec.topology.node_pools.iter().enumerate() {
+    for (at, pool) in cluster_input.tkc.spec.topology.node_pools.iter().enumerate() {
         let Some(objects) = groups::pool(input, facts, at, pool)? else { continue };
         let groups::PoolObjects { template, config, deployment, check } = objects;
         plan.checks.push(check);

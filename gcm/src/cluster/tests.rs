@@ -115,6 +115,7 @@ fn the_objects_of_a_cluster_with_pools() {
 #[test]
 fn cluster_api_knows_every_field() {
     use super::health_flags::HealthFlags;
+    use super::objects::group_input::GroupInput;
     use super::objects::input::Input;
     use super::objects::virtual_ip::VirtualIp;
     use super::objects::volumes::VolumesAs;
@@ -127,11 +128,9 @@ fn cluster_api_knows_every_field() {
     )
     .unwrap();
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
-    let input = Input {
-        tkc: &tkc,
-        release: &release,
+    let input = GroupInput {
+        cluster: Input { tkc: &tkc, release: &release, image: &images[0] },
         pools_wait: false,
-        image: &images[0],
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
         login: &facts.login,
@@ -161,7 +160,7 @@ fn cluster_api_knows_every_field() {
         assert!(spec.pointer(path).is_some(), "{path}");
     }
     let pool = &tkc.spec.topology.node_pools[1];
-    let deployment = document(&machines::deployment(&input, pool, "t", "c"))["spec"].clone();
+    let deployment = document(&machines::deployment(&input.cluster, pool, "t", "c"))["spec"].clone();
     for path in [
         "/rollout/strategy/rollingUpdate/maxSurge",
         "/selector/matchLabels/cluster.x-k8s.io~1deployment-name",

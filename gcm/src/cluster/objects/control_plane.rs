@@ -40,6 +40,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::bootstrap::{
     NODE_DELETION_SECONDS, NODE_NAME, NodeSetup, drain_seconds, kubelet_arguments, node_setup,
 };
+use super::group_input::GroupInput;
 use super::input::{Input, TypedReference};
 use super::login::NodeUser;
 use super::volumes::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
@@ -51,17 +52,18 @@ const CERTIFICATE_DAYS: i32 = 90;
 
 /// The KubeadmControlPlane, whose machines are made from the template of this name and have their volumes like this.
 pub fn control_plane(
-    input: &Input<'_>,
+    input: &GroupInput<'_>,
     template: &str,
     volumes_as: VolumesAs,
     replicas: i32,
 ) -> KubeadmControlPlane {
+    let cluster = &input.cluster;
     let ControlPlane { replicas: _, vm_class: _, storage_class: _, volumes, tkr: _, node_drain_timeout } =
-        &input.tkc.spec.topology.control_plane;
+        &cluster.tkc.spec.topology.control_plane;
     // Cluster API's first look at it adds its finalizer and nothing else, and its second comes a second later.
     let metadata = ObjectMeta {
         finalizers: Some(vec![finalizer::CONTROL_PLANE.to_owned()]),
-        ..input.metadata(&names::control_plane(&input.name()), &[(label::TKR, &input.release_label())])
+        ..cluster.metadata(&names::control_plane(&cluster.name()), &[(label::TKR, &cluster.release_label())])
     };
     let TypedReference { api_group, kind, name } = TypedReference::to::<WCPMachineTemplate>(template);
     let machine = MachineTemplateSpec {
@@ -86,7 +88,7 @@ pub fn control_plane(
                 min_healthy_period_seconds: Some(input.health.remediation_window),
                 retry_period_seconds: None,
             }),
-            version: input.release.kubernetes.clone(),
+            version: cluster.release.kubernetes.clone(),
             machine_template: MachineTemplate { spec: machine, ..MachineTemplate::default() },
             kubeadm_config_spec: Some(config(input, volume_setup(volumes.as_deref(), volumes_as))),
             ..KubeadmControlPlaneSpec::default()
@@ -95,18 +97,19 @@ pub fn control_plane(
     }
 }
 
-fn config(input: &Input<'_>, volumes: VolumeSetup) -> ConfigSpec {
-    let NodeSetup { commands, files } = node_setup(input, &volumes);
+fn config(input: &GroupInput<'_>, volumes: VolumeSetup) -> ConfigSpec {
+    let cluster = &input.cluster;
+    let NodeSetup { commands, files } = node_setup(cluster, &volumes);
     let VolumeSetup { boot_commands, filesystems, mounts, files: _, commands: _ } = volumes;
     let files: Vec<ConfigFile> = files.into_iter().map(Into::into).collect();
     let mut config = ConfigSpec {
-        cluster_configuration: Some(cluster_configuration(input.release)),
+        cluster_configuration: Some(cluster_configuration(cluster.release)),
         init_configuration: Some(InitConfiguration {
-            node_registration: Some(init_registration(input)),
+            node_registration: Some(init_registration(cluster)),
             ..InitConfiguration::default()
         }),
         join_configuration: Some(JoinConfiguration {
-            node_registration: Some(join_registration(input)),
+            node_registration: Some(join_registration(cluster)),
             ..JoinConfiguration::default()
         }),
         boot_commands: (!boot_commands.is_empty()).then_some(boot_commands),
@@ -114,7 +117,7 @@ fn config(input: &Input<'_>, volumes: VolumeSetup) -> ConfigSpec {
         mounts: (!mounts.is_empty()).then_some(mounts),
         pre_kubeadm_commands: Some(commands),
         files: (!files.is_empty()).then_some(files),
-        users: Some(vec![NodeUser::of(input).into()]),
+        users: Some(vec![NodeUser::of(cluster, input.login).into()]),
         ..ConfigSpec::default()
     };
     input.virtual_ip.clone().put_into(&mut config);

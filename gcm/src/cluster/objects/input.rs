@@ -1,6 +1,6 @@
-//! What the objects of one cluster are made from.
+//! What all objects of one cluster are made from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{self, label};
@@ -8,31 +8,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
-use super::virtual_ip::VirtualIp;
-use crate::cluster::health_flags::HealthFlags;
-use crate::cluster::login::Login;
 use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::version::Version;
 
-/// Everything that the objects of one cluster are made from.
+/// What all objects of one cluster are made from.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// The cluster as it is asked for, defaults filled in.
     pub tkc: &'a TanzuKubernetesCluster,
     /// The release it resolves to.
     pub release: &'a KubernetesRelease,
-    /// Whether pools stay what they are, since the control plane goes on to another release after this.
-    pub pools_wait: bool,
     /// The image its nodes are made from.
     pub image: &'a ReleaseImage,
-    /// When its nodes are replaced.
-    pub health: &'a HealthFlags,
-    /// What holds the address of its control plane.
-    pub virtual_ip: &'a VirtualIp,
-    /// The pools of which no node is replaced at the moment, by name.
-    pub unreplaced: &'a BTreeSet<String>,
-    /// How people get into its nodes.
-    pub login: &'a Login,
 }
 
 impl Input<'_> {

@@ -39,8 +39,8 @@ impl fmt::Debug for NewSecrets {
 }
 
 /// The Secrets of a cluster's login that are not there yet.
-pub fn secrets(input: &Input<'_>) -> NewSecrets {
-    let Login { public_key, new_private_key, new_password, new_password_hash } = input.login;
+pub fn secrets(input: &Input<'_>, login: &Login) -> NewSecrets {
+    let Login { public_key, new_private_key, new_password, new_password_hash } = login;
     let cluster = input.name();
     let secret = |name: String, type_: &str, data: &[(&str, &str)]| Secret {
         metadata: input.metadata(&name, &[]),
@@ -73,9 +73,9 @@ pub struct NodeUser {
 
 impl NodeUser {
     /// The user of the cluster's nodes.
-    pub fn of(input: &Input<'_>) -> Self {
+    pub fn of(input: &Input<'_>, login: &Login) -> Self {
         Self {
-            public_key: input.login.public_key.clone(),
+            public_key: login.public_key.clone(),
             password_hash_secret: names::ssh_password_hash_secret(&input.name()),
         }
     }

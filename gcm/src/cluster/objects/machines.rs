@@ -23,6 +23,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds};
+use super::group_input::GroupInput;
 use super::input::{Input, TypedReference, content_of};
 use super::volumes::{VolumesAs, unit_number};
 use crate::autoscaling;
@@ -206,10 +207,10 @@ pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Opti
 }
 
 /// The health check of the control plane's machines.
-pub fn control_plane_check(input: &Input<'_>) -> MachineHealthCheck {
-    let replicas = input.tkc.spec.topology.control_plane.replicas.or(Some(1));
+pub fn control_plane_check(input: &GroupInput<'_>) -> MachineHealthCheck {
+    let replicas = input.cluster.tkc.spec.topology.control_plane.replicas.or(Some(1));
     let most = most_unhealthy(replicas, &input.health.max_unhealthy);
-    health_check(input, &names::control_plane(&input.name()), (label::CONTROL_PLANE, ""), most)
+    health_check(input, &names::control_plane(&input.cluster.name()), (label::CONTROL_PLANE, ""), most)
 }
 
 /// The health check of a pool's machines; it has the name of the pool's MachineDeployment, whose suffix keeps pool
@@ -217,11 +218,11 @@ pub fn control_plane_check(input: &Input<'_>) -> MachineHealthCheck {
 ///
 /// `live` is the pool's MachineDeployment: it knows how many machines there are where the cluster leaves that to others.
 pub fn pool_check(
-    input: &Input<'_>,
+    input: &GroupInput<'_>,
     pool: &NodePool,
     live: Option<&MachineDeployment>,
 ) -> MachineHealthCheck {
-    let deployment = names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
+    let deployment = names::machine_deployment(&input.cluster.namespace(), &input.cluster.name(), &pool.name);
     let replicas = pool.replicas.or_else(|| live?.spec.replicas);
     let most = if input.unreplaced.contains(&pool.name) {
         IntOrString::Int(0)
@@ -241,7 +242,7 @@ fn most_unhealthy(replicas: Option<i32>, share: &str) -> IntOrString {
 }
 
 fn health_check(
-    input: &Input<'_>,
+    input: &GroupInput<'_>,
     name: &str,
     (key, value): (&str, &str),
     most_unhealthy: IntOrString,
@@ -253,9 +254,9 @@ fn health_check(
         timeout_seconds,
     };
     MachineHealthCheck {
-        metadata: input.metadata(name, &[]),
+        metadata: input.cluster.metadata(name, &[]),
         spec: MachineHealthCheckSpec {
-            cluster_name: input.name(),
+            cluster_name: input.cluster.name(),
             selector: MachineHealthCheckSelector {
                 match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
                 ..MachineHealthCheckSelector::default()

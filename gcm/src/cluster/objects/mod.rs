@@ -7,6 +7,7 @@ pub mod addons;
 pub mod bootstrap;
 pub mod cluster;
 pub mod control_plane;
+pub mod group_input;
 pub mod input;
 pub mod login;
 pub mod machines;

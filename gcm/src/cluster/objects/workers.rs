@@ -16,27 +16,28 @@ use api::names::{self, label};
 use k8s_openapi::api::core::v1::Taint;
 
 use super::bootstrap::{NODE_NAME, NodeSetup, kubelet_arguments, node_setup};
+use super::group_input::GroupInput;
 use super::input::{Input, content_of};
 use super::login::NodeUser;
 use super::volumes::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
 
 /// The KubeadmConfigTemplate of a pool, whose nodes have their volumes like this, named after its content.
-pub fn pool_config(input: &Input<'_>, pool: &NodePool, kind: VolumesAs) -> KubeadmConfigTemplate {
+pub fn pool_config(input: &GroupInput<'_>, pool: &NodePool, kind: VolumesAs) -> KubeadmConfigTemplate {
     let volumes = volume_setup(pool.volumes.as_deref(), kind);
     let spec = KubeadmConfigTemplateSpec {
         template: Template { spec: Some(config(input, pool, volumes)), ..Template::default() },
     };
-    let name = names::pool_template(&input.name(), &pool.name, &content_of(&spec));
-    KubeadmConfigTemplate { metadata: input.metadata(&name, &[(label::NODE_POOL, &pool.name)]), spec }
+    let name = names::pool_template(&input.cluster.name(), &pool.name, &content_of(&spec));
+    KubeadmConfigTemplate { metadata: input.cluster.metadata(&name, &[(label::NODE_POOL, &pool.name)]), spec }
 }
 
-fn config(input: &Input<'_>, pool: &NodePool, volumes: VolumeSetup) -> ConfigSpec {
-    let NodeSetup { commands, files } = node_setup(input, &volumes);
+fn config(input: &GroupInput<'_>, pool: &NodePool, volumes: VolumeSetup) -> ConfigSpec {
+    let NodeSetup { commands, files } = node_setup(&input.cluster, &volumes);
     let VolumeSetup { boot_commands, filesystems, mounts, files: _, commands: _ } = volumes;
     let files: Vec<ConfigFile> = files.into_iter().map(Into::into).collect();
     ConfigSpec {
         join_configuration: Some(JoinConfiguration {
-            node_registration: Some(registration(input, pool)),
+            node_registration: Some(registration(&input.cluster, pool)),
             ..JoinConfiguration::default()
         }),
         boot_commands: (!boot_commands.is_empty()).then_some(boot_commands),
@@ -44,7 +45,7 @@ fn config(input: &Input<'_>, pool: &NodePool, volumes: VolumeSetup) -> ConfigSpe
         mounts: (!mounts.is_empty()).then_some(mounts),
         pre_kubeadm_commands: Some(commands),
         files: (!files.is_empty()).then_some(files),
-        users: Some(vec![NodeUser::of(input).into()]),
+        users: Some(vec![NodeUser::of(&input.cluster, input.login).into()]),
         ..ConfigSpec::default()
     }
 }
