@@ -5,8 +5,8 @@ use api::gcm::{TanzuKubernetesCluster, convert};
 use api::names::{self, annotation};
 use gcm::admission;
 use gcm::admission::denial::FieldDenial;
-use gcm::resolution::{self, AvailableRelease};
-use gcm::version::Version;
+use gcm::release::resolution::{self, AvailableRelease};
+use gcm::release::version::Version;
 use ipnet::IpNet;
 use serde_json::Value;
 

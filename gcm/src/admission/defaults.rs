@@ -5,8 +5,8 @@ use api::names::label;
 use serde_json::{Value, json};
 
 use super::{network, version};
-use crate::resolution::{self, AvailableRelease};
-use crate::version::Version;
+use crate::release::resolution::{self, AvailableRelease};
+use crate::release::version::Version;
 
 /// The container network that a cluster of VMware's releases gets unless it asks for another: their images carry it.
 pub const CNI: &str = "antrea";

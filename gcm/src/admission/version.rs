@@ -9,8 +9,8 @@ use kube::ResourceExt;
 
 use super::denial::FieldDenial;
 use super::queries;
-use crate::resolution::{self, AvailableRelease, ReleaseRequest, RequestField, Unresolved};
-use crate::version::Version;
+use crate::release::resolution::{self, AvailableRelease, ReleaseRequest, RequestField, Unresolved};
+use crate::release::version::Version;
 
 const FULL: &str = "spec.distribution.fullVersion";
 const HINT: &str = "spec.distribution.version";

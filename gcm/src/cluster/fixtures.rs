@@ -10,19 +10,19 @@ use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesRelease, TanzuKubernetesRe
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use super::flags::virtual_ip::{VirtualIpFlags, VirtualIpKind};
 use super::gather::{Facts, ReleaseLookup};
-use super::login::Login;
-use super::objects::input::Input;
-use super::objects::machines;
-use super::objects::volumes::VolumesAs;
+use super::input::Input;
+use super::login::gather::Login;
+use super::node_groups::machines;
 use super::plan::{Plan, plan};
-use super::virtual_ip_flags::{VirtualIpFlags, VirtualIpKind};
+use super::volumes::setup::VolumesAs;
 use crate::addons::bundle::AddonType;
 use crate::addons::choice::{ChosenAddon, Source};
 use crate::addons::report::{AddonReport, AddonState};
 use crate::admission::defaults::with_defaults;
-use crate::releases::cache::ReleaseCache;
-use crate::releases::{KubernetesRelease, ReleaseImage};
+use crate::release::cache::ReleaseCache;
+use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::sync;
 use crate::testing::SITE_VERSIONS;
 
@@ -175,7 +175,7 @@ impl ClusterFixture {
     pub(crate) fn facts_with_claims(&self) -> Facts {
         let mut facts = self.facts();
         let tkc = &self.tkc;
-        let candidate = crate::resolution::resolve_release(
+        let candidate = crate::release::resolution::resolve_release(
             crate::admission::version::release_request(tkc),
             &facts.available_releases,
         );

@@ -22,14 +22,14 @@ use kit::watch::{Cache, Watchable};
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
-use super::health_flags::HealthFlags;
-use super::login::Login;
-use super::virtual_ip_flags::VirtualIpFlags;
+use super::flags::health::HealthFlags;
+use super::flags::virtual_ip::VirtualIpFlags;
+use super::login::gather::Login;
 use crate::addons::engine::Engine;
 use crate::addons::report::AddonReport;
-use crate::releases::ReleaseImage;
-use crate::releases::cache::ReleaseCache;
-use crate::resolution::AvailableRelease;
+use crate::release::ReleaseImage;
+use crate::release::cache::ReleaseCache;
+use crate::release::resolution::AvailableRelease;
 use crate::sync::namespace::{NamespaceCaches, NamespaceFacts};
 
 /// A watched kind, by the cluster its objects belong to.
@@ -212,7 +212,7 @@ pub struct ReleaseLookup {
 
 impl ReleaseLookup {
     /// The release that resolution chose.
-    pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<crate::releases::KubernetesRelease>> {
+    pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<crate::release::KubernetesRelease>> {
         self.release_cache.release(candidate)
     }
 

@@ -1,31 +1,23 @@
 //! TanzuKubernetesCluster: from what a user asks for to Cluster API objects, and their state back up.
 
-pub mod act;
-pub mod blocking;
-mod budget;
-pub mod conditions;
+pub mod carry_out;
 pub mod delete;
 pub mod error;
+pub mod flags;
 pub mod gather;
-pub mod groups;
-pub mod health_flags;
+pub mod guest;
+pub mod health;
+pub mod input;
 pub mod invalid;
 pub mod login;
-pub mod milestones;
-pub mod nodes;
-pub mod objects;
-mod origin;
+pub mod network;
+pub mod node_file;
+pub mod node_groups;
 mod pause;
-pub mod phase;
 pub mod plan;
-pub mod present;
-pub mod remaining;
-pub mod remediations;
-pub mod replicas;
 pub mod status;
-mod steps;
-pub mod synced;
-pub mod virtual_ip_flags;
+pub mod upgrade;
+pub mod volumes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +31,9 @@ use kube::{Resource, ResourceExt};
 
 use error::Error;
 use gather::{Context, Facts};
-use status::StatusWithCause;
+use health::budget;
+use pause::origin;
+use status::{StatusWithCause, milestones};
 
 /// Brings one cluster from what it is to what its spec says.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
@@ -70,13 +64,13 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
 /// Makes the cluster what its spec says.
 async fn make(tkc: &Arc<TanzuKubernetesCluster>, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
     let note = origin::note(tkc, facts)?;
-    let tkc = &*act::note_origin(tkc, note, ctx).await?;
+    let tkc = &*carry_out::note_origin(tkc, note, ctx).await?;
     if is_cluster_deleted(facts) {
         return Err(Error::Waiting(describe_recreation(tkc)));
     }
-    facts.login = login::gather(tkc, &ctx.api).await?;
+    facts.login = login::gather::gather(tkc, &ctx.api).await?;
     let plan = plan::plan(tkc, facts)?; // thinks; where it is invalid, the user must act: no retry
-    let next = act::carry_out(plan, facts, ctx).await?; // every write
+    let next = carry_out::carry_out(plan, facts, ctx).await?; // every write
     let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
     let wait = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
     Ok(wait.map_or(next, Next::After))

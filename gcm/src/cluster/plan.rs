@@ -9,21 +9,23 @@ use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
+use super::guest::{accounts, addons};
+use super::health::budget;
+use super::input::{Input, release_label};
 use super::invalid::Invalid;
-use super::objects::group_input::GroupInput;
-use super::objects::input::{Input, release_label};
-use super::objects::login::{self, NewSecrets};
-use super::objects::virtual_ip::VirtualIp;
-use super::objects::{accounts, addons, cluster};
-use super::steps::{self, Step};
-use super::{budget, groups, present};
+use super::login::objects::{NewSecrets, secrets};
+use super::network::cluster;
+use super::network::virtual_ip::VirtualIp;
+use super::node_groups::group_input::GroupInput;
+use super::node_groups::groups;
+use super::upgrade::{self, Step, present};
 use crate::addons::choice::container_networks;
 use crate::addons::engine::WantedAddons;
 use crate::admission::denial::FieldDenial;
 use crate::admission::{self, version};
-use crate::releases::node_image::choose;
-use crate::releases::{KubernetesRelease, ReleaseImage};
-use crate::resolution::{self, AvailableRelease};
+use crate::release::node_image::choose;
+use crate::release::resolution::{self, AvailableRelease};
+use crate::release::{KubernetesRelease, ReleaseImage};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -126,7 +128,7 @@ fn chosen(
     let candidate = resolution::resolve_release(version::release_request(tkc), &facts.available_releases)
         .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
     let Step { release: candidate, pools_wait } =
-        steps::next(candidate, facts).map_err(|from| Invalid::NoStep { from })?;
+        upgrade::next(candidate, facts).map_err(|from| Invalid::NoStep { from })?;
     let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
     let missing = |all: bool| Invalid::NoImage {
         release: candidate.version.object_name(),
@@ -150,7 +152,7 @@ fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {
     let groups::ControlPlaneObjects { template, control_plane, check } = groups::control_plane(input, facts)?;
     let cluster_input = &input.cluster;
     let mut plan = Plan {
-        login_secrets: login::secrets(cluster_input, input.login),
+        login_secrets: secrets(cluster_input, input.login),
         machine_templates: vec![template],
         config_templates: Vec::new(),
         wcp_cluster: cluster::wcp_cluster(cluster_input),

@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothing, stored};
 use super::gather::Facts;
 use super::invalid::Invalid;
-use super::milestones;
 use super::plan::{Obsolete, Plan, plan};
+use super::status::milestones;
 use super::status::{StatusWithCause, status};
 use crate::addons::report::AddonState;
 use crate::testing::{cluster, hub, manifest, sound};
@@ -114,15 +114,15 @@ fn the_objects_of_a_cluster_with_pools() {
 /// Every field of the documents in `objects` is one that the generated types know: nothing was dropped.
 #[test]
 fn cluster_api_knows_every_field() {
-    use super::health_flags::HealthFlags;
-    use super::objects::group_input::GroupInput;
-    use super::objects::input::Input;
-    use super::objects::virtual_ip::VirtualIp;
-    use super::objects::volumes::VolumesAs;
-    use super::objects::{control_plane, machines};
+    use super::flags::health::HealthFlags;
+    use super::input::Input;
+    use super::network::virtual_ip::VirtualIp;
+    use super::node_groups::group_input::GroupInput;
+    use super::node_groups::{control_plane, machines};
+    use super::volumes::setup::VolumesAs;
     let facts = nothing();
     let tkc = stored(pools());
-    let candidate = crate::resolution::resolve_release(
+    let candidate = crate::release::resolution::resolve_release(
         crate::admission::version::release_request(&tkc),
         &facts.available_releases,
     )

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::shown;
 use crate::cluster::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from};
 use crate::cluster::gather::Facts;
-use crate::cluster::milestones;
+use crate::cluster::status::milestones;
 use crate::cluster::status::status;
 use crate::testing::sound;
 

@@ -1,0 +1,75 @@
+//! Cluster and WCPCluster.
+
+use api::capi::{
+    Cluster, ClusterClusterNetwork, ClusterClusterNetworkPods, ClusterClusterNetworkServices,
+    ClusterControlPlaneRef, ClusterInfrastructureRef, ClusterSpec, KubeadmControlPlane,
+};
+use api::capw::{WCPCluster, WCPClusterSpec};
+use api::gcm::parts::NetworkRanges;
+use api::names::{self, finalizer, label};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{Resource, ResourceExt};
+
+use crate::admission::defaults;
+use crate::cluster::input::{Input, TypedReference};
+
+/// The Cluster; address ranges go down as their author wrote them, host bits and all.
+pub fn cluster(input: &Input<'_>) -> Cluster {
+    let control_plane = TypedReference::to::<KubeadmControlPlane>(&names::control_plane(&input.name()));
+    let infrastructure = TypedReference::to::<WCPCluster>(&input.name());
+    Cluster {
+        metadata: ObjectMeta {
+            finalizers: Some(vec![finalizer::CLUSTER.to_owned()]),
+            ..input.metadata(&input.name(), &[(label::TKR, &input.release_label())])
+        },
+        spec: ClusterSpec {
+            cluster_network: Some(network(input)),
+            control_plane_ref: Some(ClusterControlPlaneRef {
+                api_group: control_plane.api_group,
+                kind: control_plane.kind,
+                name: control_plane.name,
+            }),
+            infrastructure_ref: Some(ClusterInfrastructureRef {
+                api_group: infrastructure.api_group,
+                kind: infrastructure.kind,
+                name: infrastructure.name,
+            }),
+            ..ClusterSpec::default()
+        },
+        status: None,
+    }
+}
+
+fn network(input: &Input<'_>) -> ClusterClusterNetwork {
+    let settings = input.tkc.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
+    let blocks = |ranges: Option<&NetworkRanges>| {
+        ranges.and_then(|ranges| ranges.cidr_blocks.clone()).filter(|blocks| !blocks.is_empty())
+    };
+    let pods = blocks(settings.and_then(|network| network.pods.as_ref()));
+    let services = blocks(settings.and_then(|network| network.services.as_ref()));
+    let domain = settings.and_then(|network| network.service_domain.as_deref());
+    ClusterClusterNetwork {
+        service_domain: Some(domain.unwrap_or(defaults::DOMAIN).to_owned()),
+        pods: pods.map(|cidr_blocks| ClusterClusterNetworkPods { cidr_blocks }),
+        services: services.map(|cidr_blocks| ClusterClusterNetworkServices { cidr_blocks }),
+        ..ClusterClusterNetwork::default()
+    }
+}
+
+/// Says that an object belongs to the Cluster, as Cluster API itself would.
+pub fn join<K: Resource>(object: &mut K, cluster: &Cluster) {
+    let owner = OwnerReference {
+        api_version: Cluster::api_version(&()).into_owned(),
+        kind: Cluster::kind(&()).into_owned(),
+        name: cluster.name_any(),
+        uid: cluster.uid().unwrap_or_default(),
+        controller: None,
+        block_owner_deletion: None,
+    };
+    object.meta_mut().owner_references.get_or_insert_default().push(owner);
+}
+
+/// The WCPCluster; capw fills in the endpoint.
+pub fn wcp_cluster(input: &Input<'_>) -> WCPCluster {
+    WCPCluster { metadata: input.metadata(&input.name(), &[]), spec: WCPClusterSpec::default(), status: None }
+}

@@ -1,0 +1,3 @@
+//! Further disks of nodes.
+
+pub mod setup;
