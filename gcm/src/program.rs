@@ -26,9 +26,9 @@ use kube::{Api, ResourceExt};
 use tokio::sync::mpsc;
 
 use crate::addons::engine::Engine;
+use crate::cluster::context::{ClusterCaches, Context, KindCache};
 use crate::cluster::flags::health::HealthFlags;
 use crate::cluster::flags::virtual_ip::VirtualIpFlags;
-use crate::cluster::gather::{ClusterCaches, Context, KindCache};
 use crate::release::cache::ReleaseCache;
 use crate::release::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::{NamespaceCaches, QuotaLimits};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use api::capi::MachineDeployment;
 use api::gcm::TanzuKubernetesCluster;
-use kit::Next;
 use kit::apply::is_already_exists;
 use kit::controller::controller_of;
 use kit::index::key;
@@ -15,8 +14,10 @@ use kube::{Api, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::applied::{Applied, GuestReports};
+use super::context::{Context, KindCache};
 use super::error::Error;
-use super::gather::{Context, Facts, KindCache};
+use super::facts::Facts;
 use super::login::objects::NewSecrets;
 use super::network::cluster;
 use super::node_groups::machines;
@@ -40,8 +41,14 @@ pub async fn note_origin(
 /// The Cluster is older than its infrastructure and its control plane, which belong to it from the start: whoever waits for
 /// that need not wait for Cluster API to say so, a second or two later.
 ///
-/// `facts` take in what was written, so that no status calls a cluster settled whose objects were just changed.
-pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
+/// Returns what it applied, also when it did not come through.
+pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> (Applied, Result<(), Error>) {
+    let mut applied = Applied::default();
+    let outcome = Box::pin(apply_plan(plan, facts, &mut applied, ctx)).await;
+    (applied, outcome)
+}
+
+async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context) -> Result<(), Error> {
     let Plan {
         login_secrets,
         machine_templates,
@@ -62,24 +69,22 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
     let applied = apply(&cluster, &kinds.clusters, &ctx.api).await?;
     cluster::join(&mut wcp_cluster, &applied);
     cluster::join(&mut control_plane, &applied);
-    facts.cluster = Some(applied);
-    facts.wcp_cluster = Some(apply(&wcp_cluster, &kinds.wcp_clusters, &ctx.api).await?);
-    facts.control_plane = Some(apply(&control_plane, &kinds.control_planes, &ctx.api).await?);
+    done.cluster = Some(applied);
+    done.wcp_cluster = Some(apply(&wcp_cluster, &kinds.wcp_clusters, &ctx.api).await?);
+    done.control_plane = Some(apply(&control_plane, &kinds.control_planes, &ctx.api).await?);
     for deployment in &deployments {
         hand_over(deployment, facts, ctx).await?;
-        let applied = apply(deployment, &kinds.deployments, &ctx.api).await?;
-        facts.took(applied);
+        done.deployments.push(apply(deployment, &kinds.deployments, &ctx.api).await?);
     }
     apply_all(&checks, &kinds.checks, ctx).await?;
     apply_all(&accounts, &kinds.accounts, ctx).await?;
     if let Some(addons) = addons {
         ctx.addons.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
         let key = key(cluster.namespace().as_deref(), &cluster.name_any());
-        facts.addons = ctx.addons.reports(&key);
-        facts.synced = ctx.addons.sync_reports(&key);
+        let (addons, synced) = (ctx.addons.reports(&key), ctx.addons.sync_reports(&key));
+        done.guest = Some(GuestReports { addons, synced });
     }
-    remove_obsolete(obsolete, facts, ctx).await?;
-    Ok(Next::OnChange)
+    remove_obsolete(obsolete, facts, ctx).await
 }
 
 /// Creates what is missing in the order that a crash leaves usable, before anything refers to it.

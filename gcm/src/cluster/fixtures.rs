@@ -10,12 +10,13 @@ use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesRelease, TanzuKubernetesRe
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use super::facts::{Facts, ReleaseLookup};
 use super::flags::virtual_ip::{VirtualIpFlags, VirtualIpKind};
-use super::gather::{Facts, ReleaseLookup};
 use super::input::Input;
+use super::invalid::Invalid;
 use super::login::gather::Login;
 use super::node_groups::machines;
-use super::plan::{Plan, plan};
+use super::plan::Plan;
 use super::volumes::setup::VolumesAs;
 use crate::addons::bundle::AddonType;
 use crate::addons::choice::{ChosenAddon, Source};
@@ -60,9 +61,18 @@ pub(crate) fn nothing() -> Facts {
         available_releases: release_cache.available(),
         releases: ReleaseLookup::of(release_cache, images),
         virtual_ip: VirtualIpFlags { virtual_ip: VirtualIpKind::None, virtual_ip_image: None },
-        login: Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() },
         ..Facts::default()
     }
+}
+
+/// What is planned for a cluster whose Secrets of its login are there.
+pub(crate) fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
+    super::plan::plan(tkc, facts, &login())
+}
+
+/// A login whose Secrets are there.
+pub(crate) fn login() -> Login {
+    Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() }
 }
 
 /// The cluster as admission stores it.

@@ -8,11 +8,12 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
-use super::gather::Facts;
+use super::facts::Facts;
 use super::guest::{accounts, addons};
 use super::health::budget;
 use super::input::{Input, release_label};
 use super::invalid::Invalid;
+use super::login::gather::Login;
 use super::login::objects::{NewSecrets, secrets};
 use super::network::cluster;
 use super::network::virtual_ip::VirtualIp;
@@ -73,7 +74,7 @@ pub struct Obsolete {
 }
 
 /// The plan for one cluster.
-pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
+pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Result<Plan, Invalid> {
     let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
     // What runs may stay: only the rules that the objects themselves need are asked again.
     if facts.cluster.is_none()
@@ -103,7 +104,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         pools_wait,
         health: &facts.health,
         virtual_ip: &virtual_ip,
-        login: &facts.login,
+        login,
         unreplaced: &unreplaced,
     };
     let mut plan = objects(&input, facts)?;

@@ -20,10 +20,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothing, stored};
-use super::gather::Facts;
+use super::facts::Facts;
+use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, login, nothing, plan, stored};
 use super::invalid::Invalid;
-use super::plan::{Obsolete, Plan, plan};
+use super::plan::{Obsolete, Plan};
 use super::status::milestones;
 use super::status::{StatusWithCause, status};
 use crate::addons::report::AddonState;
@@ -133,7 +133,7 @@ fn cluster_api_knows_every_field() {
         pools_wait: false,
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
-        login: &facts.login,
+        login: &login(),
         unreplaced: &BTreeSet::new(),
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
@@ -230,7 +230,7 @@ fn what_cannot_be_planned_says_why() {
     let error = plan(&ubuntu, &facts).unwrap_err();
     assert!(matches!(error, Invalid::NoImage { .. }), "{error}");
     assert!(error.to_string().contains("os-name=ubuntu"), "{error}");
-    facts.releases = super::gather::ReleaseLookup::default();
+    facts.releases = super::facts::ReleaseLookup::default();
     assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
 }
 

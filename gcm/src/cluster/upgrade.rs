@@ -7,7 +7,7 @@ pub mod present;
 use api::names::label;
 use kube::ResourceExt;
 
-use super::gather::Facts;
+use super::facts::Facts;
 use super::input::release_label;
 use super::node_groups::replicas::ReplicaCounts;
 use crate::release::resolution::{self, AvailableRelease};

@@ -7,7 +7,7 @@ use crate::addons::choice::{Offer, choose};
 use crate::addons::engine::WantedAddons;
 use crate::addons::render::Values;
 use crate::admission::{defaults, network};
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 use crate::cluster::input::Input;
 use crate::sync;
 

@@ -7,7 +7,7 @@ use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 
 use crate::addons::report::{AddonReport, AddonState};
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 use crate::sync::wanted::WantedObjects;
 use crate::sync::{self, ROLE_BINDINGS, STORAGE_CLASSES, SUPERVISOR};
 

@@ -8,8 +8,8 @@ use api::names;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
+use crate::cluster::facts::Facts;
 use crate::cluster::flags::health::HealthFlags;
-use crate::cluster::gather::Facts;
 
 /// Until when no node of a pool is replaced, if as many were as may be.
 pub fn spent_until(

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::budget;
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::{Node, conditions};
 
 /// So many nodes are remembered. Those whose Machine is still there are besides, or they would be counted again.

@@ -20,7 +20,7 @@ use super::recipe::Mark;
 use super::{control_plane, machines, workers};
 use crate::addons::report::{AddonReport, AddonState};
 use crate::admission;
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 use crate::cluster::invalid::Invalid;
 use crate::cluster::volumes::setup::VolumesAs;
 

@@ -11,7 +11,7 @@ use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 
 /// A Machine with what stands below it.
 pub struct Node<'a> {

@@ -4,7 +4,7 @@ use api::capi::{KubeadmControlPlane, MachineDeployment};
 use api::names::label;
 use kube::ResourceExt;
 
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 
 /// The counts of machines that are alike.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -7,7 +7,7 @@ use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use api::names::{self, annotation};
 use kube::ResourceExt;
 
-use super::gather::Facts;
+use super::facts::Facts;
 
 /// Who put the work off and how it goes on, or nothing if nobody did.
 pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {

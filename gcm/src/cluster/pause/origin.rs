@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::cluster::error::Error;
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 
 /// Where a TanzuKubernetesCluster comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

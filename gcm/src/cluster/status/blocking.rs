@@ -14,7 +14,7 @@ use kit::watch::Watchable;
 use kube::ResourceExt;
 
 use crate::addons::bundle::AddonType;
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::{Node, conditions};
 
 /// What `Ready` of an object of capw says, if it does not hold.

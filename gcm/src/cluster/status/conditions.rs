@@ -10,7 +10,7 @@ use kube::ResourceExt;
 
 use super::blocking;
 use crate::admission::version;
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 use crate::cluster::guest::synced;
 use crate::cluster::health::budget;
 use crate::cluster::input::release_label;

@@ -13,7 +13,7 @@ use api::gcm::parts::{AddonStatus, ApiEndpoint, ClusterApiStatus, phase as phase
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 
 use super::error::Error;
-use super::gather::Facts;
+use super::facts::Facts;
 use super::health::remediations::remediations;
 use super::node_groups::nodes::Node;
 use super::node_groups::replicas::count_pools;

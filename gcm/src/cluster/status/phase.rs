@@ -13,7 +13,7 @@ use kube::ResourceExt;
 
 use crate::admission::version;
 use crate::cluster::error::Error;
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 use crate::cluster::input::release_label;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kit::events::named;
 use kit::watch::Watchable;
 
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 
 fn names<K: Watchable>(objects: &[Arc<K>]) -> impl Iterator<Item = String> {
     objects.iter().map(|object| named(&**object))
@@ -36,7 +36,6 @@ fn left(facts: &Facts) -> Vec<String> {
         namespace: _,
         synced: _,
         addons_for: _,
-        login: _,
     } = facts;
     names(machines)
         .chain(names(wcp_machines))

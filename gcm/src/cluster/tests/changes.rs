@@ -6,8 +6,8 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::{NO_CLASS, NO_MEMORY, documents, pools, ready_message, shown};
-use crate::cluster::fixtures::{ClusterFixture, MachineFixture, READY, nothing};
-use crate::cluster::plan::plan;
+use crate::cluster::applied::Applied;
+use crate::cluster::fixtures::{ClusterFixture, MachineFixture, READY, nothing, plan};
 use crate::cluster::status::milestones;
 use crate::cluster::status::{StatusWithCause, status};
 use crate::testing::sound;
@@ -27,7 +27,7 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
     let fixture = ClusterFixture::running(sound());
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].replicas = Some(2);
-    let deactivated = |mut facts: crate::cluster::gather::Facts| {
+    let deactivated = |mut facts: crate::cluster::facts::Facts| {
         let mut release = crate::cluster::fixtures::tkr("v1.33.1+vmware.1-fips-vkr.2");
         release.metadata.labels =
             Some([("run.tanzu.vmware.com/deactivated".to_owned(), String::new())].into());
@@ -35,7 +35,7 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
         release_cache
             .set("v1.33.1---vmware.1-fips-vkr.2", crate::release::KubernetesRelease::of(&release).ok());
         facts.available_releases = release_cache.available();
-        facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
+        facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, facts.releases.fixed);
         facts
     };
     let scaled = plan(&tkc, &deactivated(fixture.facts())).unwrap();
@@ -46,10 +46,10 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
 #[test]
 fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
     let fixture = ClusterFixture::running(pools());
-    let gone = |mut facts: crate::cluster::gather::Facts,
+    let gone = |mut facts: crate::cluster::facts::Facts,
                 release_cache: crate::release::cache::ReleaseCache| {
         facts.available_releases = release_cache.available();
-        facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, Vec::new());
+        facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, Vec::new());
         facts
     };
     let released = || {
@@ -83,7 +83,7 @@ fn any_name_of_a_release_comes_to_a_running_cluster() {
     release_cache
         .set("by-hand", crate::release::KubernetesRelease::of(&crate::cluster::fixtures::tkr(&text)).ok());
     facts.available_releases = release_cache.available();
-    facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
+    facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, facts.releases.fixed);
     let mut tkc = sound();
     tkc.spec.topology.control_plane.tkr = None;
     tkc.spec.distribution =
@@ -141,11 +141,11 @@ fn machines_of_before_keep_the_claims_of_their_volumes() {
 #[test]
 fn what_was_just_written_is_not_called_settled() {
     let fixture = ClusterFixture::running(sound());
-    let mut facts = fixture.facts();
+    let facts = fixture.facts();
     let mut written = (*facts.deployments[0]).clone();
     written.metadata.generation = Some(2);
-    facts.took(written.into());
-    let status = status(&fixture.tkc, &facts, None).status;
+    let applied = Applied { deployments: vec![written.into()], ..Applied::default() };
+    let status = status(&fixture.tkc, &applied.over(facts), None).status;
     assert_eq!(find(&status.conditions, READY_CONDITION).unwrap().status, "False");
     assert_ne!(status.phase.as_deref(), Some(phase::RUNNING));
 }
@@ -269,7 +269,7 @@ fn nodes_that_are_to_go_are_not_counted() {
     let mut fixture = ClusterFixture::running(pools());
     fixture.groups[1] = vec![READY, NO_CLASS];
     let mut facts = fixture.facts();
-    let message = |facts: &crate::cluster::gather::Facts| {
+    let message = |facts: &crate::cluster::facts::Facts| {
         let status = status(&fixture.tkc, facts, None).status;
         find(&status.conditions, "NodesHealthy").unwrap().message.clone().unwrap_or_default()
     };

@@ -9,7 +9,7 @@ use api::names::label;
 use kube::ResourceExt;
 
 use crate::admission::version;
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
 use crate::cluster::input::release_label;
 use crate::cluster::node_groups::bootstrap::runs_photon;
 use crate::release::resolution::AvailableRelease;

@@ -43,8 +43,8 @@ fn generated_login_secrets_are_wiped_from_memory() {
     assert!(drawn.iter().all(Option::is_some));
 }
 
-fn planned(login: Login) -> Plan {
-    plan(&stored(sound()), &crate::cluster::gather::Facts { login, ..nothing() }).unwrap()
+fn planned(login: &Login) -> Plan {
+    plan(&stored(sound()), &nothing(), login).unwrap()
 }
 
 fn verify(password: &str, hash: &str) -> bool {
@@ -62,7 +62,7 @@ fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
     let other = login(&tkc, &none(), &enough()).unwrap();
     assert!(other.public_key != drawn.public_key && other.new_password != drawn.new_password);
 
-    let plan = planned(drawn);
+    let plan = planned(&drawn);
     let NewSecrets(secrets) = &plan.login_secrets;
     let names: Vec<_> = secrets.iter().map(ResourceExt::name_any).collect();
     assert_eq!(
@@ -90,7 +90,7 @@ fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
 
 #[test]
 fn nodes_get_the_public_key_and_where_the_hash_is_and_nothing_else() {
-    let plan = planned(login(&stored(sound()), &none(), &enough()).unwrap());
+    let plan = planned(&login(&stored(sound()), &none(), &enough()).unwrap());
     let config = plan.control_plane.spec.kubeadm_config_spec.clone().unwrap();
     let user = &config.users.as_ref().unwrap()[0];
     assert_eq!((user.name.as_str(), user.lock_password), ("vmware-system-user", Some(false)));
@@ -111,7 +111,7 @@ fn what_is_there_is_used_and_not_made_again() {
     let all =
         login(&tkc, &Found { key: Some(key.clone()), password: None, hash: Some(hash) }, &enough()).unwrap();
     assert_eq!(all.public_key, KEY, "braces in a comment would be cloud-init's");
-    assert!(planned(all).login_secrets.0.is_empty());
+    assert!(planned(&all).login_secrets.0.is_empty());
 
     // Somebody brought a password, or the program ended between the two.
     let password = secret("c-ssh-password", &[(PASSWORD, "of my own\n")]);
@@ -172,15 +172,14 @@ fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
 #[test]
 fn another_key_replaces_no_nodes() {
     let fixture = ClusterFixture::running(sound());
-    let mut facts = fixture.facts();
-    facts.login.public_key = KEY.to_owned();
-    let plan = plan(&fixture.tkc, &facts).unwrap();
-    assert_eq!(plan.control_plane.spec, fixture.plan.control_plane.spec);
-    assert_eq!(plan.deployments[0].spec.template, fixture.plan.deployments[0].spec.template);
+    let facts = fixture.facts();
+    let login = Login { public_key: KEY.to_owned(), ..Login::default() };
+    let same = plan(&fixture.tkc, &facts, &login).unwrap();
+    assert_eq!(same.control_plane.spec, fixture.plan.control_plane.spec);
+    assert_eq!(same.deployments[0].spec.template, fixture.plan.deployments[0].spec.template);
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.control_plane.vm_class = "large".to_owned();
-    let next =
-        crate::cluster::plan::plan(&tkc, &facts).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
+    let next = plan(&tkc, &facts, &login).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
     assert_eq!(next.users.unwrap()[0].ssh_authorized_keys, Some(vec![KEY.to_owned()]), "with the next roll");
 }
 
