@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use api::capi::{Cluster, KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachineTemplate};
 use api::gcm::TanzuKubernetesCluster;
-use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
 use super::facts::Facts;
 use super::guest::{accounts, addons};
 use super::health::budget;
-use super::input::{Input, release_label};
+use super::input::Input;
 use super::invalid::Invalid;
 use super::login::gather::Login;
 use super::login::objects::{NewSecrets, secrets};
@@ -19,14 +18,11 @@ use super::network::cluster;
 use super::network::virtual_ip::VirtualIp;
 use super::node_groups::group_input::GroupInput;
 use super::node_groups::groups;
-use super::upgrade::{self, Step, present};
+use super::upgrade::{self, Target};
 use crate::addons::choice::container_networks;
 use crate::addons::engine::WantedAddons;
+use crate::admission;
 use crate::admission::denial::FieldDenial;
-use crate::admission::{self, version};
-use crate::release::node_image::choose;
-use crate::release::resolution::{self, AvailableRelease};
-use crate::release::{KubernetesRelease, ReleaseImage};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -86,14 +82,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Resul
     if let Some(denial) = admission::node_text::denials(&tkc.spec).into_iter().next() {
         return Err(Invalid::Denied(denial));
     }
-    let (release, image, pools_wait) = match chosen(&tkc, facts) {
-        Ok(chosen) => chosen,
-        Err(invalid) if invalid.is_gone() => {
-            let (release, image) = present::release(&tkc, facts).ok_or(invalid)?;
-            (release, image, false)
-        }
-        Err(invalid) => return Err(invalid),
-    };
+    let Target { release, image, gates } = upgrade::choose_target(&tkc, facts)?;
     let virtual_ip = match &facts.control_plane {
         Some(live) => VirtualIp::kept(live),
         None => VirtualIp::of(&facts.virtual_ip),
@@ -101,7 +90,8 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Resul
     let unreplaced = budget::spent(&tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
     let input = GroupInput {
         cluster: Input { tkc: &tkc, release: &release, image: &image },
-        pools_wait,
+        control_plane_waits: gates.control_plane.is_waiting(),
+        pools_wait: gates.pools.is_waiting(),
         health: &facts.health,
         virtual_ip: &virtual_ip,
         login,
@@ -119,34 +109,6 @@ fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
     // Admission lets those by that bear our finalizer, since they may run elsewhere; anybody may write it.
     denials.extend(admission::overlap::denials(&tkc.spec, &facts.management));
     denials
-}
-
-/// The release that the cluster asks for, or the next on the way to it, with its image; and whether pools wait for another.
-fn chosen(
-    tkc: &TanzuKubernetesCluster,
-    facts: &Facts,
-) -> Result<(KubernetesRelease, ReleaseImage, bool), Invalid> {
-    let candidate = resolution::resolve_release(version::release_request(tkc), &facts.available_releases)
-        .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
-    let Step { release: candidate, pools_wait } =
-        upgrade::next(candidate, facts).map_err(|from| Invalid::NoStep { from })?;
-    let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
-    let missing = |all: bool| Invalid::NoImage {
-        release: candidate.version.object_name(),
-        query: query.cloned().filter(|_| !all),
-    };
-    let release = facts.releases.release(candidate).ok_or_else(|| missing(true))?;
-    let images = facts.releases.images(&release.os_images);
-    let image = choose(&images, query.map(String::as_str), present::image(facts))
-        .ok_or_else(|| missing(images.is_empty()))?;
-    Ok(((*release).clone(), image.clone(), pools_wait))
-}
-
-/// The release that the cluster runs already: one that was taken out of use still serves those who have it.
-fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AvailableRelease> {
-    let version = version::current_version(tkc)?;
-    let runs = facts.control_plane.as_ref()?.labels().get(label::TKR)? == &release_label(&version);
-    facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
 }
 
 fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {

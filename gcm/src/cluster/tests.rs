@@ -130,6 +130,7 @@ fn cluster_api_knows_every_field() {
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
     let input = GroupInput {
         cluster: Input { tkc: &tkc, release: &release, image: &images[0] },
+        control_plane_waits: false,
         pools_wait: false,
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),

@@ -12,7 +12,9 @@ use crate::cluster::network::virtual_ip::VirtualIp;
 pub struct GroupInput<'a> {
     /// What all objects of the cluster are made from.
     pub cluster: Input<'a>,
-    /// Whether pools stay what they are, since the control plane goes on to another release after this.
+    /// Whether the control plane stays at its release.
+    pub control_plane_waits: bool,
+    /// Whether pools stay at their release.
     pub pools_wait: bool,
     /// When its nodes are replaced.
     pub health: &'a HealthFlags,

@@ -18,7 +18,6 @@ use kube::{Resource, ResourceExt};
 use super::group_input::GroupInput;
 use super::recipe::Mark;
 use super::{control_plane, machines, workers};
-use crate::addons::report::{AddonReport, AddonState};
 use crate::admission;
 use crate::cluster::facts::Facts;
 use crate::cluster::invalid::Invalid;
@@ -58,7 +57,7 @@ pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> Result<ControlPla
         control_plane::control_plane(input, &template.name_any(), kind, control_plane_replicas(input, facts));
     let mut objects =
         ControlPlaneObjects { template, control_plane, check: machines::control_plane_check(input) };
-    if let Some(live) = live.filter(|live| waits_for_addons(input, facts, live))
+    if let Some(live) = live.filter(|_| input.control_plane_waits)
         && objects.wait(live, facts).is_some()
     {
         return Ok(objects);
@@ -69,18 +68,6 @@ pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> Result<ControlPla
         None => mark.put_on(&mut objects.control_plane),
     }
     Ok(objects)
-}
-
-/// Whether the control plane stays at its version until the add-ons of the next one are applied: what comes after the
-/// upgrade must be there for it, and an add-on that can't be is found before a node is gone.
-pub fn waits_for_addons(input: &GroupInput<'_>, facts: &Facts, live: &KubeadmControlPlane) -> bool {
-    let wanted = &input.cluster.release.kubernetes;
-    let failed = |reports: &Vec<AddonReport>| {
-        reports.iter().any(|report| matches!(report.state, AddonState::Failed(_)))
-    };
-    let applied = facts.addons_for.as_ref() == Some(wanted)
-        && facts.addons.as_ref().is_some_and(|reports| !failed(reports));
-    facts.is_initialized() && live.spec.version != *wanted && !applied
 }
 
 /// One machine until the API server answers: with more, Cluster API tries to add the others before it can, and after each
@@ -155,15 +142,6 @@ impl ControlPlaneObjects {
     }
 }
 
-/// Whether some machine of the control plane is of an older version than the cluster asks for: no pool goes before it,
-/// since no kubelet may be newer than an API server.
-pub fn is_control_plane_behind(input: &GroupInput<'_>, facts: &Facts) -> bool {
-    let Some(live) = &facts.control_plane else { return false };
-    let wanted = &input.cluster.release.kubernetes;
-    let oldest = live.status.as_ref().and_then(|status| status.version.as_ref());
-    live.spec.version != *wanted || oldest.is_some_and(|oldest| oldest != wanted)
-}
-
 /// The objects of the pool at this place of the spec; none while it waits to be made.
 pub fn pool(
     input: &GroupInput<'_>,
@@ -173,7 +151,7 @@ pub fn pool(
 ) -> Result<Option<PoolObjects>, Invalid> {
     let name = api::names::machine_deployment(&input.cluster.namespace(), &input.cluster.name(), &pool.name);
     let live = find(&facts.deployments, &name);
-    if input.pools_wait || is_control_plane_behind(input, facts) {
+    if input.pools_wait {
         let waiting = live.and_then(|live| waiting_pool(input, facts, pool, live));
         if live.is_none() || waiting.is_some() {
             return Ok(waiting);

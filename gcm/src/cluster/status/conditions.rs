@@ -5,7 +5,6 @@ use api::conditions::severity::Severity;
 use api::conditions::{Condition, FALSE, INFO, READY, TRUE, WARNING, capi, find, metav1, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::{node_status, vm_status};
-use api::names::label;
 use kube::ResourceExt;
 
 use super::blocking;
@@ -13,9 +12,9 @@ use crate::admission::version;
 use crate::cluster::facts::Facts;
 use crate::cluster::guest::synced;
 use crate::cluster::health::budget;
-use crate::cluster::input::release_label;
 use crate::cluster::node_groups::nodes::Node;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
+use crate::cluster::upgrade::is_control_plane_sent;
 use crate::release::resolution;
 use crate::release::status::updates_condition;
 
@@ -161,10 +160,10 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
     let reason =
         if cause.is_failing() { words::ADDONS_RECONCILIATION_FAILED } else { words::ADDONS_RECONCILING };
     let settled = reports.iter().filter(|report| report.cause(serves).is_none()).count();
-    let held = if upgrade_waits(tkc, facts) {
-        "; the control plane keeps its version until all of them can be applied"
-    } else {
+    let held = if is_control_plane_sent(tkc, facts) {
         ""
+    } else {
+        "; the control plane keeps its version until all of them can be applied"
     };
     let text = format!("{settled} of {} add-ons are applied and healthy{held}", reports.len());
     unmet(words::ADDONS_READY, reason, &text, Some(cause))
@@ -186,13 +185,6 @@ fn provider_accounts(facts: &Facts) -> Option<ConditionWithCause> {
         }
         _ => Condition::is_unknown(TYPE, &found.reason, cause::one_line(&found.message)).into(),
     })
-}
-
-/// Whether the control plane is to go to another release and has not been sent there.
-fn upgrade_waits(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
-    let wanted = version::current_version(tkc).map(|version| release_label(&version));
-    let live = facts.control_plane.as_ref().and_then(|kcp| kcp.labels().get(label::TKR));
-    wanted.is_some() && live.is_some() && live != wanted.as_ref()
 }
 
 fn nodes_healthy(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
