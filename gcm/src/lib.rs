@@ -10,6 +10,7 @@
 //! | [`addons`] | what guests need besides nodes: bundles of manifests, applied and kept in them |
 //! | [`sync`] | what guests get of their namespace: storage classes and administrators |
 //! | [`release`] | from node images to TanzuKubernetesReleases and OSImages; which release a cluster asks for, and how versions compare |
+//! | [`spec`] | what the fields of a TanzuKubernetesCluster mean, and what a change of each does to nodes |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
 //! | [`autoscaling`] | what a cluster autoscaler reads of pools whose size is left to it |
 //! | [`webhook`] | admission and conversion over HTTPS |
@@ -27,6 +28,7 @@ pub mod cluster;
 pub mod duration;
 mod program;
 pub mod release;
+pub mod spec;
 pub mod sync;
 #[cfg(test)]
 mod testing;

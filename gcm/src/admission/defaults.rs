@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{network, version};
 use crate::release::resolution::{self, AvailableRelease};
 use crate::release::version::Version;
+use crate::spec::network::network_settings;
 
 /// The container network that a cluster of VMware's releases gets unless it asks for another: their images carry it.
 pub const CNI: &str = "antrea";
@@ -52,7 +53,7 @@ pub fn missing_values(
 }
 
 fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValue> {
-    let network = network::network(&new.spec);
+    let network = network_settings(&new.spec);
     let cni =
         network.and_then(|n| n.cni.as_ref()).map(|cni| cni.name.as_str()).filter(|name| !name.is_empty());
     let unranged = |ranges: Option<&api::gcm::parts::NetworkRanges>| {

@@ -9,7 +9,8 @@ use api::gcm::TanzuKubernetesClusterSpec;
 use ipnet::IpNet;
 
 use super::denial::FieldDenial;
-use super::network::{blocks, network, overlap};
+use super::network::{blocks, overlap};
+use crate::spec::network::network_settings;
 
 /// An address or a range that somebody outside the cluster has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,7 +36,7 @@ impl UsedRange {
 
 /// The ranges of pods and services, each with its field.
 fn ranges(spec: &TanzuKubernetesClusterSpec) -> Vec<(String, IpNet)> {
-    let network = network(spec);
+    let network = network_settings(spec);
     let pods = network.and_then(|network| network.pods.as_ref());
     let services = network.and_then(|network| network.services.as_ref());
     [("pods", pods), ("services", services)]

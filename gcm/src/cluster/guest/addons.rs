@@ -6,9 +6,10 @@ use kit::guest::server;
 use crate::addons::choice::{Offer, choose};
 use crate::addons::engine::WantedAddons;
 use crate::addons::render::Values;
-use crate::admission::{defaults, network};
+use crate::admission::defaults;
 use crate::cluster::facts::Facts;
 use crate::cluster::input::Input;
+use crate::spec::network::network_settings;
 use crate::sync;
 
 /// The add-ons of a cluster whose API server has answered.
@@ -18,7 +19,7 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     let host = endpoint.host.clone().filter(|host| !host.is_empty())?;
     let port = endpoint.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)?;
     let server = server(&host, port);
-    let settings = network::network(&input.tkc.spec);
+    let settings = network_settings(&input.tkc.spec);
     let cni =
         settings.and_then(|settings| settings.cni.as_ref()).map_or(defaults::CNI, |cni| cni.name.as_str());
     let image = facts.releases.vm_image(&input.image.name);

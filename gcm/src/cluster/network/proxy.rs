@@ -5,9 +5,10 @@ use std::fmt::Write;
 use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{NetworkRanges, NetworkSettings, Proxy};
 
+use crate::admission::defaults;
 use crate::admission::settings::is_no_proxy_entry;
-use crate::admission::{defaults, network};
 use crate::cluster::node_file::NodeFile;
+use crate::spec::network;
 
 /// The programs that go through the proxy: one pulls images, the other asks for what pulling takes.
 const UNITS: [&str; 2] = ["containerd", "kubelet"];
@@ -36,7 +37,7 @@ fn quote_for_shell(value: &str) -> String {
 /// The files by which a node's programs, and the shells of people, go through the cluster's proxy. They carry a password,
 /// so only root may read them; a command gives the shells' to the node's user.
 pub fn files(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
-    let settings = network::network(spec);
+    let settings = network::network_settings(spec);
     let Some(proxy) = network::proxy(spec) else { return Vec::new() };
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
     let (Some(http), Some(https)) = (http_proxy.as_deref(), https_proxy.as_deref()) else {

@@ -7,7 +7,6 @@ use std::fmt::Write;
 use api::gcm::parts::Trust;
 use api::names::{self, label};
 
-use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
 use crate::admission::settings;
 use crate::cluster::input::Input;
 use crate::cluster::login::objects::USER;
@@ -15,6 +14,7 @@ use crate::cluster::network::proxy;
 use crate::cluster::node_file::NodeFile;
 use crate::cluster::volumes::setup::VolumeSetup;
 use crate::duration;
+use crate::spec::labels::registered_labels;
 
 /// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
 pub const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
@@ -66,9 +66,7 @@ pub fn kubelet_arguments(
         label::KUBERNETES_DISTRIBUTION_VERSION,
         names::joined(&input.release.candidate.version.label_value(), "", names::MAX_MACHINE_NAME)
     );
-    for (key, value) in
-        labels.iter().filter(|(key, _)| kubelet_may_set(key) && !machine_label_reaches_node(key))
-    {
+    for (key, value) in registered_labels(labels) {
         let _ = write!(text, ",{key}={value}");
     }
     [("node-labels", text), ("provider-id", "{{ ds.meta_data.provider_id }}".to_owned())]

@@ -4,126 +4,76 @@
 //! not. So a KubeadmControlPlane or MachineDeployment bears a digest of both. Texts that differ where the recipe is the
 //! same are another version's, and stay: no node is replaced for them.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use api::gcm::parts::{ControlPlane, NodePool, Proxy, Trust, Volume};
-use api::gcm::release::ContainerImage;
+use api::gcm::parts::{NodePool, Proxy};
 use api::names::annotation;
-use k8s_openapi::api::core::v1::Taint;
 use kube::Resource;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::control_plane::names_something;
-use crate::admission::network;
-use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
 use crate::cluster::input::{Input, content_of};
+use crate::spec::node_fields::{Effect, NodeField, cluster_fields, control_plane_fields, pool_fields};
 
-/// How earlier versions digested a proxy that names nothing.
-static NO_PROXY: Proxy = Proxy { http_proxy: None, https_proxy: None, no_proxy: None };
-
+/// The name of the proxy in a recipe.
+const PROXY: &str = "proxy";
 /// Bytes of a digest that are kept: recipes of one group are compared, and nobody gains by two that meet.
 const DIGEST_BYTES: usize = 8;
 
-/// Everything that replaces the machines of a group when it changes, and nothing else.
+/// Everything that replaces the machines of a group when it changes, and nothing else: the release, and the fields that replace
+/// nodes according to [`node_fields`](crate::spec::node_fields).
 ///
 /// Its JSON is what is digested, and it must stay as it is: a name that changes, or a field that is written where it
 /// was left out, replaces every machine of every cluster. What joins it is left out where it says nothing.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Recipe<'a> {
-    release: String,
-    kubernetes: &'a str,
-    image: &'a str,
-    vm_class: &'a str,
-    storage_class: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    volumes: Vec<RecipeVolume<'a>>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    labels: BTreeMap<&'a str, &'a str>,
-    #[serde(skip_serializing_if = "<[Taint]>::is_empty")]
-    taints: &'a [Taint],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    image_repository: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    etcd: Option<&'a ContainerImage>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proxy: Option<&'a Proxy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trust: Option<&'a Trust>,
-}
+#[derive(Clone, Serialize)]
+struct Recipe(Map<String, Value>);
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RecipeVolume<'a> {
-    name: &'a str,
-    mount_path: &'a str,
-    capacity: &'a BTreeMap<String, api::Quantity>,
-    storage_class: &'a str,
-}
-
-fn volumes<'a>(volumes: Option<&'a [Volume]>, otherwise: &'a str) -> Vec<RecipeVolume<'a>> {
-    let written = |volume: &'a Volume| {
-        let Volume { name, mount_path, capacity, storage_class } = volume;
-        let class = storage_class.as_deref().filter(|class| !class.is_empty());
-        RecipeVolume { name, mount_path, capacity, storage_class: class.unwrap_or(otherwise) }
-    };
-    volumes.unwrap_or_default().iter().map(written).collect()
-}
-
-impl<'a> Recipe<'a> {
-    /// What every machine of the cluster is made from.
-    fn new(input: &Input<'a>, class: &'a str, storage: &'a str, disks: Option<&'a [Volume]>) -> Self {
-        let network = network::network(&input.tkc.spec);
-        Self {
-            release: input.release_label(),
-            kubernetes: &input.release.kubernetes,
-            image: &input.image.name,
-            vm_class: class,
-            storage_class: storage,
-            volumes: volumes(disks, storage),
-            labels: BTreeMap::new(),
-            taints: &[],
-            image_repository: None,
-            etcd: None,
-            proxy: network::proxy(&input.tkc.spec),
-            trust: network.and_then(|network| network.trust.as_ref()),
+impl Recipe {
+    /// What every machine of the cluster is made from, and the fields of its group.
+    fn new(input: &Input<'_>, group: Vec<NodeField>) -> Self {
+        let mut recipe = Self(Map::new());
+        recipe.write("release", Some(&input.release_label()));
+        recipe.write("kubernetes", Some(&input.release.kubernetes));
+        recipe.write("image", Some(&input.image.name));
+        for field in cluster_fields(&input.tkc.spec).into_iter().chain(group) {
+            let name = field.name();
+            match field.effect {
+                Effect::Replaces(value) => recipe.write(name, value.as_ref()),
+                Effect::ClusterApiReplaces(_)
+                | Effect::FollowsRelease
+                | Effect::InPlace
+                | Effect::Refused => {}
+            }
         }
+        recipe
     }
 
-    fn of_control_plane(input: &Input<'a>) -> Self {
-        let ControlPlane { replicas: _, vm_class, storage_class, volumes, tkr: _, node_drain_timeout: _ } =
-            &input.tkc.spec.topology.control_plane;
-        Self {
-            image_repository: input.release.image_repository.as_deref(),
-            etcd: input.release.etcd.as_ref().filter(|image| names_something(image)),
-            ..Self::new(input, vm_class, storage_class, volumes.as_deref())
-        }
+    fn of_control_plane(input: &Input<'_>) -> Self {
+        let mut recipe = Self::new(input, control_plane_fields(&input.tkc.spec.topology.control_plane));
+        recipe.write("imageRepository", input.release.image_repository.as_ref());
+        recipe.write("etcd", input.release.etcd.as_ref().filter(|image| names_something(image)));
+        recipe
     }
 
-    fn of_pool(input: &Input<'a>, pool: &'a NodePool) -> Self {
-        let NodePool {
-            name: _,
-            labels,
-            taints,
-            // Cluster API itself replaces the machines of a pool that moves.
-            failure_domain: _,
-            replicas: _,
-            vm_class,
-            storage_class,
-            volumes,
-            tkr: _,
-            node_drain_timeout: _,
-        } = pool;
-        // Only what the kubelet registers: Cluster API copies the others to nodes that are there.
-        let registered = |key: &str| kubelet_may_set(key) && !machine_label_reaches_node(key);
-        let labels = labels.iter().flatten().filter(|(key, _)| registered(key));
-        Self {
-            labels: labels.map(|(key, value)| (key.as_str(), value.as_str())).collect(),
-            taints: taints.as_deref().unwrap_or_default(),
-            ..Self::new(input, vm_class, storage_class, volumes.as_deref())
+    fn of_pool(input: &Input<'_>, pool: &NodePool) -> Self {
+        Self::new(input, pool_fields(pool))
+    }
+
+    fn write(&mut self, name: &str, value: Option<&impl Serialize>) {
+        let value = value.and_then(|value| serde_json::to_value(value).ok());
+        self.0.extend(value.map(|value| (name.to_owned(), value)));
+    }
+
+    /// The same recipe as earlier versions wrote it, where they did it in another way: no proxy was an empty one.
+    fn of_earlier(&self) -> Option<Self> {
+        if self.0.contains_key(PROXY) {
+            return None;
         }
+        let mut earlier = self.clone();
+        earlier.write(PROXY, Some(&Proxy::default()));
+        Some(earlier)
     }
 }
 
@@ -141,18 +91,17 @@ pub struct Mark {
 impl Mark {
     /// The mark of a control plane whose machines are given these texts.
     pub fn of_control_plane(input: &Input<'_>, texts: &impl Serialize) -> Self {
-        Self::of(Recipe::of_control_plane(input), texts)
+        Self::of(&Recipe::of_control_plane(input), texts)
     }
 
     /// The mark of a pool whose machines are given these texts.
     pub fn of_pool(input: &Input<'_>, pool: &NodePool, texts: &impl Serialize) -> Self {
-        Self::of(Recipe::of_pool(input, pool), texts)
+        Self::of(&Recipe::of_pool(input, pool), texts)
     }
 
-    fn of(recipe: Recipe<'_>, texts: &impl Serialize) -> Self {
-        let newest = digest(&recipe);
-        let earlier = recipe.proxy.is_none().then(|| digest(&Recipe { proxy: Some(&NO_PROXY), ..recipe }));
-        Self { recipe: newest, earlier, texts: digest(texts) }
+    fn of(recipe: &Recipe, texts: &impl Serialize) -> Self {
+        let earlier = recipe.of_earlier().map(|earlier| digest(&earlier));
+        Self { recipe: digest(recipe), earlier, texts: digest(texts) }
     }
 
     /// The mark that an object bears.
