@@ -1,6 +1,7 @@
 //! Rights in the management cluster for the programs in the guest that provide load balancers and volumes.
 
 use api::capw::{ProviderServiceAccount, ProviderServiceAccountSpec, WCPCluster};
+use api::names;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Resource;
@@ -26,9 +27,18 @@ pub fn accounts(input: &Input<'_>) -> Vec<ProviderServiceAccount> {
         rule("", &["persistentvolumeclaims/status"], &["get", "update", "patch"]),
         rule("", &["events"], READ),
     ];
+    let cluster = input.name();
+    let cloud_provider_name = names::cloud_provider_account(&cluster);
+    let storage_name = names::storage_driver_account(&cluster);
     vec![
-        account(input, "ccm", cloud_provider, "vmware-system-cloud-provider", "cloud-provider-creds"),
-        account(input, "pvcsi", storage, "vmware-system-csi", "pvcsi-provider-creds"),
+        account(
+            input,
+            &cloud_provider_name,
+            cloud_provider,
+            "vmware-system-cloud-provider",
+            "cloud-provider-creds",
+        ),
+        account(input, &storage_name, storage, "vmware-system-csi", "pvcsi-provider-creds"),
     ]
 }
 
@@ -44,7 +54,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
 
 fn account(
     input: &Input<'_>,
-    program: &str,
+    name: &str,
     rules: Vec<PolicyRule>,
     namespace: &str,
     secret: &str,
@@ -57,7 +67,7 @@ fn account(
         ..ObjectReference::default()
     };
     ProviderServiceAccount {
-        metadata: input.metadata(&format!("{}-{program}", input.name()), &[]),
+        metadata: input.metadata(name, &[]),
         spec: ProviderServiceAccountSpec {
             r#ref: wcp_cluster,
             rules,
@@ -65,5 +75,37 @@ fn account(
             target_secret_name: secret.to_owned(),
         },
         status: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::ResourceExt;
+
+    use super::*;
+    use crate::admission::version::release_request;
+    use crate::cluster::fixtures::{nothing, stored};
+    use crate::release::resolution::resolve_release;
+    use crate::testing::sound;
+
+    /// The names of the accounts of a cluster with this name.
+    fn account_names(cluster: &str) -> Vec<String> {
+        let facts = nothing();
+        let mut tkc = stored(sound());
+        tkc.metadata.name = Some(cluster.to_owned());
+        let candidate = resolve_release(release_request(&tkc), &facts.available_releases).unwrap();
+        let release = facts.releases.release(candidate).unwrap();
+        let image = facts.releases.images(&release.os_images).remove(0);
+        let input = Input { tkc: &tkc, release: &release, image: &image };
+        accounts(&input).iter().map(ResourceExt::name_any).collect()
+    }
+
+    #[test]
+    fn names_of_accounts_stay_within_the_bound_of_generated_names() {
+        assert_eq!(account_names("c"), ["c-ccm", "c-pvcsi"]);
+        let (long, other) = ("c".repeat(60), "c".repeat(61));
+        let names = account_names(&long);
+        assert!(names.iter().all(|name| name.len() <= names::MAX_MACHINE_NAME), "{names:?}");
+        assert!(names.iter().all(|name| !account_names(&other).contains(name)), "{names:?}");
     }
 }
