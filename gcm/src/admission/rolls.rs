@@ -4,8 +4,8 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
 use kube::ResourceExt;
 
-use super::version::current_version;
 use crate::spec::node_fields::{NodeField, cluster_fields, control_plane_fields, pool_fields};
+use crate::spec::release::current_version;
 
 /// A group of nodes that are all replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -186,12 +186,12 @@ impl ClusterFixture {
         let mut facts = self.facts();
         let tkc = &self.tkc;
         let candidate = crate::release::resolution::resolve_release(
-            crate::admission::version::release_request(tkc),
+            crate::spec::release::release_request(tkc),
             &facts.available_releases,
         );
         let release = facts.releases.release(candidate.unwrap()).unwrap();
         let image = facts.releases.images(&release.os_images).remove(0);
-        let input = Input { tkc, release: &release, image: &image };
+        let input = Input::new(tkc, &release, &image);
         let mut control_plane = self.control_plane();
         control_plane.spec.machine_template.spec.infrastructure_ref.name =
             machines::control_plane_template(&input, VolumesAs::Claims).name_any();

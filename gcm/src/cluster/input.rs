@@ -10,19 +10,31 @@ use serde::Serialize;
 
 use crate::release::version::Version;
 use crate::release::{KubernetesRelease, ReleaseImage};
+use crate::spec::network::NetworkSpec;
 
 /// What all objects of one cluster are made from.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// The cluster as it is asked for, defaults filled in.
     pub tkc: &'a TanzuKubernetesCluster,
+    /// Its network.
+    pub network: NetworkSpec<'a>,
     /// The release it resolves to.
     pub release: &'a KubernetesRelease,
     /// The image its nodes are made from.
     pub image: &'a ReleaseImage,
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    /// What the objects of a cluster are made from, whose defaults are filled in.
+    pub fn new(
+        tkc: &'a TanzuKubernetesCluster,
+        release: &'a KubernetesRelease,
+        image: &'a ReleaseImage,
+    ) -> Self {
+        Self { tkc, network: NetworkSpec::read(&tkc.spec), release, image }
+    }
+
     /// The cluster's namespace.
     pub fn namespace(&self) -> String {
         self.tkc.namespace().unwrap_or_default()

@@ -89,7 +89,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Resul
     };
     let unreplaced = budget::spent(&tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
     let input = GroupInput {
-        cluster: Input { tkc: &tkc, release: &release, image: &image },
+        cluster: Input::new(&tkc, &release, &image),
         control_plane_waits: gates.control_plane.is_waiting(),
         pools_wait: gates.pools.is_waiting(),
         health: &facts.health,

@@ -123,13 +123,13 @@ fn cluster_api_knows_every_field() {
     let facts = nothing();
     let tkc = stored(pools());
     let candidate = crate::release::resolution::resolve_release(
-        crate::admission::version::release_request(&tkc),
+        crate::spec::release::release_request(&tkc),
         &facts.available_releases,
     )
     .unwrap();
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
     let input = GroupInput {
-        cluster: Input { tkc: &tkc, release: &release, image: &images[0] },
+        cluster: Input::new(&tkc, &release, &images[0]),
         control_plane_waits: false,
         pools_wait: false,
         health: &HealthFlags::default(),

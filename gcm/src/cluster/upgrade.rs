@@ -23,11 +23,11 @@ use super::input::release_label;
 use super::invalid::Invalid;
 use super::node_groups::replicas::ReplicaCounts;
 use crate::addons::report::{AddonReport, AddonState};
-use crate::admission::version;
 use crate::release::node_image::choose;
 use crate::release::resolution::{self, AvailableRelease};
 use crate::release::version::Version;
 use crate::release::{KubernetesRelease, ReleaseImage};
+use crate::spec::release::{current_version, release_request};
 
 /// So many minor releases a kubelet may be older than an API server.
 const SKEW: u64 = 3;
@@ -115,7 +115,7 @@ fn choose_release(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
 ) -> Result<(KubernetesRelease, ReleaseImage, Gate), Invalid> {
-    let wanted = resolution::resolve_release(version::release_request(tkc), &facts.available_releases)
+    let wanted = resolution::resolve_release(release_request(tkc), &facts.available_releases)
         .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
     let Step { release: candidate, last_step } =
         choose_step(wanted, facts).map_err(|from| Invalid::NoStep { from })?;
@@ -133,7 +133,7 @@ fn choose_release(
 
 /// The release that the cluster runs already: one that was taken out of use still serves those who have it.
 fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AvailableRelease> {
-    let version = version::current_version(tkc)?;
+    let version = current_version(tkc)?;
     let runs = facts.control_plane.as_ref()?.labels().get(label::TKR)? == &release_label(&version);
     facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
 }
@@ -224,7 +224,7 @@ fn check_control_plane(kubernetes: &str, facts: &Facts) -> Gate {
 /// Whether the control plane has been sent to the release that the cluster requests: its label follows when every gate before
 /// it lets it through.
 pub fn is_control_plane_sent(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
-    let wanted = version::current_version(tkc).map(|version| release_label(&version));
+    let wanted = current_version(tkc).map(|version| release_label(&version));
     let live = facts.control_plane.as_ref().and_then(|kcp| kcp.labels().get(label::TKR));
     wanted.is_none() || live.is_none() || live == wanted.as_ref()
 }

@@ -8,8 +8,9 @@ use api::gcm::parts::{ControlPlane, NetworkSettings, NodePool, Settings, Volume}
 use serde::Serialize;
 use serde_json::Value;
 
+use super::groups::{disk_class, zone};
 use super::labels::registered_labels;
-use super::network::proxy;
+use super::network::NetworkSpec;
 
 /// What a change of a field does to the nodes that it is about. It is not printable: the proxy holds a password.
 #[derive(Clone, PartialEq)]
@@ -60,7 +61,10 @@ pub fn cluster_fields(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeField> {
         NodeField::new("settings.network.pods", Effect::Refused),
         NodeField::new("settings.network.services", Effect::Refused),
         NodeField::new("settings.network.serviceDomain", Effect::Refused),
-        NodeField::new("settings.network.proxy", Effect::Replaces(proxy(spec).and_then(json))),
+        NodeField::new(
+            "settings.network.proxy",
+            Effect::Replaces(NetworkSpec::read(spec).proxy.and_then(json)),
+        ),
         NodeField::new("settings.network.trust", Effect::Replaces(trust.as_ref().and_then(json))),
         NodeField::new("settings.storage", Effect::InPlace),
     ]
@@ -85,7 +89,7 @@ pub fn pool_fields(pool: &NodePool) -> Vec<NodeField> {
         name: _,
         labels,
         taints,
-        failure_domain,
+        failure_domain: _,
         replicas: _,
         vm_class,
         storage_class,
@@ -95,8 +99,6 @@ pub fn pool_fields(pool: &NodePool) -> Vec<NodeField> {
     } = pool;
     let labels = labels.as_ref().map(registered_labels).filter(|labels| !labels.is_empty());
     let taints = taints.as_ref().filter(|taints| !taints.is_empty());
-    // An empty zone is no zone.
-    let zone = failure_domain.as_ref().filter(|zone| !zone.is_empty());
     vec![
         NodeField::new("replicas", Effect::InPlace),
         NodeField::new("vmClass", Effect::Replaces(json(vm_class))),
@@ -104,7 +106,7 @@ pub fn pool_fields(pool: &NodePool) -> Vec<NodeField> {
         NodeField::new("volumes", Effect::Replaces(disks(volumes.as_deref(), storage_class))),
         NodeField::new("labels", Effect::Replaces(labels.as_ref().and_then(json))),
         NodeField::new("taints", Effect::Replaces(taints.and_then(json))),
-        NodeField::new("failureDomain", Effect::ClusterApiReplaces(zone.and_then(json))),
+        NodeField::new("failureDomain", Effect::ClusterApiReplaces(zone(pool).and_then(json))),
         NodeField::new("tkr", Effect::FollowsRelease),
         NodeField::new("nodeDrainTimeout", Effect::InPlace),
     ]
@@ -116,9 +118,9 @@ fn json(value: &(impl Serialize + ?Sized)) -> Option<Value> {
 
 /// Disks, each with the storage class that it comes to.
 fn disks(volumes: Option<&[Volume]>, otherwise: &str) -> Option<Value> {
-    let complete = |volume: &Volume| {
-        let class = volume.storage_class.clone().filter(|class| !class.is_empty());
-        Volume { storage_class: Some(class.unwrap_or_else(|| otherwise.to_owned())), ..volume.clone() }
+    let complete = |volume: &Volume| Volume {
+        storage_class: Some(disk_class(volume, otherwise).to_owned()),
+        ..volume.clone()
     };
     let disks: Vec<_> = volumes.unwrap_or_default().iter().map(complete).collect();
     if disks.is_empty() { None } else { json(&disks) }

@@ -83,9 +83,9 @@ mod tests {
     use kube::ResourceExt;
 
     use super::*;
-    use crate::admission::version::release_request;
     use crate::cluster::fixtures::{nothing, stored};
     use crate::release::resolution::resolve_release;
+    use crate::spec::release::release_request;
     use crate::testing::sound;
 
     /// The names of the accounts of a cluster with this name.
@@ -96,7 +96,7 @@ mod tests {
         let candidate = resolve_release(release_request(&tkc), &facts.available_releases).unwrap();
         let release = facts.releases.release(candidate).unwrap();
         let image = facts.releases.images(&release.os_images).remove(0);
-        let input = Input { tkc: &tkc, release: &release, image: &image };
+        let input = Input::new(&tkc, &release, &image);
         accounts(&input).iter().map(ResourceExt::name_any).collect()
     }
 

@@ -5,13 +5,12 @@ use api::capi::{
     ClusterControlPlaneRef, ClusterInfrastructureRef, ClusterSpec, KubeadmControlPlane,
 };
 use api::capw::{WCPCluster, WCPClusterSpec};
-use api::gcm::parts::NetworkRanges;
 use api::names::{self, finalizer, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
 
-use crate::admission::defaults;
 use crate::cluster::input::{Input, TypedReference};
+use crate::spec::network::NetworkSpec;
 
 /// The Cluster; address ranges go down as their author wrote them, host bits and all.
 pub fn cluster(input: &Input<'_>) -> Cluster {
@@ -41,17 +40,12 @@ pub fn cluster(input: &Input<'_>) -> Cluster {
 }
 
 fn network(input: &Input<'_>) -> ClusterClusterNetwork {
-    let settings = input.tkc.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
-    let blocks = |ranges: Option<&NetworkRanges>| {
-        ranges.and_then(|ranges| ranges.cidr_blocks.clone()).filter(|blocks| !blocks.is_empty())
-    };
-    let pods = blocks(settings.and_then(|network| network.pods.as_ref()));
-    let services = blocks(settings.and_then(|network| network.services.as_ref()));
-    let domain = settings.and_then(|network| network.service_domain.as_deref());
+    let NetworkSpec { cni: _, pods, services, domain, proxy: _, trust: _ } = input.network;
     ClusterClusterNetwork {
-        service_domain: Some(domain.unwrap_or(defaults::DOMAIN).to_owned()),
-        pods: pods.map(|cidr_blocks| ClusterClusterNetworkPods { cidr_blocks }),
-        services: services.map(|cidr_blocks| ClusterClusterNetworkServices { cidr_blocks }),
+        service_domain: Some(domain.to_owned()),
+        pods: (!pods.is_empty()).then(|| ClusterClusterNetworkPods { cidr_blocks: pods.to_vec() }),
+        services: (!services.is_empty())
+            .then(|| ClusterClusterNetworkServices { cidr_blocks: services.to_vec() }),
         ..ClusterClusterNetwork::default()
     }
 }

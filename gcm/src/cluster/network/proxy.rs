@@ -2,13 +2,11 @@
 
 use std::fmt::Write;
 
-use api::gcm::TanzuKubernetesClusterSpec;
-use api::gcm::parts::{NetworkRanges, NetworkSettings, Proxy};
+use api::gcm::parts::Proxy;
 
-use crate::admission::defaults;
 use crate::admission::settings::is_no_proxy_entry;
 use crate::cluster::node_file::NodeFile;
-use crate::spec::network;
+use crate::spec::network::NetworkSpec;
 
 /// The programs that go through the proxy: one pulls images, the other asks for what pulling takes.
 const UNITS: [&str; 2] = ["containerd", "kubelet"];
@@ -36,14 +34,13 @@ fn quote_for_shell(value: &str) -> String {
 
 /// The files by which a node's programs, and the shells of people, go through the cluster's proxy. They carry a password,
 /// so only root may read them; a command gives the shells' to the node's user.
-pub fn files(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
-    let settings = network::network_settings(spec);
-    let Some(proxy) = network::proxy(spec) else { return Vec::new() };
+pub fn files(network: &NetworkSpec<'_>) -> Vec<NodeFile> {
+    let Some(proxy) = network.proxy else { return Vec::new() };
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
     let (Some(http), Some(https)) = (http_proxy.as_deref(), https_proxy.as_deref()) else {
         return Vec::new();
     };
-    let without = without_proxy(settings, no_proxy.as_deref().unwrap_or_default()).join(",");
+    let without = without_proxy(network, no_proxy.as_deref().unwrap_or_default()).join(",");
     let (mut unit, mut shell) = ("[Service]\n".to_owned(), String::new());
     for ((large, small), value) in VARIABLES.into_iter().zip([http, https, &without]) {
         let _ = writeln!(unit, "Environment=\"{large}={}\"", escape_for_unit(value));
@@ -57,18 +54,11 @@ pub fn files(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
 }
 
 /// What is reached without the proxy: what the author says, and what is the cluster's own.
-fn without_proxy(settings: Option<&NetworkSettings>, written: &[String]) -> Vec<String> {
-    let blocks = |ranges: Option<&NetworkRanges>, otherwise: &str| {
-        let blocks = ranges.and_then(|ranges| ranges.cidr_blocks.clone()).filter(|blocks| !blocks.is_empty());
-        blocks.unwrap_or_else(|| vec![otherwise.to_owned()])
-    };
-    let domain = settings.and_then(|settings| settings.service_domain.as_deref());
+fn without_proxy(network: &NetworkSpec<'_>, written: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let own = OWN.map(str::to_owned).into_iter();
-    let ranges = blocks(settings.and_then(|settings| settings.pods.as_ref()), defaults::PODS)
-        .into_iter()
-        .chain(blocks(settings.and_then(|settings| settings.services.as_ref()), defaults::SERVICES));
-    let domain = format!(".{}", domain.unwrap_or(defaults::DOMAIN));
+    let ranges = network.pods_or_default().chain(network.services_or_default()).map(str::to_owned);
+    let domain = format!(".{}", network.domain);
     // An entry that admission would refuse stands in no unit, whoever stored it. Lists in one entry were allowed once.
     let written = written.iter().flat_map(|entry| entry.split(',')).map(str::trim);
     let written = written.filter(|entry| is_no_proxy_entry(entry)).map(str::to_owned);
@@ -83,6 +73,7 @@ fn without_proxy(settings: Option<&NetworkSettings>, written: &[String]) -> Vec<
 
 #[cfg(test)]
 mod tests {
+    use api::gcm::TanzuKubernetesClusterSpec;
     use serde_json::json;
 
     use super::*;
@@ -95,20 +86,24 @@ mod tests {
         serde_json::from_value(spec).unwrap()
     }
 
+    fn written(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
+        files(&NetworkSpec::read(spec))
+    }
+
     #[test]
     fn the_clusters_own_addresses_are_reached_without_the_proxy() {
         let proxy = json!({"httpProxy": "http://u:p%40@10.0.0.1:80", "httpsProxy": "http://10.0.0.1:80",
             "noProxy": ["10.0.0.0/8", "localhost", ".corp"]});
-        let files = files(&spec(&json!({
+        let files = written(&spec(&json!({
             "proxy": proxy, "serviceDomain": "corp.local",
             "pods": {"cidrBlocks": ["192.0.2.0/16"]}, "services": {"cidrBlocks": ["198.51.100.0/12"]},
         })));
         assert_eq!(files.len(), 3);
         assert!(files.iter().all(|file| file.permissions == "0600"), "it carries a password");
         insta::assert_snapshot!(files[0].content);
-        let defaults = self::files(&spec(&json!({ "proxy": proxy })));
+        let defaults = written(&spec(&json!({ "proxy": proxy })));
         assert!(defaults[1].content.contains("192.168.0.0/16,10.96.0.0/12,.cluster.local\""));
-        assert_eq!(self::files(&spec(&json!({}))), []);
+        assert_eq!(written(&spec(&json!({}))), []);
     }
 
     #[test]
@@ -125,7 +120,7 @@ mod tests {
         ];
         let url = "http://10.0.0.1:80\r\nExecStartPre=/usr/bin/touch /pwned";
         let proxy = json!({"httpProxy": url, "httpsProxy": url, "noProxy": entries});
-        for file in files(&spec(&json!({ "proxy": proxy }))) {
+        for file in written(&spec(&json!({ "proxy": proxy }))) {
             let lines: Vec<_> = file.content.lines().collect();
             let known = |line: &&str| line.starts_with("Environment=\"") || line.starts_with("export ");
             assert_eq!(lines.iter().filter(|line| known(line)).count(), 3, "{}", file.content);
@@ -140,7 +135,7 @@ mod tests {
     fn shells_of_people_go_through_the_proxy_and_run_nothing_of_it() {
         let proxy = json!({"httpProxy": "http://u:p%40'$(reboot)@10.0.0.1:80", "httpsProxy": " http://10.0.0.1:80 ",
             "noProxy": [".corp"]});
-        let files = files(&spec(&json!({ "proxy": proxy })));
+        let files = written(&spec(&json!({ "proxy": proxy })));
         let shell = files.iter().find(|file| file.path == "/etc/profile.d/http-proxy.sh").unwrap();
         assert_eq!(shell.permissions, "0600", "it carries a password");
         insta::assert_snapshot!(shell.content, @r"

@@ -34,13 +34,11 @@ pub struct NodeSetup {
 
 /// What every node of the cluster gets, and with it what its volumes need.
 pub fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
-    let network = input.tkc.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
     commands.extend(volumes.commands.iter().cloned());
-    let authorities =
-        network.and_then(|network| network.trust.as_ref()).map(trusted_files).unwrap_or_default();
-    let proxy = proxy::files(&input.tkc.spec);
+    let authorities = input.network.trust.map(trusted_files).unwrap_or_default();
+    let proxy = proxy::files(&input.network);
     if !authorities.is_empty() {
         commands.push(trust_command(&input.image.labels).to_owned());
     }

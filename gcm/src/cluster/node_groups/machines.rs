@@ -28,6 +28,7 @@ use crate::autoscaling;
 use crate::cluster::flags::health::HealthFlags;
 use crate::cluster::input::{Input, TypedReference, content_of};
 use crate::cluster::volumes::setup::{VolumesAs, unit_number};
+use crate::spec::groups::{disk_class, zone};
 
 /// The annotation of a MachineDeployment that says who decides about its replicas.
 const REPLICAS_BY: &str = "run.tanzu.vmware.com/replicas-by";
@@ -64,13 +65,12 @@ fn machine_template_spec(
     kind: VolumesAs,
 ) -> WCPMachineTemplateSpec {
     let volumes = volumes.unwrap_or_default().iter().enumerate().map(|(at, volume)| {
-        let Volume { name, mount_path, capacity, storage_class } = volume;
-        let class = storage_class.as_deref().filter(|class| !class.is_empty()).unwrap_or(storage);
+        let Volume { name, mount_path, capacity, storage_class: _ } = volume;
         MachineVolume {
             name: name.clone(),
             mount_path: Some(mount_path.clone()),
             capacity: capacity.clone(),
-            storage_class: Some(class.to_owned()),
+            storage_class: Some(disk_class(volume, storage).to_owned()),
             unit_number: (kind == VolumesAs::Disks).then(|| unit_number(at)),
         }
     });
@@ -176,7 +176,7 @@ fn machine_spec(
             kind: template.kind,
             name: template.name,
         },
-        failure_domain: pool.failure_domain.clone().filter(|domain| !domain.is_empty()),
+        failure_domain: zone(pool).cloned(),
         deletion: Some(MachineDeploymentTemplateSpecDeletion {
             node_drain_timeout_seconds: drain_seconds(pool.node_drain_timeout.as_deref()),
             node_deletion_timeout_seconds: Some(NODE_DELETION_SECONDS),

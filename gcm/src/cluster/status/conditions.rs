@@ -8,7 +8,6 @@ use api::gcm::parts::{node_status, vm_status};
 use kube::ResourceExt;
 
 use super::blocking;
-use crate::admission::version;
 use crate::cluster::facts::Facts;
 use crate::cluster::guest::synced;
 use crate::cluster::health::budget;
@@ -17,6 +16,7 @@ use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
 use crate::cluster::upgrade::is_control_plane_sent;
 use crate::release::resolution;
 use crate::release::status::updates_condition;
+use crate::spec::release::{current_version, release_request};
 
 /// A condition, with the cause that its message names.
 #[derive(Clone, Debug)]
@@ -207,17 +207,16 @@ fn nodes_healthy(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]
 }
 
 fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Condition> {
-    let compatible =
-        match resolution::resolve_release(version::release_request(tkc), &facts.available_releases) {
-            Ok(_) => Condition::is_true(words::TANZU_KUBERNETES_RELEASE_COMPATIBLE),
-            Err(unresolved) => Condition::is_false(
-                words::TANZU_KUBERNETES_RELEASE_COMPATIBLE,
-                WARNING,
-                api::conditions::release::INCOMPATIBLE,
-                unresolved.to_string(),
-            ),
-        };
-    let updates = version::current_version(tkc)
+    let compatible = match resolution::resolve_release(release_request(tkc), &facts.available_releases) {
+        Ok(_) => Condition::is_true(words::TANZU_KUBERNETES_RELEASE_COMPATIBLE),
+        Err(unresolved) => Condition::is_false(
+            words::TANZU_KUBERNETES_RELEASE_COMPATIBLE,
+            WARNING,
+            api::conditions::release::INCOMPATIBLE,
+            unresolved.to_string(),
+        ),
+    };
+    let updates = current_version(tkc)
         .map(|current| updates_condition(words::UPDATES_AVAILABLE, &current, &facts.available_releases));
     std::iter::once(compatible).chain(updates).collect()
 }

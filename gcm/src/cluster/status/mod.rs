@@ -17,7 +17,7 @@ use super::facts::Facts;
 use super::health::remediations::remediations;
 use super::node_groups::nodes::Node;
 use super::node_groups::replicas::count_pools;
-use crate::admission::version;
+use crate::spec::release::current_version;
 use conditions::ConditionWithCause;
 use phase::phase;
 use remaining::remaining;
@@ -121,7 +121,7 @@ fn observed_version(
     old: &TanzuKubernetesClusterStatus,
     phase: &str,
 ) -> Option<String> {
-    let wanted = version::current_version(tkc).map(|version| version.to_string());
+    let wanted = current_version(tkc).map(|version| version.to_string());
     match &old.version {
         Some(before) if phase != phases::RUNNING && phase != phases::CREATING => Some(before.clone()),
         _ => wanted,

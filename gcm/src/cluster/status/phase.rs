@@ -11,11 +11,11 @@ use api::gcm::parts::phase;
 use api::names::label;
 use kube::ResourceExt;
 
-use crate::admission::version;
 use crate::cluster::error::Error;
 use crate::cluster::facts::Facts;
 use crate::cluster::input::release_label;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
+use crate::spec::release::current_version;
 
 /// The phase; `serves` says whether everything is ready, `cause` what comes first of what is not.
 ///
@@ -62,7 +62,7 @@ pub fn phase(
 fn is_complete(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let topology = &tkc.spec.topology;
     let Some(kcp) = &facts.control_plane else { return false };
-    let release = version::current_version(tkc).map(|version| release_label(&version));
+    let release = current_version(tkc).map(|version| release_label(&version));
     let is_release = |labels: &BTreeMap<String, String>| match &release {
         Some(release) => labels.get(label::TKR) == Some(release),
         None => true,

@@ -8,16 +8,16 @@ use api::gcm::release::ContainerImage;
 use api::names::label;
 use kube::ResourceExt;
 
-use crate::admission::version;
 use crate::cluster::facts::Facts;
 use crate::cluster::input::release_label;
 use crate::cluster::node_groups::bootstrap::runs_photon;
 use crate::release::resolution::AvailableRelease;
 use crate::release::{KubernetesRelease, ReleaseImage};
+use crate::spec::release::current_version;
 
 /// The release and the image of the control plane, if it is the release the cluster asks for.
 pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(KubernetesRelease, ReleaseImage)> {
-    let version = version::current_version(tkc)?;
+    let version = current_version(tkc)?;
     let live = facts.control_plane.as_ref()?;
     if live.labels().get(label::TKR)? != &release_label(&version) {
         return None;
