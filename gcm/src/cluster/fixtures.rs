@@ -17,6 +17,7 @@ use super::invalid::Invalid;
 use super::login::gather::Login;
 use super::node_groups::machines;
 use super::plan::Plan;
+use super::spec::ValidatedCluster;
 use super::volumes::setup::VolumesAs;
 use crate::addons::bundle::AddonType;
 use crate::addons::choice::{ChosenAddon, Source};
@@ -191,7 +192,8 @@ impl ClusterFixture {
         );
         let release = facts.releases.release(candidate.unwrap()).unwrap();
         let image = facts.releases.images(&release.os_images).remove(0);
-        let input = Input::new(tkc, &release, &image);
+        let cluster = ValidatedCluster::validate(tkc, &facts).unwrap();
+        let input = Input::new(&cluster, &release, &image);
         let mut control_plane = self.control_plane();
         control_plane.spec.machine_template.spec.infrastructure_ref.name =
             machines::control_plane_template(&input, VolumesAs::Claims).name_any();

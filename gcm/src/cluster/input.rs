@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
+use super::spec::ValidatedCluster;
 use crate::release::version::Version;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::network::NetworkSpec;
@@ -17,8 +18,7 @@ use crate::spec::network::NetworkSpec;
 pub struct Input<'a> {
     /// The cluster as it is asked for, defaults filled in.
     pub tkc: &'a TanzuKubernetesCluster,
-    /// Its network.
-    pub network: NetworkSpec<'a>,
+    network: NetworkSpec<'a>,
     /// The release it resolves to.
     pub release: &'a KubernetesRelease,
     /// The image its nodes are made from.
@@ -26,13 +26,18 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// What the objects of a cluster are made from, whose defaults are filled in.
+    /// What the objects of a validated cluster are made from.
     pub fn new(
-        tkc: &'a TanzuKubernetesCluster,
+        cluster: &'a ValidatedCluster,
         release: &'a KubernetesRelease,
         image: &'a ReleaseImage,
     ) -> Self {
-        Self { tkc, network: NetworkSpec::read(&tkc.spec), release, image }
+        Self { tkc: cluster.tkc(), network: cluster.network(), release, image }
+    }
+
+    /// The network of the cluster.
+    pub fn network(&self) -> NetworkSpec<'a> {
+        self.network
     }
 
     /// The cluster's namespace.

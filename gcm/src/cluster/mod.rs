@@ -18,6 +18,7 @@ pub mod node_file;
 pub mod node_groups;
 mod pause;
 pub mod plan;
+pub mod spec;
 pub mod status;
 pub mod upgrade;
 pub mod volumes;

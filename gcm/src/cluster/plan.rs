@@ -18,11 +18,9 @@ use super::network::cluster;
 use super::network::virtual_ip::VirtualIp;
 use super::node_groups::group_input::GroupInput;
 use super::node_groups::groups;
+use super::spec::ValidatedCluster;
 use super::upgrade::{self, Target};
-use crate::addons::choice::container_networks;
 use crate::addons::engine::WantedAddons;
-use crate::admission;
-use crate::admission::denial::FieldDenial;
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -71,25 +69,16 @@ pub struct Obsolete {
 
 /// The plan for one cluster.
 pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Result<Plan, Invalid> {
-    let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
-    // What runs may stay: only the rules that the objects themselves need are asked again.
-    if facts.cluster.is_none()
-        && let Some(denial) = denials(&tkc, facts).into_iter().next()
-    {
-        return Err(Invalid::Denied(denial));
-    }
-    // No node is made of what it would run instead of reading it, whatever runs already.
-    if let Some(denial) = admission::node_text::denials(&tkc.spec).into_iter().next() {
-        return Err(Invalid::Denied(denial));
-    }
-    let Target { release, image, gates } = upgrade::choose_target(&tkc, facts)?;
+    let cluster = ValidatedCluster::validate(tkc, facts)?;
+    let tkc = cluster.tkc();
+    let Target { release, image, gates } = upgrade::choose_target(tkc, facts)?;
     let virtual_ip = match &facts.control_plane {
         Some(live) => VirtualIp::kept(live),
         None => VirtualIp::of(&facts.virtual_ip),
     };
-    let unreplaced = budget::spent(&tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
+    let unreplaced = budget::spent(tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
     let input = GroupInput {
-        cluster: Input::new(&tkc, &release, &image),
+        cluster: Input::new(&cluster, &release, &image),
         control_plane_waits: gates.control_plane.is_waiting(),
         pools_wait: gates.pools.is_waiting(),
         health: &facts.health,
@@ -101,14 +90,6 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Resul
     plan.addons = addons::addons(&input.cluster, facts);
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
-}
-
-fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
-    let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
-    let mut denials = admission::validate_with(tkc, None, &facts.available_releases, &bundles);
-    // Admission lets those by that bear our finalizer, since they may run elsewhere; anybody may write it.
-    denials.extend(admission::overlap::denials(&tkc.spec, &facts.management));
-    denials
 }
 
 fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {

@@ -24,6 +24,7 @@ use super::facts::Facts;
 use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, login, nothing, plan, stored};
 use super::invalid::Invalid;
 use super::plan::{Obsolete, Plan};
+use super::spec::ValidatedCluster;
 use super::status::milestones;
 use super::status::{StatusWithCause, status};
 use crate::addons::report::AddonState;
@@ -128,8 +129,9 @@ fn cluster_api_knows_every_field() {
     )
     .unwrap();
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
+    let cluster = ValidatedCluster::validate(&tkc, &facts).unwrap();
     let input = GroupInput {
-        cluster: Input::new(&tkc, &release, &images[0]),
+        cluster: Input::new(&cluster, &release, &images[0]),
         control_plane_waits: false,
         pools_wait: false,
         health: &HealthFlags::default(),

@@ -83,20 +83,23 @@ mod tests {
     use kube::ResourceExt;
 
     use super::*;
-    use crate::cluster::fixtures::{nothing, stored};
+    use crate::cluster::fixtures::ClusterFixture;
+    use crate::cluster::spec::ValidatedCluster;
     use crate::release::resolution::resolve_release;
     use crate::spec::release::release_request;
     use crate::testing::sound;
 
     /// The names of the accounts of a cluster with this name.
     fn account_names(cluster: &str) -> Vec<String> {
-        let facts = nothing();
-        let mut tkc = stored(sound());
+        let fixture = ClusterFixture::running(sound());
+        let facts = fixture.facts();
+        let mut tkc = fixture.tkc;
         tkc.metadata.name = Some(cluster.to_owned());
         let candidate = resolve_release(release_request(&tkc), &facts.available_releases).unwrap();
         let release = facts.releases.release(candidate).unwrap();
         let image = facts.releases.images(&release.os_images).remove(0);
-        let input = Input::new(&tkc, &release, &image);
+        let validated = ValidatedCluster::validate(&tkc, &facts).unwrap();
+        let input = Input::new(&validated, &release, &image);
         accounts(&input).iter().map(ResourceExt::name_any).collect()
     }
 

@@ -37,8 +37,8 @@ pub fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
     commands.extend(volumes.commands.iter().cloned());
-    let authorities = input.network.trust.map(trusted_files).unwrap_or_default();
-    let proxy = proxy::files(&input.network);
+    let authorities = input.network().trust.map(trusted_files).unwrap_or_default();
+    let proxy = proxy::files(&input.network());
     if !authorities.is_empty() {
         commands.push(trust_command(&input.image.labels).to_owned());
     }
