@@ -10,7 +10,7 @@ use api::capi::{
 };
 use api::capw::WCPMachineTemplate;
 use api::gcm::TanzuKubernetesCluster;
-use api::gcm::parts::{NodePool, Volume, phase};
+use api::gcm::parts::{NodePool, phase};
 use api::names::label;
 use kit::apply::bears;
 use kube::{Resource, ResourceExt};
@@ -18,9 +18,9 @@ use kube::{Resource, ResourceExt};
 use super::group_input::GroupInput;
 use super::recipe::Mark;
 use super::{control_plane, machines, workers};
-use crate::admission;
 use crate::cluster::facts::Facts;
 use crate::cluster::invalid::Invalid;
+use crate::cluster::volumes::kind::volumes_as;
 use crate::cluster::volumes::setup::VolumesAs;
 
 /// What the control plane is made of.
@@ -234,23 +234,4 @@ fn ran(tkc: &TanzuKubernetesCluster) -> bool {
 
 fn find<'f, K: Resource>(objects: &'f [Arc<K>], name: &str) -> Option<&'f Arc<K>> {
     objects.iter().find(|object| object.name_any() == name)
-}
-
-/// How a group's volumes come about: as claims only where its machines are made from the very template that says so.
-///
-/// Machines of before stay as they are; whatever else changes their template brings the disks with it.
-fn volumes_as(
-    live: Option<&str>,
-    claims: &WCPMachineTemplate,
-    field: &str,
-    volumes: Option<&[Volume]>,
-) -> Result<VolumesAs, Invalid> {
-    if live == Some(claims.name_any().as_str()) {
-        return Ok(VolumesAs::Claims);
-    }
-    // What was admitted by fewer rules gets no commands that it would break.
-    match admission::volumes::group_denials(field, volumes).into_iter().next() {
-        Some(denial) => Err(Invalid::Denied(denial)),
-        None => Ok(VolumesAs::Disks),
-    }
 }
