@@ -6,19 +6,18 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`cluster`] | the controller of TanzuKubernetesClusters: gather, plan, act, status; [`cluster::objects`] builds the objects |
+//! | [`cluster`] | the controller of TanzuKubernetesClusters: gather, plan, carry out, status; a folder for each aspect |
 //! | [`addons`] | what guests need besides nodes: bundles of manifests, applied and kept in them |
 //! | [`sync`] | what guests get of their namespace: storage classes and administrators |
-//! | [`releases`] | the controllers of releases: from node images to TanzuKubernetesReleases and OSImages |
+//! | [`release`] | from node images to TanzuKubernetesReleases and OSImages; which release a cluster asks for, and how versions compare |
+//! | [`spec`] | what the fields of a TanzuKubernetesCluster mean, and what a change of each does to nodes |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
-//! | [`resolution`], [`version`], [`query`] | which release a cluster asks for, and how versions compare |
 //! | [`autoscaling`] | what a cluster autoscaler reads of pools whose size is left to it |
-//! | [`service_configuration`] | what new clusters inherit |
 //! | [`webhook`] | admission and conversion over HTTPS |
 //!
-//! [`admission`], [`resolution`], [`version`] and [`query`] are pure, and `layercake lint` calls them too. Generated objects
-//! are compared by content: templates are named after a hash of theirs, so that an upgrade of this program replaces
-//! no machine.
+//! [`admission`], [`release::resolution`], [`release::version`] and [`release::query`] are pure, and `layercake lint` calls
+//! them too. Generated objects are compared by content: templates are named after a hash of theirs, so that an upgrade of
+//! this program replaces no machine.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![recursion_limit = "256"]
 
@@ -28,14 +27,11 @@ pub mod autoscaling;
 pub mod cluster;
 pub mod duration;
 mod program;
-pub mod query;
-pub mod releases;
-pub mod resolution;
-pub mod service_configuration;
+pub mod release;
+pub mod spec;
 pub mod sync;
 #[cfg(test)]
 mod testing;
-pub mod version;
 pub mod webhook;
 
 pub use program::main;

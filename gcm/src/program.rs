@@ -26,16 +26,16 @@ use kube::{Api, ResourceExt};
 use tokio::sync::mpsc;
 
 use crate::addons::engine::Engine;
-use crate::cluster::gather::{ClusterCaches, Context, KindCache};
-use crate::cluster::health_flags::HealthFlags;
-use crate::cluster::virtual_ip_flags::VirtualIpFlags;
-use crate::releases::cache::ReleaseCache;
-use crate::service_configuration::ServiceConfiguration;
+use crate::cluster::context::{ClusterCaches, Context, KindCache};
+use crate::cluster::flags::health::HealthFlags;
+use crate::cluster::flags::virtual_ip::VirtualIpFlags;
+use crate::release::cache::ReleaseCache;
+use crate::release::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::{NamespaceCaches, QuotaLimits};
 use crate::sync::role_bindings::makes_administrators;
 use crate::sync::supervisor::SupervisorEndpoint;
 use crate::webhook::{self, Webhooks};
-use crate::{cluster, releases};
+use crate::{cluster, release};
 
 /// Creates Cluster API objects from TanzuKubernetesClusters, and releases from node images.
 #[derive(Clone, Debug, Parser)]
@@ -127,7 +127,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         .watches(&bundles, of_namespace(&clusters))
         .wakes_on(reports)
         .run(ctx, cluster::reconcile);
-    let of_releases = releases::controller::run(&started, &images, &os_images, &releases, &release_cache);
+    let of_releases = release::controller::run(&started, &images, &os_images, &releases, &release_cache);
     tokio::join!(of_clusters, of_releases);
     Ok(())
 }

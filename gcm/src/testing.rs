@@ -5,7 +5,7 @@ use std::path::Path;
 use api::gcm::{TanzuKubernetesCluster, convert};
 use serde_json::Value;
 
-pub(crate) use crate::resolution::tests::{SITE_VERSIONS, available};
+pub(crate) use crate::release::resolution::tests::{SITE_VERSIONS, available};
 
 /// A manifest as the hub version, and as it is written.
 pub(crate) fn manifest(name: &str) -> (TanzuKubernetesCluster, Value) {

@@ -29,8 +29,8 @@ use tokio::sync::Semaphore;
 use crate::addons::choice::container_networks;
 use crate::admission::overlap::UsedRange;
 use crate::admission::{self, defaults};
-use crate::releases::cache::ReleaseCache;
-use crate::service_configuration::ServiceConfiguration;
+use crate::release::cache::ReleaseCache;
+use crate::release::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::assigned_classes;
 
 /// Where defaults are filled in.

@@ -200,7 +200,7 @@ mod tests {
             .filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("image: "));
         let missing: Vec<_> = named.filter(|image| !held.iter().any(|name| name == image)).collect();
         assert!(missing.is_empty(), "{missing:?}");
-        let virtual_ip = include_str!("../../gcm/src/cluster/objects/virtual_ip.rs");
+        let virtual_ip = include_str!("../../gcm/src/cluster/network/virtual_ip.rs");
         assert!(virtual_ip.contains(&format!("\"{KEEPALIVED}\"")));
     }
 

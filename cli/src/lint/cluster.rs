@@ -5,8 +5,9 @@ use api::gcm::{TanzuKubernetesCluster, convert};
 use api::names::{self, annotation};
 use gcm::admission;
 use gcm::admission::denial::FieldDenial;
-use gcm::resolution::{self, AvailableRelease};
-use gcm::version::Version;
+use gcm::release::resolution::{self, AvailableRelease};
+use gcm::release::version::Version;
+use gcm::spec::release::release_request;
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ fn name_releases(
     cluster: &TanzuKubernetesCluster,
     version: &str,
 ) -> (Vec<AvailableRelease>, Vec<Finding>) {
-    let request = admission::version::release_request(cluster);
+    let request = release_request(cluster);
     let texts = [
         ("spec.distribution.fullVersion", request.full),
         ("spec.topology.controlPlane.tkr.reference.name", request.reference),

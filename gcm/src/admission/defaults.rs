@@ -5,20 +5,13 @@ use api::names::label;
 use serde_json::{Value, json};
 
 use super::{network, version};
-use crate::resolution::{self, AvailableRelease};
-use crate::version::Version;
+use crate::release::resolution::{self, AvailableRelease};
+use crate::release::version::Version;
+use crate::spec::network::{CNI, DOMAIN, PODS, SERVICES, network_settings};
+use crate::spec::release::{current_version, release_request};
 
-/// The container network that a cluster of VMware's releases gets unless it asks for another: their images carry it.
-pub const CNI: &str = "antrea";
-/// The one that a cluster of other releases gets: it is built in.
+/// The container network that a cluster of other releases than VMware's gets: it is built in.
 pub const BUILT_IN_CNI: &str = "flannel";
-/// The addresses pods get.
-pub const PODS: &str = "192.168.0.0/16";
-/// The addresses services get.
-pub const SERVICES: &str = "10.96.0.0/12";
-/// The domain services get.
-pub const DOMAIN: &str = "cluster.local";
-
 /// One value to fill in: where, as the steps of a path, and what.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultValue {
@@ -52,7 +45,7 @@ pub fn missing_values(
 }
 
 fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValue> {
-    let network = network::network(&new.spec);
+    let network = network_settings(&new.spec);
     let cni =
         network.and_then(|n| n.cni.as_ref()).map(|cni| cni.name.as_str()).filter(|name| !name.is_empty());
     let unranged = |ranges: Option<&api::gcm::parts::NetworkRanges>| {
@@ -85,7 +78,7 @@ fn release(
 ) -> Vec<DefaultValue> {
     let name = chosen.object_name();
     let means = |text: &str| Version::parse(text).ok().as_ref() == Some(chosen);
-    let written = version::release_request(new);
+    let written = release_request(new);
     let mut values = Vec::new();
     if !means(written.full) {
         values.push(default_value("spec.distribution.fullVersion", chosen.to_string()));
@@ -93,7 +86,7 @@ fn release(
     if !means(written.reference) {
         values.push(default_value("spec.topology.controlPlane.tkr.reference.name", name.as_str()));
     }
-    let before = old.and_then(version::current_version);
+    let before = old.and_then(current_version);
     for (at, pool) in new.spec.topology.node_pools.iter().enumerate() {
         let written = pool.tkr.as_ref().and_then(api::gcm::parts::Tkr::name);
         if written.is_none_or(|text| !means(text) && version::follows(text, chosen, before.as_ref())) {

@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::defaults::{DefaultValue, default_value};
 use super::denial::FieldDenial;
 use super::network::CNIS;
-use super::{is_created, network, node_text, settings};
+use super::{is_created, node_text, settings};
 use crate::duration;
+use crate::spec::network::network_settings;
 
 /// What a cluster leaves out and the configuration says, to be filled in before the general defaults.
 pub fn inherited_values(
@@ -25,7 +26,7 @@ pub fn inherited_values(
     let TkgServiceConfigurationSpec { default_cni, proxy, trust, default_node_drain_timeout } = configuration;
     let mut values = Vec::new();
     if is_created(new, old) {
-        let network = network::network(&new.spec);
+        let network = network_settings(&new.spec);
         let names_cni =
             network.and_then(|network| network.cni.as_ref()).is_some_and(|cni| !cni.name.is_empty());
         let mut inherit = |there: bool, key: &str, value: Option<Value>| {

@@ -26,7 +26,7 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
 use kube::ResourceExt;
 
-use crate::resolution::AvailableRelease;
+use crate::release::resolution::AvailableRelease;
 use denial::FieldDenial;
 
 /// Everything that is wrong with `new`, given what it was before and which releases there are.

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesClusterSpec;
-use api::gcm::parts::{NetworkRanges, NetworkSettings, Proxy};
+use api::gcm::parts::NetworkRanges;
 use api::names::{annotation, label};
 use ipnet::IpNet;
 
 use super::denial::FieldDenial;
 use super::dns::is_dns_subdomain;
+use crate::spec::network::{NetworkSpec, network_settings};
 
 /// The container networks that come with releases, and the built-in one; others come in ConfigMaps.
 pub const CNIS: [&str; 4] = ["antrea", "calico", "antrea-nsx-routed", "flannel"];
@@ -17,17 +18,7 @@ pub const ROUTED: &str = "antrea-nsx-routed";
 /// How many bits of an address a node's own share of the pods' range fixes, for IPv4 and IPv6.
 const NODE_PREFIX: (u8, u8) = (24, 64);
 
-pub(crate) fn network(spec: &TanzuKubernetesClusterSpec) -> Option<&NetworkSettings> {
-    spec.settings.as_ref()?.network.as_ref()
-}
-
-/// The proxy of a cluster's nodes; one that names nothing to go through, such as `{}`, is none.
-pub(crate) fn proxy(spec: &TanzuKubernetesClusterSpec) -> Option<&Proxy> {
-    let says = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
-    network(spec)?.proxy.as_ref().filter(|proxy| says(&proxy.http_proxy) || says(&proxy.https_proxy))
-}
-
-pub(super) fn blocks(ranges: Option<&NetworkRanges>) -> &[String] {
+fn blocks(ranges: Option<&NetworkRanges>) -> &[String] {
     ranges.and_then(|ranges| ranges.cidr_blocks.as_deref()).unwrap_or_default()
 }
 
@@ -55,15 +46,15 @@ fn ranges<'a>(key: &str, blocks: &'a [String], denials: &mut Vec<FieldDenial>) -
 
 /// The container network that a cluster asks for, if nobody is known to provide one of that name.
 pub fn unlisted_cni(spec: &TanzuKubernetesClusterSpec) -> Option<&str> {
-    let name = network(spec)?.cni.as_ref()?.name.as_str();
+    let name = network_settings(spec)?.cni.as_ref()?.name.as_str();
     (!CNIS.contains(&name)).then_some(name)
 }
 
 pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
-    let Some(network) = network(spec) else { return Vec::new() };
+    let network = NetworkSpec::read(spec);
     let mut denials = Vec::new();
-    let pods = ranges("pods", blocks(network.pods.as_ref()), &mut denials);
-    let services = ranges("services", blocks(network.services.as_ref()), &mut denials);
+    let pods = ranges("pods", network.pods, &mut denials);
+    let services = ranges("services", network.services, &mut denials);
     for own in [&pods, &services] {
         denials.extend(own.iter().enumerate().filter_map(|(at, range)| {
             let same_family =
@@ -86,7 +77,7 @@ pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
             )
         }));
     }
-    denials.extend(domain_denial(network));
+    denials.extend(domain_denial(network.domain));
     denials
 }
 
@@ -139,14 +130,14 @@ fn node_prefix(net: &IpNet) -> u8 {
     if net.addr().is_ipv4() { NODE_PREFIX.0 } else { NODE_PREFIX.1 }
 }
 
-fn domain_denial(network: &NetworkSettings) -> Option<FieldDenial> {
-    let domain =
-        network.service_domain.as_deref().filter(|domain| !domain.is_empty() && !is_dns_subdomain(domain))?;
-    Some(FieldDenial::new(
-        "spec.settings.network.serviceDomain",
-        format!("{domain:?} is not a domain name"),
-        "Write a domain such as cluster.local",
-    ))
+fn domain_denial(domain: &str) -> Option<FieldDenial> {
+    (!domain.is_empty() && !is_dns_subdomain(domain)).then(|| {
+        FieldDenial::new(
+            "spec.settings.network.serviceDomain",
+            format!("{domain:?} is not a domain name"),
+            "Write a domain such as cluster.local",
+        )
+    })
 }
 
 /// A container network that neither a release nor one of the namespace's `bundles` provides.
@@ -180,7 +171,7 @@ pub(super) fn change_denials(
     new: &TanzuKubernetesClusterSpec,
 ) -> Vec<FieldDenial> {
     let aspects = |spec: &TanzuKubernetesClusterSpec| {
-        let network = network(spec);
+        let network = network_settings(spec);
         let text = |text: Option<&String>| vec![text.cloned().unwrap_or_default()];
         [
             ("pods.cidrBlocks", blocks(network.and_then(|n| n.pods.as_ref())).to_vec()),
@@ -210,7 +201,7 @@ pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
     let topology = &spec.topology;
     let workers: i64 = topology.node_pools.iter().map(|pool| i64::from(pool.replicas.unwrap_or(1))).sum();
     let nodes = workers + i64::from(topology.control_plane.replicas.unwrap_or(1));
-    let pods = blocks(network(spec).and_then(|network| network.pods.as_ref()));
+    let pods = NetworkSpec::read(spec).pods;
     pods.iter()
         .filter_map(|text| {
             let net: IpNet = text.trim().parse().ok()?;

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Taint;
 use super::denial::FieldDenial;
 use super::dns::{is_dns_label, is_dns_subdomain};
 use crate::duration;
+use crate::spec::labels::{kubelet_may_set, machine_label_reaches_node};
 
 /// The longest name of a cluster: `-control-plane-service` follows it, and names end at 63 characters.
 pub const LONGEST_NAME: usize = 41;
@@ -187,36 +188,6 @@ fn value_is_valid(value: &str) -> bool {
         && value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
         && edge(value.chars().next())
         && edge(value.chars().next_back())
-}
-
-/// Labels of Kubernetes itself that a kubelet may give its own node.
-const WELL_KNOWN: [&str; 7] = [
-    "kubernetes.io/hostname",
-    "kubernetes.io/arch",
-    "kubernetes.io/os",
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-];
-
-/// Whether a kubelet may give its own node this label; Cluster API puts some of the others on nodes itself.
-pub fn kubelet_may_set(key: &str) -> bool {
-    let Some((domain, _)) = key.split_once('/') else { return true };
-    let within = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
-    if !within("kubernetes.io") && !within("k8s.io") {
-        return true;
-    }
-    within("kubelet.kubernetes.io") || within("node.kubernetes.io") || WELL_KNOWN.contains(&key)
-}
-
-/// Labels that Cluster API copies from a Machine to its node.
-pub fn machine_label_reaches_node(key: &str) -> bool {
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    domain == "node-role.kubernetes.io"
-        || ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"]
-            .iter()
-            .any(|parent| domain == *parent || domain.ends_with(&format!(".{parent}")))
 }
 
 /// Whether programs know machines and nodes by this label: Cluster API takes a worker that is labelled

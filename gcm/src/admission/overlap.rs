@@ -9,7 +9,8 @@ use api::gcm::TanzuKubernetesClusterSpec;
 use ipnet::IpNet;
 
 use super::denial::FieldDenial;
-use super::network::{blocks, network, overlap};
+use super::network::overlap;
+use crate::spec::network::NetworkSpec;
 
 /// An address or a range that somebody outside the cluster has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,14 +36,12 @@ impl UsedRange {
 
 /// The ranges of pods and services, each with its field.
 fn ranges(spec: &TanzuKubernetesClusterSpec) -> Vec<(String, IpNet)> {
-    let network = network(spec);
-    let pods = network.and_then(|network| network.pods.as_ref());
-    let services = network.and_then(|network| network.services.as_ref());
-    [("pods", pods), ("services", services)]
+    let network = NetworkSpec::read(spec);
+    [("pods", network.pods), ("services", network.services)]
         .into_iter()
         .flat_map(|(key, ranges)| {
             let field = move |at| format!("spec.settings.network.{key}.cidrBlocks[{at}]");
-            let blocks = blocks(ranges).iter().enumerate();
+            let blocks = ranges.iter().enumerate();
             blocks.filter_map(move |(at, text)| Some((field(at), text.trim().parse().ok()?)))
         })
         .collect()

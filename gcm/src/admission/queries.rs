@@ -6,8 +6,8 @@ use kube::ResourceExt;
 
 use super::denial::FieldDenial;
 use crate::autoscaling::{self, BOUNDS};
-use crate::query;
-use crate::resolution::AvailableRelease;
+use crate::release::query;
+use crate::release::resolution::AvailableRelease;
 
 /// Where the query of releases stands, for messages.
 pub const TKR: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-tkr]";

@@ -1,15 +1,11 @@
 //! Which nodes a change replaces: what a cluster's author learns before it happens.
 
-use std::collections::BTreeMap;
-
 use api::gcm::TanzuKubernetesCluster;
-use api::gcm::parts::{NodePool, Volume};
 use api::names::annotation;
 use kube::ResourceExt;
 
-use super::network::{network, proxy};
-use super::nodes::{kubelet_may_set, machine_label_reaches_node};
-use super::version::current_version;
+use crate::spec::node_fields::{NodeField, cluster_fields, control_plane_fields, pool_fields};
+use crate::spec::release::current_version;
 
 /// A group of nodes that are all replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -24,101 +20,34 @@ pub struct Roll {
 
 /// The groups whose nodes are replaced when `old` becomes `new`. A pool that joins or goes is none of them.
 pub fn rolls(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<Roll> {
-    let shared = shared_causes(old, new);
+    let mut shared: Vec<String> = release_cause(old, new).into_iter().collect();
+    shared.extend(changed("spec", &cluster_fields(&old.spec), &cluster_fields(&new.spec)));
     let (was, is) = (&old.spec.topology, &new.spec.topology);
     let field = "spec.topology.controlPlane".to_owned();
-    let (before, after) = (&was.control_plane, &is.control_plane);
-    let mut causes = shared.clone();
-    let of_control_plane = [
-        ("vmClass", before.vm_class != after.vm_class),
-        ("storageClass", before.storage_class != after.storage_class),
-        (
-            "volumes",
-            disks(before.volumes.as_deref(), &before.storage_class)
-                != disks(after.volumes.as_deref(), &after.storage_class),
-        ),
-    ];
-    causes.extend(changed(&field, &of_control_plane));
-    let mut rolls = vec![Roll { field, nodes: Some(after.replicas.unwrap_or(1)), causes }];
+    let own =
+        changed(&field, &control_plane_fields(&was.control_plane), &control_plane_fields(&is.control_plane));
+    let causes = shared.iter().cloned().chain(own).collect();
+    let mut rolls = vec![Roll { field, nodes: Some(is.control_plane.replicas.unwrap_or(1)), causes }];
     for (at, pool) in is.node_pools.iter().enumerate() {
         let Some(before) = was.node_pools.iter().find(|before| before.name == pool.name) else { continue };
         let field = format!("spec.topology.nodePools[{at}]");
-        let causes = shared.iter().cloned().chain(pool_causes(&field, before, pool)).collect();
+        let own = changed(&field, &pool_fields(before), &pool_fields(pool));
+        let causes = shared.iter().cloned().chain(own).collect();
         rolls.push(Roll { field, nodes: pool.replicas, causes });
     }
     rolls.retain(|roll| !roll.causes.is_empty() && roll.nodes != Some(0));
     rolls
 }
 
-/// What replaces the nodes of every group.
-fn shared_causes(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<String> {
-    let (before, after) = (network(&old.spec), network(&new.spec));
-    let mut causes = Vec::new();
-    if let (Some(from), Some(to)) = (current_version(old), current_version(new))
-        && from != to
-    {
-        causes.push(format!("the release, from {from} to {to}"));
-    }
-    for (field, differs) in [
-        ("proxy", proxy(&old.spec) != proxy(&new.spec)),
-        ("trust", before.and_then(|n| n.trust.as_ref()) != after.and_then(|n| n.trust.as_ref())),
-    ] {
-        causes.extend(differs.then(|| format!("spec.settings.network.{field}")));
-    }
-    causes
+fn release_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Option<String> {
+    let (from, to) = (current_version(old)?, current_version(new)?);
+    (from != to).then(|| format!("the release, from {from} to {to}"))
 }
 
-fn pool_causes(field: &str, before: &NodePool, after: &NodePool) -> Vec<String> {
-    let NodePool {
-        name: _,
-        labels,
-        taints,
-        failure_domain,
-        replicas: _,
-        vm_class,
-        storage_class,
-        volumes,
-        tkr: _,
-        node_drain_timeout: _,
-    } = after;
-    let taints_of = |pool: &NodePool| pool.taints.clone().unwrap_or_default();
-    let causes = [
-        ("vmClass", before.vm_class != *vm_class),
-        ("storageClass", before.storage_class != *storage_class),
-        (
-            "volumes",
-            disks(before.volumes.as_deref(), &before.storage_class)
-                != disks(volumes.as_deref(), storage_class),
-        ),
-        ("labels", registered(before.labels.as_ref()) != registered(labels.as_ref())),
-        ("taints", taints_of(before) != taints.clone().unwrap_or_default()),
-        ("failureDomain", zone(before.failure_domain.as_ref()) != zone(failure_domain.as_ref())),
-    ];
-    changed(field, &causes)
-}
-
-fn changed(group: &str, causes: &[(&str, bool)]) -> Vec<String> {
-    causes.iter().filter(|(_, differs)| *differs).map(|(field, _)| format!("{group}.{field}")).collect()
-}
-
-/// Disks with the class that each comes to.
-fn disks(volumes: Option<&[Volume]>, otherwise: &str) -> Vec<Volume> {
-    let complete = |volume: &Volume| {
-        let class = volume.storage_class.clone().filter(|class| !class.is_empty());
-        Volume { storage_class: Some(class.unwrap_or_else(|| otherwise.to_owned())), ..volume.clone() }
-    };
-    volumes.unwrap_or_default().iter().map(complete).collect()
-}
-
-/// No zone may be written as an empty one.
-fn zone(failure_domain: Option<&String>) -> Option<&String> {
-    failure_domain.filter(|zone| !zone.is_empty())
-}
-
-/// The labels that a kubelet registers its node with; Cluster API copies the others to nodes that are there.
-fn registered(labels: Option<&BTreeMap<String, String>>) -> BTreeMap<&String, &String> {
-    let registers = |key: &str| kubelet_may_set(key) && !machine_label_reaches_node(key);
-    labels.into_iter().flatten().filter(|(key, _)| registers(key)).collect()
+/// The fields that replace nodes since they have another value than before.
+fn changed(group: &str, before: &[NodeField], after: &[NodeField]) -> Vec<String> {
+    let rows = std::iter::zip(before, after).filter(|(before, after)| before != after);
+    rows.map(|(_, after)| format!("{group}.{}", after.path)).collect()
 }
 
 /// A warning for each group whose nodes a change replaces, and for pools whose nodes go.

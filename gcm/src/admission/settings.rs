@@ -12,8 +12,8 @@ use bounds::printable;
 use url::Url;
 
 use super::denial::FieldDenial;
-use super::network;
 use super::nodes::offered;
+use crate::spec::network::network_settings;
 use crate::sync::storage_classes::first_edition;
 
 const PROXY: &str = "spec.settings.network.proxy";
@@ -23,7 +23,7 @@ const LONGEST_SHOWN: usize = 64;
 const SHAPE: &str = "Write http://user:password@address:port";
 
 pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
-    let Some(network) = network::network(spec) else { return Vec::new() };
+    let Some(network) = network_settings(spec) else { return Vec::new() };
     let mut denials = network.proxy.as_ref().map(proxy_denials).unwrap_or_default();
     denials.extend(network.trust.as_ref().map(trust_denials).unwrap_or_default());
     denials

@@ -19,7 +19,7 @@ fn admitted(name: &str, change: impl Fn(&mut Value)) -> Result<String, Vec<Strin
     let cluster = with_defaults(&hub(&written), None, &available);
     let denials = validate(&cluster, None, &available);
     if denials.is_empty() {
-        return Ok(super::version::current_version(&cluster).unwrap().to_string());
+        return Ok(crate::spec::release::current_version(&cluster).unwrap().to_string());
     }
     Err(denials
         .into_iter()

@@ -9,8 +9,9 @@ use kube::ResourceExt;
 
 use super::denial::FieldDenial;
 use super::queries;
-use crate::resolution::{self, AvailableRelease, ReleaseRequest, RequestField, Unresolved};
-use crate::version::Version;
+use crate::release::resolution::{self, AvailableRelease, ReleaseRequest, RequestField, Unresolved};
+use crate::release::version::Version;
+use crate::spec::release::{current_version, release_request};
 
 const FULL: &str = "spec.distribution.fullVersion";
 const HINT: &str = "spec.distribution.version";
@@ -18,17 +19,6 @@ const REFERENCE: &str = "spec.topology.controlPlane.tkr.reference.name";
 
 fn name(tkr: Option<&Tkr>) -> &str {
     tkr.and_then(Tkr::name).unwrap_or_default()
-}
-
-/// The release that the cluster asks for, as it is written.
-pub fn release_request(tkc: &TanzuKubernetesCluster) -> ReleaseRequest<'_> {
-    let distribution = tkc.spec.distribution.as_ref();
-    ReleaseRequest {
-        full: distribution.and_then(|d| d.full_version.as_deref()).unwrap_or_default(),
-        hint: distribution.and_then(|d| d.version.as_deref()).unwrap_or_default(),
-        reference: name(tkc.spec.topology.control_plane.tkr.as_ref()),
-        query: tkc.annotations().get(annotation::RESOLVE_TKR).map(String::as_str).unwrap_or_default(),
-    }
 }
 
 /// What the cluster's author means: what admission filled in itself gives way to what its author changes.
@@ -65,11 +55,6 @@ pub fn intended_request<'a>(
 /// upgrade, even if newer releases exist now.
 fn runs_it(reference: &str, before: ReleaseRequest<'_>) -> bool {
     !reference.is_empty() && before.exact().is_some_and(|version| version.matches(reference))
-}
-
-/// The version the cluster runs according to its spec.
-pub fn current_version(tkc: &TanzuKubernetesCluster) -> Option<Version> {
-    release_request(tkc).exact()
 }
 
 pub(super) fn denials(

@@ -7,9 +7,10 @@ use api::names::finalizer;
 use kit::Next;
 use kit::watch::Watchable;
 
+use super::context::Context;
 use super::error::Error;
-use super::gather::{Context, Facts};
-use super::remaining::{is_empty, remaining};
+use super::facts::Facts;
+use super::status::remaining::{is_empty, remaining};
 
 /// The next step of taking a cluster down. Cluster API itself deletes workers before the control plane.
 pub async fn carry_out(tkc: &TanzuKubernetesCluster, facts: &Facts, ctx: &Context) -> Result<Next, Error> {

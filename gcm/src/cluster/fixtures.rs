@@ -1,6 +1,6 @@
 //! A cluster in any state, for tests: what is planned, and what Cluster API and capw say of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capi::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachineSet};
@@ -10,21 +10,21 @@ use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesRelease, TanzuKubernetesRe
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::gather::{Facts, ReleaseLookup};
-use super::health_flags::HealthFlags;
-use super::login::Login;
-use super::objects::input::Input;
-use super::objects::machines;
-use super::objects::virtual_ip::VirtualIp;
-use super::objects::volumes::VolumesAs;
-use super::plan::{Plan, plan};
-use super::virtual_ip_flags::{VirtualIpFlags, VirtualIpKind};
+use super::facts::{Facts, ReleaseLookup};
+use super::flags::virtual_ip::{VirtualIpFlags, VirtualIpKind};
+use super::input::Input;
+use super::invalid::Invalid;
+use super::login::gather::Login;
+use super::node_groups::machines;
+use super::plan::Plan;
+use super::spec::ValidatedCluster;
+use super::volumes::setup::VolumesAs;
 use crate::addons::bundle::AddonType;
 use crate::addons::choice::{ChosenAddon, Source};
 use crate::addons::report::{AddonReport, AddonState};
 use crate::admission::defaults::with_defaults;
-use crate::releases::cache::ReleaseCache;
-use crate::releases::{KubernetesRelease, ReleaseImage};
+use crate::release::cache::ReleaseCache;
+use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::sync;
 use crate::testing::SITE_VERSIONS;
 
@@ -62,9 +62,18 @@ pub(crate) fn nothing() -> Facts {
         available_releases: release_cache.available(),
         releases: ReleaseLookup::of(release_cache, images),
         virtual_ip: VirtualIpFlags { virtual_ip: VirtualIpKind::None, virtual_ip_image: None },
-        login: Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() },
         ..Facts::default()
     }
+}
+
+/// What is planned for a cluster whose Secrets of its login are there.
+pub(crate) fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
+    super::plan::plan(tkc, facts, &login())
+}
+
+/// A login whose Secrets are there.
+pub(crate) fn login() -> Login {
+    Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() }
 }
 
 /// The cluster as admission stores it.
@@ -177,22 +186,14 @@ impl ClusterFixture {
     pub(crate) fn facts_with_claims(&self) -> Facts {
         let mut facts = self.facts();
         let tkc = &self.tkc;
-        let candidate = crate::resolution::resolve_release(
-            crate::admission::version::release_request(tkc),
+        let candidate = crate::release::resolution::resolve_release(
+            crate::spec::release::release_request(tkc),
             &facts.available_releases,
         );
         let release = facts.releases.release(candidate.unwrap()).unwrap();
         let image = facts.releases.images(&release.os_images).remove(0);
-        let input = Input {
-            tkc,
-            release: &release,
-            pools_wait: false,
-            image: &image,
-            health: &HealthFlags::default(),
-            virtual_ip: &VirtualIp::default(),
-            login: &facts.login,
-            unreplaced: &BTreeSet::new(),
-        };
+        let cluster = ValidatedCluster::validate(tkc, &facts).unwrap();
+        let input = Input::new(&cluster, &release, &image);
         let mut control_plane = self.control_plane();
         control_plane.spec.machine_template.spec.infrastructure_ref.name =
             machines::control_plane_template(&input, VolumesAs::Claims).name_any();

@@ -1,8 +1,8 @@
 //! Why nothing can be planned before somebody acts.
 
 use crate::admission::denial::FieldDenial;
-use crate::resolution::Unresolved;
-use crate::version::Version;
+use crate::release::resolution::Unresolved;
+use crate::release::version::Version;
 
 /// Why nothing can be planned before somebody acts.
 #[derive(Debug, thiserror::Error)]

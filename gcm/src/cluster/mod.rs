@@ -1,31 +1,27 @@
 //! TanzuKubernetesCluster: from what a user asks for to Cluster API objects, and their state back up.
 
-pub mod act;
-pub mod blocking;
-mod budget;
-pub mod conditions;
+pub mod applied;
+pub mod carry_out;
+pub mod context;
 pub mod delete;
 pub mod error;
+pub mod facts;
+pub mod flags;
 pub mod gather;
-pub mod groups;
-pub mod health_flags;
+pub mod guest;
+pub mod health;
+pub mod input;
 pub mod invalid;
 pub mod login;
-pub mod milestones;
-pub mod nodes;
-pub mod objects;
-mod origin;
+pub mod network;
+pub mod node_file;
+pub mod node_groups;
 mod pause;
-pub mod phase;
 pub mod plan;
-pub mod present;
-pub mod remaining;
-pub mod remediations;
-pub mod replicas;
+pub mod spec;
 pub mod status;
-mod steps;
-pub mod synced;
-pub mod virtual_ip_flags;
+pub mod upgrade;
+pub mod volumes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,13 +33,18 @@ use kit::index::key;
 use kit::status::settle;
 use kube::{Resource, ResourceExt};
 
+use applied::Applied;
+use context::Context;
 use error::Error;
-use gather::{Context, Facts};
-use status::StatusWithCause;
+use facts::Facts;
+use health::budget;
+use pause::origin;
+use plan::Plan;
+use status::{StatusWithCause, milestones};
 
 /// Brings one cluster from what it is to what its spec says.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let mut facts = gather::facts(&tkc, &ctx)?; // every read
+    let facts = gather::facts(&tkc, &ctx)?; // every read
     if kit::is_moving(&*tkc) {
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         return Ok(Next::OnChange);
@@ -53,33 +54,50 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
         write_status(&tkc, StatusWithCause { status: pause::status(&tkc, pause), cause: None }, &ctx).await?;
         return Ok(Next::OnChange);
     }
-    let outcome = if tkc.meta().deletion_timestamp.is_some() {
+    let (applied, outcome) = if tkc.meta().deletion_timestamp.is_some() {
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
-        delete::carry_out(&tkc, &facts, &ctx).await
+        (Applied::default(), delete::carry_out(&tkc, &facts, &ctx).await)
     } else {
-        make(&tkc, &mut facts, &ctx).await
+        make(&tkc, &facts, &ctx).await
     };
     if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome;
     }
-    let report = status::status(&tkc, &facts, outcome.as_ref().err()); // thinks
+    let report = status::status(&tkc, &applied.over(facts), outcome.as_ref().err()); // thinks
     write_status(&tkc, report, &ctx).await?; // one write, and only if it changed
     outcome
 }
 
-/// Makes the cluster what its spec says.
-async fn make(tkc: &Arc<TanzuKubernetesCluster>, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
+/// Makes the cluster what its spec says. Returns what it applied, also when it did not come through.
+async fn make(
+    tkc: &Arc<TanzuKubernetesCluster>,
+    facts: &Facts,
+    ctx: &Context,
+) -> (Applied, Result<Next, Error>) {
+    let (plan, next) = match prepare(tkc, facts, ctx).await {
+        Ok(prepared) => prepared,
+        Err(error) => return (Applied::default(), Err(error)),
+    };
+    let (applied, outcome) = carry_out::carry_out(plan, facts, ctx).await; // every write
+    (applied, outcome.map(|()| next))
+}
+
+/// The plan for a cluster that is marked as made here, and when it is reconciled again if nothing changes.
+async fn prepare(
+    tkc: &Arc<TanzuKubernetesCluster>,
+    facts: &Facts,
+    ctx: &Context,
+) -> Result<(Plan, Next), Error> {
     let note = origin::note(tkc, facts)?;
-    let tkc = &*act::note_origin(tkc, note, ctx).await?;
+    let tkc = &*carry_out::note_origin(tkc, note, ctx).await?;
     if is_cluster_deleted(facts) {
         return Err(Error::Waiting(describe_recreation(tkc)));
     }
-    facts.login = login::gather(tkc, &ctx.api).await?;
-    let plan = plan::plan(tkc, facts)?; // thinks; where it is invalid, the user must act: no retry
-    let next = act::carry_out(plan, facts, ctx).await?; // every write
+    let login = login::gather::gather(tkc, &ctx.api).await?;
+    let plan = plan::plan(tkc, facts, &login)?; // thinks; where it is invalid, the user must act: no retry
     let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
     let wait = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
-    Ok(wait.map_or(next, Next::After))
+    Ok((plan, wait.map_or(Next::OnChange, Next::After)))
 }
 
 /// Whether somebody deleted the Cluster: what Cluster API takes down is not put up again meanwhile.

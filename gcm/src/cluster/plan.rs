@@ -5,24 +5,22 @@ use std::collections::BTreeSet;
 use api::capi::{Cluster, KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachineTemplate};
 use api::gcm::TanzuKubernetesCluster;
-use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
-use super::gather::Facts;
+use super::facts::Facts;
+use super::guest::{accounts, addons};
+use super::health::budget;
+use super::input::Input;
 use super::invalid::Invalid;
-use super::objects::input::{Input, release_label};
-use super::objects::login::{self, NewSecrets};
-use super::objects::virtual_ip::VirtualIp;
-use super::objects::{accounts, addons, cluster};
-use super::steps::{self, Step};
-use super::{budget, groups, present};
-use crate::addons::choice::container_networks;
+use super::login::gather::Login;
+use super::login::objects::{NewSecrets, secrets};
+use super::network::cluster;
+use super::network::virtual_ip::VirtualIp;
+use super::node_groups::group_input::GroupInput;
+use super::node_groups::groups;
+use super::spec::ValidatedCluster;
+use super::upgrade::{self, Target};
 use crate::addons::engine::WantedAddons;
-use crate::admission::denial::FieldDenial;
-use crate::admission::{self, version};
-use crate::releases::node_image::choose;
-use crate::releases::{KubernetesRelease, ReleaseImage};
-use crate::resolution::{self, AvailableRelease};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -70,99 +68,47 @@ pub struct Obsolete {
 }
 
 /// The plan for one cluster.
-pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
-    let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
-    // What runs may stay: only the rules that the objects themselves need are asked again.
-    if facts.cluster.is_none()
-        && let Some(denial) = denials(&tkc, facts).into_iter().next()
-    {
-        return Err(Invalid::Denied(denial));
-    }
-    // No node is made of what it would run instead of reading it, whatever runs already.
-    if let Some(denial) = admission::node_text::denials(&tkc.spec).into_iter().next() {
-        return Err(Invalid::Denied(denial));
-    }
-    let (release, image, pools_wait) = match chosen(&tkc, facts) {
-        Ok(chosen) => chosen,
-        Err(invalid) if invalid.is_gone() => {
-            let (release, image) = present::release(&tkc, facts).ok_or(invalid)?;
-            (release, image, false)
-        }
-        Err(invalid) => return Err(invalid),
-    };
+pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Result<Plan, Invalid> {
+    let cluster = ValidatedCluster::validate(tkc, facts)?;
+    let tkc = cluster.tkc();
+    let Target { release, image, gates } = upgrade::choose_target(tkc, facts)?;
     let virtual_ip = match &facts.control_plane {
         Some(live) => VirtualIp::kept(live),
         None => VirtualIp::of(&facts.virtual_ip),
     };
-    let unreplaced = budget::spent(&tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
-    let input = Input {
-        tkc: &tkc,
-        release: &release,
-        pools_wait,
-        image: &image,
+    let unreplaced = budget::spent(tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
+    let input = GroupInput {
+        cluster: Input::new(&cluster, &release, &image),
+        control_plane_waits: gates.control_plane.is_waiting(),
+        pools_wait: gates.pools.is_waiting(),
         health: &facts.health,
         virtual_ip: &virtual_ip,
-        login: &facts.login,
+        login,
         unreplaced: &unreplaced,
     };
     let mut plan = objects(&input, facts)?;
-    plan.addons = addons::addons(&input, facts);
+    plan.addons = addons::addons(&input.cluster, facts);
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
 }
 
-fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
-    let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
-    let mut denials = admission::validate_with(tkc, None, &facts.available_releases, &bundles);
-    // Admission lets those by that bear our finalizer, since they may run elsewhere; anybody may write it.
-    denials.extend(admission::overlap::denials(&tkc.spec, &facts.management));
-    denials
-}
-
-/// The release that the cluster asks for, or the next on the way to it, with its image; and whether pools wait for another.
-fn chosen(
-    tkc: &TanzuKubernetesCluster,
-    facts: &Facts,
-) -> Result<(KubernetesRelease, ReleaseImage, bool), Invalid> {
-    let candidate = resolution::resolve_release(version::release_request(tkc), &facts.available_releases)
-        .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
-    let Step { release: candidate, pools_wait } =
-        steps::next(candidate, facts).map_err(|from| Invalid::NoStep { from })?;
-    let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
-    let missing = |all: bool| Invalid::NoImage {
-        release: candidate.version.object_name(),
-        query: query.cloned().filter(|_| !all),
-    };
-    let release = facts.releases.release(candidate).ok_or_else(|| missing(true))?;
-    let images = facts.releases.images(&release.os_images);
-    let image = choose(&images, query.map(String::as_str), present::image(facts))
-        .ok_or_else(|| missing(images.is_empty()))?;
-    Ok(((*release).clone(), image.clone(), pools_wait))
-}
-
-/// The release that the cluster runs already: one that was taken out of use still serves those who have it.
-fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AvailableRelease> {
-    let version = version::current_version(tkc)?;
-    let runs = facts.control_plane.as_ref()?.labels().get(label::TKR)? == &release_label(&version);
-    facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
-}
-
-fn objects(input: &Input<'_>, facts: &Facts) -> Result<Plan, Invalid> {
+fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {
     let groups::ControlPlaneObjects { template, control_plane, check } = groups::control_plane(input, facts)?;
+    let cluster_input = &input.cluster;
     let mut plan = Plan {
-        login_secrets: login::secrets(input),
+        login_secrets: secrets(cluster_input, input.login),
         machine_templates: vec![template],
         config_templates: Vec::new(),
-        wcp_cluster: cluster::wcp_cluster(input),
+        wcp_cluster: cluster::wcp_cluster(cluster_input),
         control_plane,
-        cluster: cluster::cluster(input),
+        cluster: cluster::cluster(cluster_input),
         deployments: Vec::new(),
         checks: vec![check],
-        accounts: accounts::accounts(input),
+        accounts: accounts::accounts(cluster_input),
         addons: None,
         obsolete: Obsolete::default(),
     };
-    for (at, pool) in input.tkc.spec.topology.node_pools.iter().enumerate() {
+    for (at, pool) in cluster_input.tkc.spec.topology.node_pools.iter().enumerate() {
         let Some(objects) = groups::pool(input, facts, at, pool)? else { continue };
         let groups::PoolObjects { template, config, deployment, check } = objects;
         plan.checks.push(check);

@@ -20,11 +20,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothing, stored};
-use super::gather::Facts;
+use super::facts::Facts;
+use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, login, nothing, plan, stored};
 use super::invalid::Invalid;
-use super::milestones;
-use super::plan::{Obsolete, Plan, plan};
+use super::plan::{Obsolete, Plan};
+use super::spec::ValidatedCluster;
+use super::status::milestones;
 use super::status::{StatusWithCause, status};
 use crate::addons::report::AddonState;
 use crate::testing::{cluster, hub, manifest, sound};
@@ -114,27 +115,28 @@ fn the_objects_of_a_cluster_with_pools() {
 /// Every field of the documents in `objects` is one that the generated types know: nothing was dropped.
 #[test]
 fn cluster_api_knows_every_field() {
-    use super::health_flags::HealthFlags;
-    use super::objects::input::Input;
-    use super::objects::virtual_ip::VirtualIp;
-    use super::objects::volumes::VolumesAs;
-    use super::objects::{control_plane, machines};
+    use super::flags::health::HealthFlags;
+    use super::input::Input;
+    use super::network::virtual_ip::VirtualIp;
+    use super::node_groups::group_input::GroupInput;
+    use super::node_groups::{control_plane, machines};
+    use super::volumes::setup::VolumesAs;
     let facts = nothing();
     let tkc = stored(pools());
-    let candidate = crate::resolution::resolve_release(
-        crate::admission::version::release_request(&tkc),
+    let candidate = crate::release::resolution::resolve_release(
+        crate::spec::release::release_request(&tkc),
         &facts.available_releases,
     )
     .unwrap();
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
-    let input = Input {
-        tkc: &tkc,
-        release: &release,
+    let cluster = ValidatedCluster::validate(&tkc, &facts).unwrap();
+    let input = GroupInput {
+        cluster: Input::new(&cluster, &release, &images[0]),
+        control_plane_waits: false,
         pools_wait: false,
-        image: &images[0],
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
-        login: &facts.login,
+        login: &login(),
         unreplaced: &BTreeSet::new(),
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
@@ -161,7 +163,7 @@ fn cluster_api_knows_every_field() {
         assert!(spec.pointer(path).is_some(), "{path}");
     }
     let pool = &tkc.spec.topology.node_pools[1];
-    let deployment = document(&machines::deployment(&input, pool, "t", "c"))["spec"].clone();
+    let deployment = document(&machines::deployment(&input.cluster, pool, "t", "c"))["spec"].clone();
     for path in [
         "/rollout/strategy/rollingUpdate/maxSurge",
         "/selector/matchLabels/cluster.x-k8s.io~1deployment-name",
@@ -231,7 +233,7 @@ fn what_cannot_be_planned_says_why() {
     let error = plan(&ubuntu, &facts).unwrap_err();
     assert!(matches!(error, Invalid::NoImage { .. }), "{error}");
     assert!(error.to_string().contains("os-name=ubuntu"), "{error}");
-    facts.releases = super::gather::ReleaseLookup::default();
+    facts.releases = super::facts::ReleaseLookup::default();
     assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
 }
 

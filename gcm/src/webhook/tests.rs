@@ -7,7 +7,7 @@ use serde_json::{from_slice, from_value, json, to_value};
 
 use super::*;
 use crate::cluster::fixtures::tkr;
-use crate::releases::KubernetesRelease;
+use crate::release::KubernetesRelease;
 use crate::testing::{SITE_VERSIONS, manifest, sound};
 
 /// Webhooks that know the site's releases and reach no API server.

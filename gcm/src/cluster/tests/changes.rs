@@ -6,9 +6,9 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::{NO_CLASS, NO_MEMORY, documents, pools, ready_message, shown};
-use crate::cluster::fixtures::{ClusterFixture, MachineFixture, READY, nothing};
-use crate::cluster::milestones;
-use crate::cluster::plan::plan;
+use crate::cluster::applied::Applied;
+use crate::cluster::fixtures::{ClusterFixture, MachineFixture, READY, nothing, plan};
+use crate::cluster::status::milestones;
 use crate::cluster::status::{StatusWithCause, status};
 use crate::testing::sound;
 
@@ -17,7 +17,7 @@ fn an_image_that_joins_a_release_replaces_no_nodes() {
     let fixture = ClusterFixture::running(sound());
     let mut facts = fixture.facts();
     let first =
-        crate::releases::ReleaseImage { name: "ob-0-photon".to_owned(), ..facts.releases.fixed[0].clone() };
+        crate::release::ReleaseImage { name: "ob-0-photon".to_owned(), ..facts.releases.fixed[0].clone() };
     facts.releases.fixed.insert(0, first);
     assert_eq!(documents(&plan(&fixture.tkc, &facts).unwrap()), documents(&fixture.plan));
 }
@@ -27,15 +27,15 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
     let fixture = ClusterFixture::running(sound());
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].replicas = Some(2);
-    let deactivated = |mut facts: crate::cluster::gather::Facts| {
+    let deactivated = |mut facts: crate::cluster::facts::Facts| {
         let mut release = crate::cluster::fixtures::tkr("v1.33.1+vmware.1-fips-vkr.2");
         release.metadata.labels =
             Some([("run.tanzu.vmware.com/deactivated".to_owned(), String::new())].into());
-        let release_cache = crate::releases::cache::ReleaseCache::default();
+        let release_cache = crate::release::cache::ReleaseCache::default();
         release_cache
-            .set("v1.33.1---vmware.1-fips-vkr.2", crate::releases::KubernetesRelease::of(&release).ok());
+            .set("v1.33.1---vmware.1-fips-vkr.2", crate::release::KubernetesRelease::of(&release).ok());
         facts.available_releases = release_cache.available();
-        facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
+        facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, facts.releases.fixed);
         facts
     };
     let scaled = plan(&tkc, &deactivated(fixture.facts())).unwrap();
@@ -46,22 +46,22 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
 #[test]
 fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
     let fixture = ClusterFixture::running(pools());
-    let gone = |mut facts: crate::cluster::gather::Facts,
-                release_cache: crate::releases::cache::ReleaseCache| {
+    let gone = |mut facts: crate::cluster::facts::Facts,
+                release_cache: crate::release::cache::ReleaseCache| {
         facts.available_releases = release_cache.available();
-        facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, Vec::new());
+        facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, Vec::new());
         facts
     };
     let released = || {
-        let release_cache = crate::releases::cache::ReleaseCache::default();
+        let release_cache = crate::release::cache::ReleaseCache::default();
         let release =
-            crate::releases::KubernetesRelease::of(&crate::cluster::fixtures::tkr("v1.34.2+vmware.1-vkr.1"))
+            crate::release::KubernetesRelease::of(&crate::cluster::fixtures::tkr("v1.34.2+vmware.1-vkr.1"))
                 .ok();
         release_cache.set("v1.34.2---vmware.1-vkr.1", release);
         release_cache
     };
     let mut tkc = fixture.tkc.clone();
-    for release_cache in [crate::releases::cache::ReleaseCache::default(), released()] {
+    for release_cache in [crate::release::cache::ReleaseCache::default(), released()] {
         let facts = gone(fixture.facts(), release_cache.clone());
         assert_eq!(documents(&plan(&fixture.tkc, &facts).unwrap()), documents(&fixture.plan));
         tkc.spec.topology.node_pools[0].replicas = Some(1);
@@ -79,11 +79,11 @@ fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
 fn any_name_of_a_release_comes_to_a_running_cluster() {
     let text = format!("v1.33.1+{}.1", "long".repeat(20));
     let mut facts = nothing();
-    let release_cache = crate::releases::cache::ReleaseCache::default();
+    let release_cache = crate::release::cache::ReleaseCache::default();
     release_cache
-        .set("by-hand", crate::releases::KubernetesRelease::of(&crate::cluster::fixtures::tkr(&text)).ok());
+        .set("by-hand", crate::release::KubernetesRelease::of(&crate::cluster::fixtures::tkr(&text)).ok());
     facts.available_releases = release_cache.available();
-    facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
+    facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, facts.releases.fixed);
     let mut tkc = sound();
     tkc.spec.topology.control_plane.tkr = None;
     tkc.spec.distribution =
@@ -141,11 +141,11 @@ fn machines_of_before_keep_the_claims_of_their_volumes() {
 #[test]
 fn what_was_just_written_is_not_called_settled() {
     let fixture = ClusterFixture::running(sound());
-    let mut facts = fixture.facts();
+    let facts = fixture.facts();
     let mut written = (*facts.deployments[0]).clone();
     written.metadata.generation = Some(2);
-    facts.took(written.into());
-    let status = status(&fixture.tkc, &facts, None).status;
+    let applied = Applied { deployments: vec![written.into()], ..Applied::default() };
+    let status = status(&fixture.tkc, &applied.over(facts), None).status;
     assert_eq!(find(&status.conditions, READY_CONDITION).unwrap().status, "False");
     assert_ne!(status.phase.as_deref(), Some(phase::RUNNING));
 }
@@ -169,7 +169,7 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
 
 #[test]
 fn replicas_left_to_an_autoscaler_stay_as_they_are() {
-    use crate::cluster::objects::machines::handed_over;
+    use crate::cluster::node_groups::machines::handed_over;
     let mut tkc = sound();
     tkc.spec.topology.node_pools[0].replicas = Some(3);
     let fixture = ClusterFixture::running(tkc);
@@ -269,7 +269,7 @@ fn nodes_that_are_to_go_are_not_counted() {
     let mut fixture = ClusterFixture::running(pools());
     fixture.groups[1] = vec![READY, NO_CLASS];
     let mut facts = fixture.facts();
-    let message = |facts: &crate::cluster::gather::Facts| {
+    let message = |facts: &crate::cluster::facts::Facts| {
         let status = status(&fixture.tkc, facts, None).status;
         find(&status.conditions, "NodesHealthy").unwrap().message.clone().unwrap_or_default()
     };

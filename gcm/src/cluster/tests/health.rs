@@ -9,9 +9,9 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::shown;
+use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from};
-use crate::cluster::gather::Facts;
-use crate::cluster::milestones;
+use crate::cluster::status::milestones;
 use crate::cluster::status::status;
 use crate::testing::sound;
 
@@ -203,7 +203,7 @@ fn times_and_limits_of_health_checks_are_configured() {
     facts.health.max_unhealthy = "100%".to_owned();
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].replicas = Some(3);
-    let plan = crate::cluster::plan::plan(&tkc, &facts).unwrap();
+    let plan = crate::cluster::fixtures::plan(&tkc, &facts).unwrap();
     let check = serde_json::to_value(&plan.checks[1].spec).unwrap();
     assert_eq!(check["checks"]["nodeStartupTimeoutSeconds"], 600);
     assert_eq!(check["checks"]["unhealthyNodeConditions"][0]["timeoutSeconds"], 90);
@@ -219,7 +219,7 @@ fn a_pool_whose_every_node_falls_ill_is_left_alone_for_a_while() {
     let mut facts = fixture.facts();
     facts.now = "2026-11-21T13:30:00Z".parse().unwrap();
     let at_most = |fixture: &ClusterFixture, facts: &Facts| {
-        let plan = crate::cluster::plan::plan(&fixture.tkc, facts).unwrap();
+        let plan = crate::cluster::fixtures::plan(&fixture.tkc, facts).unwrap();
         let check = plan.checks.into_iter().find(|check| check.name_any() == deployment).unwrap();
         json!(check.spec.remediation.unwrap().trigger_if.unwrap().unhealthy_less_than_or_equal_to)
     };

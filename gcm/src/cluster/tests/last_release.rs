@@ -8,8 +8,8 @@ use serde_json::{Value, from_value};
 
 use super::recipes::rolls;
 use super::{pools, shown};
+use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::ClusterFixture;
-use crate::cluster::gather::Facts;
 
 /// The cluster as a release left it.
 fn left_by(release: &Path, now: Facts) -> Facts {

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::{document, pools, shown};
 use crate::addons::report::AddonState;
-use crate::cluster::fixtures::{ClusterFixture, from, nothing, stored};
-use crate::cluster::gather::Facts;
+use crate::cluster::facts::Facts;
+use crate::cluster::fixtures::{ClusterFixture, from, nothing, plan, stored};
 use crate::cluster::invalid::Invalid;
-use crate::cluster::plan::{Plan, plan};
+use crate::cluster::plan::Plan;
 use crate::testing::sound;
 
 /// What decides whether machines are replaced: the control plane's, then each pool's.

@@ -1,0 +1,86 @@
+//! What a reconcile has applied: status is computed from it.
+
+use std::sync::Arc;
+
+use api::capi::{Cluster, KubeadmControlPlane, MachineDeployment};
+use api::capw::WCPCluster;
+use kube::ResourceExt;
+
+use super::facts::Facts;
+use crate::addons::report::AddonReport;
+
+/// The objects that a reconcile has applied, as the API server returned them. After an error, those that came before it.
+#[derive(Clone, Debug, Default)]
+pub struct Applied {
+    /// The Cluster.
+    pub cluster: Option<Arc<Cluster>>,
+    /// Its infrastructure.
+    pub wcp_cluster: Option<Arc<WCPCluster>>,
+    /// Its control plane.
+    pub control_plane: Option<Arc<KubeadmControlPlane>>,
+    /// Its node pools.
+    pub deployments: Vec<Arc<MachineDeployment>>,
+    /// What its guest reports, if add-ons were requested.
+    pub guest: Option<GuestReports>,
+}
+
+/// What is known of a guest's add-ons after they were requested.
+#[derive(Clone, Debug)]
+pub struct GuestReports {
+    /// How the add-ons are, once the guest was looked at.
+    pub addons: Option<Arc<Vec<AddonReport>>>,
+    /// How the objects of the namespace are in the guest, once it was looked at.
+    pub synced: Option<Arc<Vec<AddonReport>>>,
+}
+
+impl Applied {
+    /// The facts with what was applied in place of what was read, so that no status calls a cluster settled whose objects
+    /// were just changed.
+    pub fn over(self, read: Facts) -> Facts {
+        let Self { cluster, wcp_cluster, control_plane, deployments, guest } = self;
+        let written = |name: &str| deployments.iter().any(|deployment| deployment.name_any() == name);
+        let mut pools = read.deployments;
+        pools.retain(|deployment| !written(&deployment.name_any()));
+        pools.extend(deployments);
+        pools.sort_by_key(|deployment| deployment.name_any());
+        let (addons, synced) = match guest {
+            Some(GuestReports { addons, synced }) => (addons, synced),
+            None => (read.addons, read.synced),
+        };
+        Facts {
+            cluster: cluster.or(read.cluster),
+            wcp_cluster: wcp_cluster.or(read.wcp_cluster),
+            control_plane: control_plane.or(read.control_plane),
+            deployments: pools,
+            addons,
+            synced,
+            ..read
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::fixtures::ClusterFixture;
+    use crate::testing::sound;
+
+    #[test]
+    fn status_is_computed_from_what_was_applied_and_otherwise_from_what_was_read() {
+        let read = ClusterFixture::running(sound()).facts();
+        let mut changed = (*read.deployments[0]).clone();
+        changed.spec.replicas = Some(7);
+        let mut new = changed.clone();
+        new.metadata.name = Some("a-new-pool".to_owned());
+        let deployments = vec![Arc::new(changed), Arc::new(new)];
+        let seen = Applied { deployments, ..Applied::default() }.over(read.clone());
+        let replicas: Vec<_> =
+            seen.deployments.iter().map(|pool| (pool.name_any(), pool.spec.replicas)).collect();
+        let name = read.deployments[0].name_any();
+        assert_eq!(replicas, [("a-new-pool".to_owned(), Some(7)), (name, Some(7))]);
+        assert_eq!(seen.cluster, read.cluster);
+        assert_eq!(seen.addons.map(|reports| reports.len()), Some(1), "nothing was requested of the guest");
+        let guest = Some(GuestReports { addons: None, synced: None });
+        assert!(Applied { guest, ..Applied::default() }.over(read).addons.is_none());
+    }
+}

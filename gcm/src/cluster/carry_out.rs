@@ -1,0 +1,240 @@
+//! Every write of a reconcile that makes or changes a cluster.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::capi::MachineDeployment;
+use api::gcm::TanzuKubernetesCluster;
+use kit::apply::is_already_exists;
+use kit::controller::controller_of;
+use kit::index::key;
+use kit::watch::Watchable;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::applied::{Applied, GuestReports};
+use super::context::{Context, KindCache};
+use super::error::Error;
+use super::facts::Facts;
+use super::login::objects::NewSecrets;
+use super::network::cluster;
+use super::node_groups::machines;
+use super::plan::{Obsolete, Plan};
+
+/// Owns the replicas of pools that were left to others.
+const REPLICAS_MANAGER: &str = "gcm/replicas";
+
+/// Notes where the cluster is made, if that is to be noted; the TanzuKubernetesCluster as it is then.
+pub async fn note_origin(
+    tkc: &Arc<TanzuKubernetesCluster>,
+    note: Option<Value>,
+    ctx: &Context,
+) -> Result<Arc<TanzuKubernetesCluster>, Error> {
+    let Some(note) = note else { return Ok(Arc::clone(tkc)) };
+    Ok(Arc::new(ctx.api.patch(&**tkc, note).await?))
+}
+
+/// Makes everything so: what others refer to first, what is obsolete last.
+///
+/// The Cluster is older than its infrastructure and its control plane, which belong to it from the start: whoever waits for
+/// that need not wait for Cluster API to say so, a second or two later.
+///
+/// Returns what it applied, also when it did not come through.
+pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> (Applied, Result<(), Error>) {
+    let mut applied = Applied::default();
+    let outcome = Box::pin(apply_plan(plan, facts, &mut applied, ctx)).await;
+    (applied, outcome)
+}
+
+async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context) -> Result<(), Error> {
+    let Plan {
+        login_secrets,
+        machine_templates,
+        config_templates,
+        mut wcp_cluster,
+        mut control_plane,
+        cluster,
+        deployments,
+        checks,
+        accounts,
+        addons,
+        obsolete,
+    } = plan;
+    let kinds = &ctx.kinds;
+    create_login(login_secrets, ctx).await?;
+    apply_all(&machine_templates, &kinds.machine_templates, ctx).await?;
+    apply_all(&config_templates, &kinds.config_templates, ctx).await?;
+    let applied = apply(&cluster, &kinds.clusters, &ctx.api).await?;
+    cluster::join(&mut wcp_cluster, &applied);
+    cluster::join(&mut control_plane, &applied);
+    done.cluster = Some(applied);
+    done.wcp_cluster = Some(apply(&wcp_cluster, &kinds.wcp_clusters, &ctx.api).await?);
+    done.control_plane = Some(apply(&control_plane, &kinds.control_planes, &ctx.api).await?);
+    for deployment in &deployments {
+        hand_over(deployment, facts, ctx).await?;
+        done.deployments.push(apply(deployment, &kinds.deployments, &ctx.api).await?);
+    }
+    apply_all(&checks, &kinds.checks, ctx).await?;
+    apply_all(&accounts, &kinds.accounts, ctx).await?;
+    if let Some(addons) = addons {
+        ctx.addons.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
+        let key = key(cluster.namespace().as_deref(), &cluster.name_any());
+        let (addons, synced) = (ctx.addons.reports(&key), ctx.addons.sync_reports(&key));
+        done.guest = Some(GuestReports { addons, synced });
+    }
+    remove_obsolete(obsolete, facts, ctx).await
+}
+
+/// Creates what is missing in the order that a crash leaves usable, before anything refers to it.
+async fn create_login(NewSecrets(secrets): NewSecrets, ctx: &Context) -> Result<(), Error> {
+    for secret in secrets {
+        match ctx.api.create(&secret).await {
+            Ok(_) => {}
+            Err(error) if is_already_exists(&error) => {
+                return Err(Error::Settling(format!(
+                    "Secret {}, which another client has just created",
+                    secret.name_any()
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+async fn apply_all<K: Watchable + Serialize>(
+    intents: &[K],
+    kind: &KindCache<K>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    for intent in intents {
+        apply(intent, kind, &ctx.api).await?;
+    }
+    Ok(())
+}
+
+/// Leaves the replicas of a pool as they are to whoever decides about them from now on.
+///
+/// A field that its only owner gives up is gone, and Cluster API would fill in 1.
+async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> Result<(), Error> {
+    let live = facts.deployments.iter().find(|live| live.name_any() == intent.name_any());
+    if let Some(document) = live.and_then(|live| machines::handed_over(intent, live)) {
+        let api = Api::<MachineDeployment>::namespaced(
+            ctx.api.client().clone(),
+            &intent.namespace().unwrap_or_default(),
+        );
+        let params = PatchParams::apply(REPLICAS_MANAGER).force();
+        api.patch(&intent.name_any(), &params, &Patch::Apply(document)).await?;
+    }
+    Ok(())
+}
+
+/// Makes one object so, unless an object of that name belongs to somebody else. One that the cache does not show is created:
+/// a namesake that somebody has just made stays as it is, and is looked at once the cache shows it.
+async fn apply<K: Watchable + Serialize>(
+    intent: &K,
+    kind: &KindCache<K>,
+    api: &kit::apply::Api,
+) -> Result<Arc<K>, Error> {
+    let live = kind.cache.current(intent.namespace().as_deref(), &intent.name_any())?;
+    if let Some(live) = &live
+        && owner(&**live) != owner(intent)
+    {
+        return Err(Error::Taken(kit::events::named(&**live)));
+    }
+    match Box::pin(api.create_or_apply_whole(intent, live.as_ref())).await {
+        Ok(applied) => Ok(Arc::clone(applied.object())),
+        Err(error) if is_already_exists(&error) => Err(Error::Settling(format!(
+            "{}, which another client has just created",
+            kit::events::named(intent)
+        ))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn owner<K: Watchable>(object: &K) -> Option<String> {
+    controller_of::<TanzuKubernetesCluster, K>(object).map(|owner| owner.name)
+}
+
+async fn remove_obsolete(obsolete: Obsolete, facts: &Facts, ctx: &Context) -> Result<(), Error> {
+    let Obsolete { deployments, checks, machine_templates, config_templates, accounts } = obsolete;
+    remove(&deployments, &facts.deployments, ctx).await?;
+    remove(&checks, &facts.checks, ctx).await?;
+    remove(&machine_templates, &facts.machine_templates, ctx).await?;
+    remove(&config_templates, &facts.config_templates, ctx).await?;
+    remove(&accounts, &facts.accounts, ctx).await
+}
+
+async fn remove<K: Watchable>(names: &BTreeSet<String>, live: &[Arc<K>], ctx: &Context) -> Result<(), Error> {
+    for object in live.iter().filter(|object| names.contains(&object.name_any())) {
+        ctx.api.delete(&**object).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use api::capi::Cluster;
+    use kit::Runtime;
+    use kit::watch::Cache;
+    use serde_json::json;
+    use support::api_server::{Request, refusal, server};
+
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let mut cluster = Cluster::default();
+        cluster.metadata.name = Some("c".to_owned());
+        cluster.metadata.namespace = Some("ns".to_owned());
+        cluster
+    }
+
+    /// What applying a Cluster comes to that the cache does not show, and what was sent.
+    async fn applied(
+        reply: impl Fn(&Request) -> (u16, Value) + Send + Sync + 'static,
+    ) -> (Result<Arc<Cluster>, Error>, Vec<Request>) {
+        let (client, requests) = server(reply);
+        let api = kit::apply::Api::new(&Runtime::detached(client), "gcm/cluster");
+        let kind = KindCache::owned(Cache::new(Arc::default()).0);
+        let result = apply(&cluster(), &kind, &api).await;
+        let sent = requests.lock().clone();
+        (result, sent)
+    }
+
+    #[tokio::test]
+    async fn a_namesake_that_was_made_in_the_same_second_is_not_taken_over() {
+        let (result, sent) = applied(|_| refusal(409, "AlreadyExists")).await;
+        assert!(
+            matches!(result, Err(Error::Settling(what)) if what.contains("another client has just created"))
+        );
+        assert_eq!(
+            sent.iter().map(Request::line).collect::<Vec<_>>(),
+            ["POST /apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters"]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_was_created_is_ours_as_if_it_had_been_applied() {
+        let fields = json!({"f:spec": {}});
+        let entry = |operation: &str, manager: &str| {
+            json!({
+                "manager": manager, "operation": operation, "apiVersion": "cluster.x-k8s.io/v1beta2",
+                "fieldsType": "FieldsV1", "fieldsV1": fields,
+            })
+        };
+        let managed = json!([entry("Update", "gcm/cluster"), entry("Update", "manager")]);
+        let live = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
+            "metadata": {"name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "7", "managedFields": managed},
+        });
+        let (result, sent) = applied(move |_| (200, live.clone())).await;
+        result.expect("it is created");
+        assert_eq!(sent.iter().map(|request| request.method.as_str()).collect::<Vec<_>>(), ["POST", "PATCH"]);
+        let metadata = &sent[1].body["metadata"];
+        assert_eq!(metadata["managedFields"][0]["operation"], "Apply");
+        assert_eq!(metadata["managedFields"][1]["operation"], "Update", "another's fields stay another's");
+        assert_eq!((&metadata["resourceVersion"], &metadata["uid"]), (&json!("7"), &json!("u")));
+    }
+}

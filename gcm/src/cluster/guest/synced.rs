@@ -1,0 +1,99 @@
+//! The conditions of what a guest gets of its namespace.
+
+use api::conditions::cause::Cause;
+use api::conditions::severity::Severity;
+use api::conditions::{Condition, FALSE, TRUE, WARNING, find, tkc as words};
+use api::gcm::TanzuKubernetesCluster;
+use kit::guest::bounded;
+
+use crate::addons::report::{AddonReport, AddonState};
+use crate::cluster::facts::Facts;
+use crate::sync::wanted::WantedObjects;
+use crate::sync::{self, ROLE_BINDINGS, STORAGE_CLASSES, SUPERVISOR};
+
+/// What is the same for all conditions, in other words.
+struct Kind {
+    type_: &'static str,
+    failed: &'static str,
+    syncing: &'static str,
+    slot: &'static str,
+}
+
+const OF_ROLE_BINDINGS: Kind = Kind {
+    type_: words::ROLE_BINDING_SYNCED,
+    failed: words::ROLE_BINDING_SYNC_FAILED,
+    syncing: words::ROLE_BINDING_SYNCING,
+    slot: ROLE_BINDINGS,
+};
+const OF_STORAGE_CLASSES: Kind = Kind {
+    type_: words::STORAGE_CLASS_SYNCED,
+    failed: words::STORAGE_CLASS_SYNC_FAILED,
+    syncing: words::STORAGE_CLASS_SYNCING,
+    slot: STORAGE_CLASSES,
+};
+
+const OF_SUPERVISOR: Kind = Kind {
+    type_: words::SERVICE_DISCOVERY_READY,
+    failed: words::SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED,
+    syncing: words::SERVICE_DISCOVERY_RECONCILING,
+    slot: SUPERVISOR,
+};
+
+/// The conditions, in the order in which the summary looks at them, each with the cause that its message names. Of the way to
+/// the management cluster there is none where nobody knows it.
+pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<(Condition, Option<Cause>)> {
+    let supervisor = sync::supervisor(&facts.namespace);
+    let mut all = vec![
+        condition(&OF_ROLE_BINDINGS, &sync::role_bindings(tkc, &facts.namespace), tkc, facts),
+        condition(&OF_STORAGE_CLASSES, &sync::storage_classes(tkc, &facts.namespace), tkc, facts),
+    ];
+    all.extend(supervisor.map(|wanted| condition(&OF_SUPERVISOR, &wanted, tkc, facts)));
+    all
+}
+
+/// Whether the condition is one of these and keeps the cluster from being ready: what takes a moment does not.
+pub fn is_failing(condition: &Condition) -> bool {
+    let types = [OF_ROLE_BINDINGS.type_, OF_STORAGE_CLASSES.type_, OF_SUPERVISOR.type_];
+    types.contains(&condition.type_.as_ref()) && condition.status == FALSE
+}
+
+fn condition(
+    kind: &Kind,
+    wanted: &WantedObjects,
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+) -> (Condition, Option<Cause>) {
+    let failing = |object: String, message: &str, more: usize| {
+        let (reason, severity) = (kind.failed.to_owned(), Severity::Warning);
+        let cause = Cause { object, reason, message: message.to_owned(), severity };
+        let text = if more > 0 { format!("{more} more like this: {cause}") } else { cause.to_string() };
+        let condition = Condition::is_false(kind.type_, WARNING, kind.failed, text);
+        (condition, Some(cause))
+    };
+    if let Some(problem) = wanted.problems.first() {
+        return failing(problem.object.clone(), &problem.message, wanted.problems.len() - 1);
+    }
+    let syncing = |why: &str| (Condition::is_unknown(kind.type_, kind.syncing, bounded(why)), None);
+    let report = |reports: &[AddonReport]| reports.iter().find(|report| report.name == kind.slot).cloned();
+    let Some(AddonReport { version, state, .. }) = facts.synced.as_ref().and_then(|all| report(all)) else {
+        // Nobody has looked since this program began: what was so is so.
+        let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, kind.type_));
+        return match before.filter(|before| before.status == TRUE) {
+            Some(before) => (before.clone(), None),
+            None => syncing("Waiting for the API server of the cluster"),
+        };
+    };
+    let is_of_now = version.as_deref() == Some(wanted.objects.version());
+    match state {
+        AddonState::Applied if is_of_now => (Condition::is_true(kind.type_), None),
+        AddonState::Failed(why) if is_of_now => {
+            let name = tkc.metadata.name.as_deref().unwrap_or_default();
+            failing(format!("In cluster {name}"), &bounded(&why), 0)
+        }
+        AddonState::Pending(why) | AddonState::InProgress(why) => syncing(&why),
+        _ => syncing("It is being applied in the cluster"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

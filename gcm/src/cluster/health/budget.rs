@@ -1,0 +1,80 @@
+//! How many nodes of a pool may be replaced within a time: what every new node suffers from, too, replaces no more of them.
+//!
+//! It is decided by what the status remembers: a program that begins again knows as much.
+
+use api::gcm::TanzuKubernetesCluster;
+use api::gcm::parts::NodePool;
+use api::names;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+use crate::cluster::facts::Facts;
+use crate::cluster::flags::health::HealthFlags;
+
+/// Until when no node of a pool is replaced, if as many were as may be.
+pub fn spent_until(
+    tkc: &TanzuKubernetesCluster,
+    pool: &NodePool,
+    health: &HealthFlags,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let deployment =
+        names::machine_deployment(&tkc.namespace().unwrap_or_default(), &tkc.name_any(), &pool.name);
+    let window = window(health);
+    let most = usize::try_from(health.max_remediations).ok().filter(|most| *most > 0)?;
+    let remembered = tkc.status.iter().flat_map(|status| &status.remediated_nodes);
+    let of_pool = remembered
+        .filter(|node| node.machine.strip_prefix(&deployment).is_some_and(|rest| rest.starts_with('-')));
+    let mut ends: Vec<Timestamp> =
+        of_pool.filter_map(|node| node.time.parse::<Timestamp>().ok()?.checked_add(window).ok()).collect();
+    ends.retain(|end| *end > now);
+    ends.sort();
+    ends.len().checked_sub(most).and_then(|at| ends.get(at).copied())
+}
+
+/// How long a replacement counts.
+pub fn window(health: &HealthFlags) -> SignedDuration {
+    SignedDuration::from_secs(health.remediation_window.into())
+}
+
+/// The pools of which no node is replaced at the moment, each with when that ends.
+pub fn spent<'t>(tkc: &'t TanzuKubernetesCluster, facts: &Facts) -> Vec<(&'t NodePool, Timestamp)> {
+    let pools = &tkc.spec.topology.node_pools;
+    let until = |pool: &'t NodePool| Some((pool, spent_until(tkc, pool, &facts.health, facts.now)?));
+    pools.iter().filter_map(until).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use api::gcm::parts::RemediatedNode;
+
+    use super::*;
+    use crate::cluster::fixtures::stored;
+    use crate::testing::sound;
+
+    #[test]
+    fn as_many_nodes_as_may_be_are_replaced_within_an_hour_and_no_more() {
+        let mut tkc = stored(sound());
+        let pool = tkc.spec.topology.node_pools[0].clone();
+        let deployment = names::machine_deployment("ns", "c", &pool.name);
+        let at = |time: &str| format!("2026-11-21T{time}Z").parse::<Timestamp>().unwrap();
+        let health = HealthFlags::default();
+        let remediated = |tkc: &mut TanzuKubernetesCluster, machine: String, time: &str| {
+            let node = RemediatedNode { machine, time: at(time).to_string(), ..RemediatedNode::default() };
+            tkc.status.get_or_insert_default().remediated_nodes.push(node);
+        };
+        let until = |tkc: &TanzuKubernetesCluster, now: &str| spent_until(tkc, &pool, &health, at(now));
+        remediated(&mut tkc, format!("{deployment}-x-a"), "12:00:00");
+        remediated(&mut tkc, format!("{deployment}-x-b"), "12:10:00");
+        remediated(&mut tkc, "c-control-plane-x".to_owned(), "12:15:00");
+        remediated(&mut tkc, format!("{deployment}2-x-b"), "12:15:00");
+        assert_eq!(until(&tkc, "12:20:00"), None, "two, and two of others");
+        remediated(&mut tkc, format!("{deployment}-x-c"), "12:20:00");
+        assert_eq!(until(&tkc, "12:21:00"), Some(at("13:00:00")), "the first of three ends then");
+        assert_eq!(until(&tkc, "13:00:00"), None);
+        remediated(&mut tkc, format!("{deployment}-x-d"), "13:00:30");
+        assert_eq!(until(&tkc, "13:01:00"), Some(at("13:10:00")));
+        let unlimited = HealthFlags { max_remediations: 0, ..HealthFlags::default() };
+        assert_eq!(spent_until(&tkc, &pool, &unlimited, at("13:01:00")), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! When unhealthy nodes of a cluster are replaced, and which were.
+
+pub mod budget;
+pub mod remediations;

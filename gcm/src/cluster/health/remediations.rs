@@ -1,0 +1,91 @@
+//! Nodes that were replaced because they were not healthy: how many, and what was known of the last of them.
+
+use std::fmt::Write;
+
+use api::capi::Machine;
+use api::conditions::{FALSE, READY, TRUE, capi, cause, metav1};
+use api::gcm::TanzuKubernetesClusterStatus;
+use api::gcm::parts::RemediatedNode;
+use api::names::annotation;
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::budget;
+use crate::cluster::facts::Facts;
+use crate::cluster::node_groups::nodes::{Node, conditions};
+
+/// So many nodes are remembered. Those whose Machine is still there are besides, or they would be counted again.
+const REMEMBERED: usize = 5;
+/// So many are besides, at most, while they count for the limit of replacements.
+const COUNTED: usize = 50;
+/// A message is cut after so many bytes.
+const LONGEST_MESSAGE: usize = 2048;
+
+/// The nodes that are remembered, the last one last, and how many there were in all.
+pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<RemediatedNode>, Option<i32>) {
+    let nodes = Node::all(facts);
+    let is_known = |name: &str| old.remediated_nodes.iter().any(|known| known.machine == name);
+    let new: Vec<_> =
+        nodes.iter().filter(|node| !is_known(&node.name())).filter_map(RemediatedNode::seen).collect();
+    let count = old.node_remediation_count.unwrap_or_default();
+    let count = count.saturating_add(i32::try_from(new.len()).unwrap_or(i32::MAX));
+    let mut all = old.remediated_nodes.clone();
+    all.extend(new);
+    all.sort_by(|a, b| (&a.time, &a.machine).cmp(&(&b.time, &b.machine)));
+    let past = all.len().saturating_sub(REMEMBERED);
+    let is_there = |machine: &str| nodes.iter().any(|node| node.name() == machine);
+    let counts = |time: &str| {
+        let since = time.parse::<Timestamp>().map(|time| facts.now.duration_since(time));
+        since.is_ok_and(|since| since < budget::window(&facts.health))
+    };
+    let counted = all.len().saturating_sub(COUNTED);
+    let kept = all.into_iter().enumerate().filter(|(at, node)| {
+        *at >= past || is_there(&node.machine) || (*at >= counted && counts(&node.time))
+    });
+    (kept.map(|(_, node)| node).collect(), (count > 0).then_some(count))
+}
+
+trait Seen: Sized {
+    /// What is known of a machine that its owner deletes because its health check failed. One that goes with its cluster or
+    /// its pool, or because there are too many, may be unhealthy, too.
+    fn seen(node: &Node<'_>) -> Option<Self>;
+}
+
+impl Seen for RemediatedNode {
+    fn seen(node: &Node<'_>) -> Option<Self> {
+        let Machine { metadata, .. } = node.machine;
+        let time = metadata.deletion_timestamp.as_ref()?;
+        let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)
+            .filter(|check| check.status == FALSE)?;
+        metav1::find(conditions(node.machine), capi::OWNER_REMEDIATED)
+            .filter(|owner| owner.status == FALSE && owner.reason == capi::MACHINE_DELETING)?;
+        let below = infrastructure_cause(node).or_else(|| marked_cause(node.machine));
+        let mut message = cause::one_line(&check.message);
+        if let Some((reason, why)) = below {
+            let _ = write!(message, "; WCPMachine: {reason}: {}", cause::one_line(why));
+        }
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        Some(Self {
+            machine: node.name(),
+            node: node.node().map(str::to_owned),
+            time: time.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            reason: below.map_or(check.reason.as_str(), |(reason, _)| reason).to_owned(),
+            message,
+        })
+    }
+}
+
+/// Reason and message of a WCPMachine that is not ready. Once it is deleted, its condition only says so.
+fn infrastructure_cause<'n>(node: &Node<'n>) -> Option<(&'n str, &'n str)> {
+    let wcp = node.wcp.filter(|wcp| wcp.metadata.deletion_timestamp.is_none())?;
+    let conditions = wcp.status.as_ref()?.conditions.as_slice();
+    let ready = metav1::find(conditions, READY).filter(|ready| ready.status != TRUE)?;
+    Some((&ready.reason, &ready.message))
+}
+
+/// The same, as capw wrote it on the Machine when it asked for the replacement.
+fn marked_cause(machine: &Machine) -> Option<(&str, &str)> {
+    let (reason, message) = machine.annotations().get(annotation::REMEDIATE_MACHINE)?.split_once(": ")?;
+    let is_reason = !reason.is_empty() && reason.chars().all(|letter| letter.is_ascii_alphanumeric());
+    is_reason.then_some((reason, message))
+}

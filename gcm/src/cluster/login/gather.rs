@@ -1,0 +1,227 @@
+//! The Secrets by which people get into nodes, read; what is missing of them is drawn here, and created with the plan.
+//!
+//! A Secret that is there is used, whoever made it: so a cluster's author brings a key or a password of their own.
+
+use std::time::Duration;
+
+use api::gcm::TanzuKubernetesCluster;
+use api::names;
+use k8s_openapi::api::core::v1::Secret;
+use kit::apply;
+use kit::bounded::{Budget, Limits, compute};
+use kit::controller::controller_of;
+use kit::events::named;
+use kube::{Resource, ResourceExt};
+use rand::RngExt;
+use rand::distr::Alphanumeric;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use sha_crypt::{PasswordHasher, ShaCrypt};
+use ssh_key::private::{Ed25519Keypair, Ed25519PrivateKey, KeypairData};
+use ssh_key::public::Ed25519PublicKey;
+use ssh_key::{LineEnding, PrivateKey, PublicKey};
+use zeroize::Zeroizing;
+
+use crate::cluster::error::Error;
+
+/// The key of a Secret's private key; its type demands it.
+pub const PRIVATE_KEY: &str = "ssh-privatekey";
+/// The key of a Secret's public key, as a line of `authorized_keys`.
+pub const PUBLIC_KEY: &str = "ssh-publickey";
+/// The key of a password in its Secret, and of its hash in another.
+pub const PASSWORD: &str = "ssh-passwordkey";
+
+/// Characters of a password that is drawn: 142 bits.
+const PASSWORD_LENGTH: usize = 24;
+/// Bytes of the longest password that is hashed. The hash takes time by the square of the length, and Linux reads no longer
+/// password when somebody logs in.
+const LONGEST_PASSWORD: usize = 512;
+/// Bytes of the longest key that is read.
+const LONGEST_KEY: usize = 32 << 10;
+/// What one login may use. A hash of the longest password takes some milliseconds.
+const LIMITS: Limits = Limits { bytes: 1 << 20, time: Duration::from_secs(10) };
+/// Bytes of a salt. crypt takes 16 characters, each for six bits.
+const SALT_BYTES: usize = 12;
+
+/// How people get into the nodes of a cluster. It holds secrets: they cannot be printed, and are wiped from memory when they are
+/// dropped.
+#[derive(Clone, Default)]
+pub struct Login {
+    /// The public key, as a line of `authorized_keys`.
+    pub public_key: String,
+    /// The private key, where no Secret has it yet.
+    pub new_private_key: Option<Zeroizing<String>>,
+    /// The password, where no Secret has it yet.
+    pub new_password: Option<Zeroizing<String>>,
+    /// The hash of the password, where no Secret has it yet.
+    pub new_password_hash: Option<Zeroizing<String>>,
+}
+
+/// What there is of a cluster's Secrets. They are read by name: no watch keeps Secrets.
+struct Found {
+    key: Option<Secret>,
+    password: Option<Secret>,
+    hash: Option<Secret>,
+}
+
+/// Reads how people get into the cluster's nodes, and draws what no Secret has.
+pub async fn gather(tkc: &TanzuKubernetesCluster, api: &apply::Api) -> Result<Login, Error> {
+    let (namespace, cluster) = (tkc.namespace(), tkc.name_any());
+    let namespace = namespace.as_deref();
+    let names = (names::ssh_secret(&cluster), names::ssh_password_hash_secret(&cluster));
+    let (key, hash) = tokio::try_join!(api.get(namespace, &names.0), api.get(namespace, &names.1))?;
+    let password = match hash {
+        Some(_) => None,
+        None => api.get(namespace, &names::ssh_password_secret(&cluster)).await?,
+    };
+    let (found, of) = (Found { key, password, hash }, tkc.clone());
+    compute(namespace.unwrap_or_default(), LIMITS, move |budget| login(&of, &found, budget)).await
+}
+
+fn login(tkc: &TanzuKubernetesCluster, found: &Found, budget: &Budget) -> Result<Login, Error> {
+    let Found { key, password, hash } = found;
+    for secret in [key, password, hash].into_iter().flatten() {
+        refuse_leftover(tkc, secret)?;
+    }
+    let mut login = Login::default();
+    if let Some(secret) = key {
+        login.public_key = public_key(secret, budget)?;
+    } else {
+        let (private, public) = draw_key().ok_or_else(|| failed(names::ssh_secret(&tkc.name_any())))?;
+        (login.new_private_key, login.public_key) = (Some(private), public);
+    }
+    match hash {
+        Some(secret) => check_hash(secret, budget)?,
+        None => complete_password(&mut login, tkc, password.as_ref(), budget)?,
+    }
+    Ok(login)
+}
+
+/// Hashes the password that is there, or a new one.
+fn complete_password(
+    login: &mut Login,
+    tkc: &TanzuKubernetesCluster,
+    password: Option<&Secret>,
+    budget: &Budget,
+) -> Result<(), Error> {
+    const REMEDY: &str = "has no text at key ssh-passwordkey. Set it to the password of the nodes' user";
+    let text = match password {
+        Some(secret) => text(secret, PASSWORD, LONGEST_PASSWORD, budget)?
+            .filter(|text| !text.trim().is_empty())
+            .ok_or_else(|| wrong(secret, REMEDY))?,
+        None => login.new_password.insert(draw_password()).clone(),
+    };
+    // The line end that editors leave is none of the password.
+    let hash = crypt(text.trim_end_matches(['\r', '\n']));
+    let name = || names::ssh_password_hash_secret(&tkc.name_any());
+    login.new_password_hash = Some(hash.ok_or_else(|| failed(name()))?);
+    Ok(())
+}
+
+/// Cloud-init's document takes the hash as it is: what is none of crypt's could be anything there.
+fn check_hash(secret: &Secret, budget: &Budget) -> Result<(), Error> {
+    let is_of_crypt = |text: &Zeroizing<String>| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"$./=,_-".contains(&byte);
+        text.starts_with('$') && text.bytes().all(plain)
+    };
+    text(secret, PASSWORD, LONGEST_PASSWORD, budget)?.filter(is_of_crypt).map(drop).ok_or_else(|| {
+        wrong(
+            secret,
+            "has no crypt hash at key ssh-passwordkey. Delete the Secret; gcm creates it again from the password Secret of the cluster",
+        )
+    })
+}
+
+/// A Secret of a former cluster of this name is about to be collected, and its key with it.
+fn refuse_leftover(tkc: &TanzuKubernetesCluster, secret: &Secret) -> Result<(), Error> {
+    let of_same_name = controller_of::<TanzuKubernetesCluster, Secret>(secret)
+        .is_some_and(|owner| owner.name == tkc.name_any());
+    let is_ours = secret.owner_references().iter().any(|owner| Some(&owner.uid) == tkc.meta().uid.as_ref());
+    let former = of_same_name && !is_ours;
+    if former || secret.meta().deletion_timestamp.is_some() {
+        let name = named(secret);
+        return Err(Error::Settling(format!(
+            "the deletion of {name}, which belonged to a former cluster of this name"
+        )));
+    }
+    Ok(())
+}
+
+/// The text at a key, if there is one.
+///
+/// # Errors
+/// One with more than so many bytes.
+fn text(
+    secret: &Secret,
+    key: &str,
+    most: usize,
+    budget: &Budget,
+) -> Result<Option<Zeroizing<String>>, Error> {
+    let Some(bytes) = secret.data.as_ref().and_then(|data| data.get(key)) else { return Ok(None) };
+    if bytes.0.len() > most {
+        let found = bytes.0.len();
+        return Err(wrong(
+            secret,
+            &format!("has {found} bytes at key {key}; the limit is {most}. Use a shorter value"),
+        ));
+    }
+    budget.spend(bytes.0.len())?;
+    Ok(String::from_utf8(bytes.0.clone()).ok().map(Zeroizing::new))
+}
+
+fn wrong(secret: &Secret, what: &str) -> Error {
+    let namespace = secret.namespace().unwrap_or_default();
+    Error::Login(format!("{namespace}/{} {what}", secret.name_any()))
+}
+
+fn failed(name: String) -> Error {
+    Error::Login(name + " cannot be created: the cryptographic library reported an error. Report this")
+}
+
+/// The public key of a Secret: what it names as such, else that of its private key. Comments are left out: cloud-init
+/// would read braces in them as its own.
+fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
+    let mut key = match text(secret, PUBLIC_KEY, LONGEST_KEY, budget)? {
+        Some(public) => PublicKey::from_openssh(public.trim()).map_err(|_| {
+            wrong(secret, "has no SSH public key at key ssh-publickey. Set one, in the format of authorized_keys")
+        })?,
+        None => text(secret, PRIVATE_KEY, LONGEST_KEY, budget)?
+            .and_then(|private| PrivateKey::from_openssh(private).ok())
+            .map(|private| private.public_key().clone())
+            .ok_or_else(|| {
+                wrong(
+                    secret,
+                    "has no private key in OpenSSH format at key ssh-privatekey. Set one, or set its public key at ssh-publickey, or delete the Secret so that gcm creates another",
+                )
+            })?,
+    };
+    key.set_comment("");
+    key.to_openssh()
+        .map_err(|_| wrong(secret, "has a key that cannot be written in the format of authorized_keys"))
+}
+
+/// A key pair: the private key in OpenSSH's format, and the public one as a line of `authorized_keys`.
+fn draw_key() -> Option<(Zeroizing<String>, String)> {
+    let seed = Zeroizing::new(rand::random::<[u8; Ed25519PrivateKey::BYTE_SIZE]>());
+    let drawn = Ed25519KeyPair::from_seed_unchecked(&*seed).ok()?;
+    let public = Ed25519PublicKey(drawn.public_key().as_ref().try_into().ok()?);
+    let pair = Ed25519Keypair { public, private: Ed25519PrivateKey::from_bytes(&seed) };
+    let private = PrivateKey::new(KeypairData::Ed25519(pair), "").ok()?;
+    let text = private.to_openssh(LineEnding::LF).ok()?;
+    Some((text, private.public_key().to_openssh().ok()?))
+}
+
+fn draw_password() -> Zeroizing<String> {
+    let mut password = Zeroizing::new(String::with_capacity(PASSWORD_LENGTH));
+    password.extend(rand::rng().sample_iter(Alphanumeric).take(PASSWORD_LENGTH).map(char::from));
+    password
+}
+
+/// The password as `/etc/shadow` has it: crypt with SHA-512.
+fn crypt(password: &str) -> Option<Zeroizing<String>> {
+    let salt = rand::random::<[u8; SALT_BYTES]>();
+    let hash = ShaCrypt::SHA512.hash_password_with_salt(password.as_bytes(), &salt).ok()?;
+    Some(Zeroizing::new(hash.as_str().to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

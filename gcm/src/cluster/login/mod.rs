@@ -1,0 +1,4 @@
+//! How people get into the nodes of a cluster.
+
+pub mod gather;
+pub mod objects;

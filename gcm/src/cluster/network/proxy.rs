@@ -1,0 +1,147 @@
+//! The proxy of a cluster's nodes, and what they reach without it.
+
+use std::fmt::Write;
+
+use api::gcm::parts::Proxy;
+
+use crate::admission::settings::is_no_proxy_entry;
+use crate::cluster::node_file::NodeFile;
+use crate::spec::network::NetworkSpec;
+
+/// The programs that go through the proxy: one pulls images, the other asks for what pulling takes.
+const UNITS: [&str; 2] = ["containerd", "kubelet"];
+/// What a node reaches by itself, whatever its cluster is. Its own metadata names the address of the control plane.
+const OWN: [&str; 5] = ["localhost", "127.0.0.1", "::1", "{{ ds.meta_data.controlPlaneHost }}", ".svc"];
+
+/// What shells of people read when they log in, each of `*.sh` that they may read.
+pub const SHELL_FILE: &str = "/etc/profile.d/http-proxy.sh";
+/// The variables: most programs know them in capitals, and curl knows `http_proxy` in small letters only.
+const VARIABLES: [(&str, &str); 3] =
+    [("HTTP_PROXY", "http_proxy"), ("HTTPS_PROXY", "https_proxy"), ("NO_PROXY", "no_proxy")];
+
+/// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it. A line end would begin a
+/// directive: there is none in any value that admission lets by, and none is written.
+fn escape_for_unit(value: &str) -> String {
+    let line: String = value.trim().chars().filter(|c| !c.is_control()).collect();
+    line.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
+}
+
+/// A value as a POSIX shell reads it back, whatever is in it.
+fn quote_for_shell(value: &str) -> String {
+    let line: String = value.trim().chars().filter(|c| !c.is_control()).collect();
+    format!("'{}'", line.replace('\'', "'\\''"))
+}
+
+/// The files by which a node's programs, and the shells of people, go through the cluster's proxy. They carry a password,
+/// so only root may read them; a command gives the shells' to the node's user.
+pub fn files(network: &NetworkSpec<'_>) -> Vec<NodeFile> {
+    let Some(proxy) = network.proxy else { return Vec::new() };
+    let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
+    let (Some(http), Some(https)) = (http_proxy.as_deref(), https_proxy.as_deref()) else {
+        return Vec::new();
+    };
+    let without = without_proxy(network, no_proxy.as_deref().unwrap_or_default()).join(",");
+    let (mut unit, mut shell) = ("[Service]\n".to_owned(), String::new());
+    for ((large, small), value) in VARIABLES.into_iter().zip([http, https, &without]) {
+        let _ = writeln!(unit, "Environment=\"{large}={}\"", escape_for_unit(value));
+        let _ = writeln!(shell, "export {large}={value} {small}={value}", value = quote_for_shell(value));
+    }
+    let file =
+        |path: String, content: &String| NodeFile { path, permissions: "0600", content: content.clone() };
+    let units =
+        UNITS.map(|name| file(format!("/etc/systemd/system/{name}.service.d/http-proxy.conf"), &unit));
+    units.into_iter().chain([file(SHELL_FILE.to_owned(), &shell)]).collect()
+}
+
+/// What is reached without the proxy: what the author says, and what is the cluster's own.
+fn without_proxy(network: &NetworkSpec<'_>, written: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let own = OWN.map(str::to_owned).into_iter();
+    let ranges = network.pods_or_default().chain(network.services_or_default()).map(str::to_owned);
+    let domain = format!(".{}", network.domain);
+    // An entry that admission would refuse stands in no unit, whoever stored it. Lists in one entry were allowed once.
+    let written = written.iter().flat_map(|entry| entry.split(',')).map(str::trim);
+    let written = written.filter(|entry| is_no_proxy_entry(entry)).map(str::to_owned);
+    for entry in written.chain(own).chain(ranges).chain([domain]) {
+        let entry = entry.trim();
+        if !entry.is_empty() && !all.iter().any(|there| there == entry) {
+            all.push(entry.to_owned());
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use api::gcm::TanzuKubernetesClusterSpec;
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(network: &serde_json::Value) -> TanzuKubernetesClusterSpec {
+        let spec = json!({
+            "topology": {"controlPlane": {"vmClass": "c", "storageClass": "s"}, "nodePools": []},
+            "settings": {"network": network},
+        });
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn written(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
+        files(&NetworkSpec::read(spec))
+    }
+
+    #[test]
+    fn the_clusters_own_addresses_are_reached_without_the_proxy() {
+        let proxy = json!({"httpProxy": "http://u:p%40@10.0.0.1:80", "httpsProxy": "http://10.0.0.1:80",
+            "noProxy": ["10.0.0.0/8", "localhost", ".corp"]});
+        let files = written(&spec(&json!({
+            "proxy": proxy, "serviceDomain": "corp.local",
+            "pods": {"cidrBlocks": ["192.0.2.0/16"]}, "services": {"cidrBlocks": ["198.51.100.0/12"]},
+        })));
+        assert_eq!(files.len(), 3);
+        assert!(files.iter().all(|file| file.permissions == "0600"), "it carries a password");
+        insta::assert_snapshot!(files[0].content);
+        let defaults = written(&spec(&json!({ "proxy": proxy })));
+        assert!(defaults[1].content.contains("192.168.0.0/16,10.96.0.0/12,.cluster.local\""));
+        assert_eq!(written(&spec(&json!({}))), []);
+    }
+
+    #[test]
+    fn no_value_begins_a_directive_or_a_template() {
+        let entries = [
+            "x\nExecStartPre=/usr/bin/touch /pwned",
+            "x\"\nEnvironment=\"Y=",
+            "{{ ds }}",
+            "a b",
+            "'",
+            "$(reboot)",
+            "fine.example, 10.0.0.0/8",
+            "[fd00::1]:8080",
+        ];
+        let url = "http://10.0.0.1:80\r\nExecStartPre=/usr/bin/touch /pwned";
+        let proxy = json!({"httpProxy": url, "httpsProxy": url, "noProxy": entries});
+        for file in written(&spec(&json!({ "proxy": proxy }))) {
+            let lines: Vec<_> = file.content.lines().collect();
+            let known = |line: &&str| line.starts_with("Environment=\"") || line.starts_with("export ");
+            assert_eq!(lines.iter().filter(|line| known(line)).count(), 3, "{}", file.content);
+            assert!(lines.len() <= 4, "{}", file.content);
+            let written = file.content.replace("{{ ds.meta_data.controlPlaneHost }}", "");
+            assert!(!written.contains("{{") && !written.contains("reboot"), "{written}");
+            assert!(written.contains("fine.example,10.0.0.0/8,[fd00::1]:8080,localhost"), "{written}");
+        }
+    }
+
+    #[test]
+    fn shells_of_people_go_through_the_proxy_and_run_nothing_of_it() {
+        let proxy = json!({"httpProxy": "http://u:p%40'$(reboot)@10.0.0.1:80", "httpsProxy": " http://10.0.0.1:80 ",
+            "noProxy": [".corp"]});
+        let files = written(&spec(&json!({ "proxy": proxy })));
+        let shell = files.iter().find(|file| file.path == "/etc/profile.d/http-proxy.sh").unwrap();
+        assert_eq!(shell.permissions, "0600", "it carries a password");
+        insta::assert_snapshot!(shell.content, @r"
+        export HTTP_PROXY='http://u:p%40'\''$(reboot)@10.0.0.1:80' http_proxy='http://u:p%40'\''$(reboot)@10.0.0.1:80'
+        export HTTPS_PROXY='http://10.0.0.1:80' https_proxy='http://10.0.0.1:80'
+        export NO_PROXY='.corp,localhost,127.0.0.1,::1,{{ ds.meta_data.controlPlaneHost }},.svc,192.168.0.0/16,10.96.0.0/12,.cluster.local' no_proxy='.corp,localhost,127.0.0.1,::1,{{ ds.meta_data.controlPlaneHost }},.svc,192.168.0.0/16,10.96.0.0/12,.cluster.local'
+        ");
+    }
+}

@@ -1,0 +1,182 @@
+//! The address of a control plane that has no load balancer: a static pod on each of its nodes holds it, one at a time.
+//!
+//! The address itself is known when a node boots, from its metadata, and so the same KubeadmControlPlane serves before
+//! and after it is given.
+
+use api::capi::{
+    KubeadmControlPlane, KubeadmControlPlaneKubeadmConfigSpec as ConfigSpec,
+    KubeadmControlPlaneKubeadmConfigSpecFiles as ConfigFile,
+};
+
+use crate::cluster::flags::virtual_ip::{VirtualIpFlags, VirtualIpKind};
+use crate::cluster::node_file::NodeFile;
+
+/// keepalived's image, as the node images of `layercake image build` have it. It is in no registry.
+const KEEPALIVED_IMAGE: &str = "localhost/layercake/keepalived:debian-13";
+/// kube-vip's image.
+const KUBE_VIP_IMAGE: &str = "ghcr.io/kube-vip/kube-vip:v1.0.1";
+
+const KEEPALIVED_POD: &str = "/etc/kubernetes/manifests/keepalived.yaml";
+/// Not in /etc/keepalived: there Debian's keepalived looks for a file of its own, which a mount would hide.
+const KEEPALIVED_CONFIG: &str = "/etc/virtual-ip/keepalived.conf";
+const KUBE_VIP_POD: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
+/// The files by which a control plane is known to have a virtual IP.
+const PODS: [&str; 2] = [KEEPALIVED_POD, KUBE_VIP_POD];
+
+/// What a control plane gets for its address.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VirtualIp {
+    /// Files of each node.
+    pub files: Vec<ConfigFile>,
+    /// Commands before kubeadm.
+    pub before: Vec<String>,
+    /// Commands after kubeadm.
+    pub after: Vec<String>,
+}
+
+impl VirtualIp {
+    /// What a new control plane gets.
+    pub fn of(flags: &VirtualIpFlags) -> Self {
+        let image = |default: &str| flags.virtual_ip_image.clone().unwrap_or_else(|| default.to_owned());
+        match flags.virtual_ip {
+            VirtualIpKind::None => Self::default(),
+            VirtualIpKind::Keepalived => keepalived(&image(KEEPALIVED_IMAGE)),
+            VirtualIpKind::KubeVip => kube_vip(&image(KUBE_VIP_IMAGE)),
+        }
+    }
+
+    /// What a control plane has: another would replace all its nodes, and its address cannot move.
+    pub fn kept(live: &KubeadmControlPlane) -> Self {
+        let Some(config) = live.spec.kubeadm_config_spec.as_ref() else { return Self::default() };
+        let all = config.files.as_deref().unwrap_or_default();
+        if !all.iter().any(|file| PODS.contains(&file.path.as_str())) {
+            return Self::default();
+        }
+        let is_own = |path: &str| PODS.contains(&path) || path == KEEPALIVED_CONFIG;
+        let commands = |all: Option<&[String]>| {
+            let own = |command: &&String| {
+                PODS.iter().chain([&KEEPALIVED_CONFIG]).any(|path| command.contains(path))
+            };
+            all.unwrap_or_default().iter().filter(own).cloned().collect()
+        };
+        Self {
+            files: all.iter().filter(|file| is_own(&file.path)).cloned().collect(),
+            before: commands(config.pre_kubeadm_commands.as_deref()),
+            after: commands(config.post_kubeadm_commands.as_deref()),
+        }
+    }
+
+    /// Puts it into what the nodes are configured with.
+    pub fn put_into(self, config: &mut ConfigSpec) {
+        let Self { files, before, after } = self;
+        if !files.is_empty() {
+            config.files.get_or_insert_default().extend(files);
+        }
+        if !before.is_empty() {
+            config.pre_kubeadm_commands.get_or_insert_default().extend(before);
+        }
+        if !after.is_empty() {
+            config.post_kubeadm_commands.get_or_insert_default().extend(after);
+        }
+    }
+}
+
+/// The node whose API server answers holds the address, and keeps it until it does not. Its network adapter is found when
+/// the node boots, since images call theirs differently.
+fn keepalived(image: &str) -> VirtualIp {
+    let pod = with_image(include_str!("virtual_ip/keepalived.yaml"), image);
+    let config = include_str!("virtual_ip/keepalived.conf").to_owned();
+    VirtualIp {
+        files: vec![file(KEEPALIVED_CONFIG, config), file(KEEPALIVED_POD, pod)],
+        before: vec![format!(
+            "sed -i \"s/@INTERFACE@/$(ip -o route get {{{{ ds.meta_data.controlPlaneHost }}}} | sed 's/.* dev \\([^ ]*\\).*/\\1/')/\" {KEEPALIVED_CONFIG}"
+        )],
+        after: Vec::new(),
+    }
+}
+
+/// kube-vip takes part in an election in the cluster. Before the first node's kubeadm has made the administrator's rights,
+/// only the file of the super-administrator, which no other node has, opens it.
+fn kube_vip(image: &str) -> VirtualIp {
+    let replace = |from: &str, to: &str| {
+        format!("sed -i 's#path: /etc/kubernetes/{from}#path: /etc/kubernetes/{to}#' {KUBE_VIP_POD}")
+    };
+    VirtualIp {
+        files: vec![file(KUBE_VIP_POD, with_image(include_str!("virtual_ip/kube-vip.yaml"), image))],
+        before: vec![format!(
+            "grep -qs InitConfiguration /run/kubeadm/kubeadm.yaml && {}",
+            replace("admin.conf", "super-admin.conf")
+        )],
+        after: vec![replace("super-admin.conf", "admin.conf")],
+    }
+}
+
+fn with_image(pod: &str, image: &str) -> String {
+    pod.replace("@IMAGE@", image)
+}
+
+fn file(path: &str, content: String) -> ConfigFile {
+    NodeFile { path: path.to_owned(), permissions: "0600", content }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control_plane(virtual_ip: VirtualIp) -> KubeadmControlPlane {
+        let mut config = ConfigSpec {
+            files: Some(vec![file("/etc/ssl/certs/a.pem", "a".into())]),
+            pre_kubeadm_commands: Some(vec!["hostnamectl set-hostname x".into()]),
+            ..ConfigSpec::default()
+        };
+        virtual_ip.put_into(&mut config);
+        let mut live = KubeadmControlPlane::default();
+        live.spec.kubeadm_config_spec = Some(config);
+        live
+    }
+
+    #[test]
+    fn a_control_plane_keeps_what_holds_its_address() {
+        for kind in [VirtualIpKind::None, VirtualIpKind::Keepalived, VirtualIpKind::KubeVip] {
+            let flags =
+                VirtualIpFlags { virtual_ip: kind, virtual_ip_image: Some("example.com/vip:1".into()) };
+            let made = VirtualIp::of(&flags);
+            assert_eq!(made.files.is_empty(), kind == VirtualIpKind::None);
+            assert_eq!(VirtualIp::kept(&control_plane(made.clone())), made, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_a_virtual_ip() {
+        let of = |virtual_ip| VirtualIp::of(&VirtualIpFlags { virtual_ip, virtual_ip_image: None });
+        insta::assert_yaml_snapshot!("keepalived", of(VirtualIpKind::Keepalived).files);
+        insta::assert_yaml_snapshot!("kube_vip", of(VirtualIpKind::KubeVip).files);
+        insta::assert_yaml_snapshot!(
+            "commands",
+            [VirtualIpKind::Keepalived, VirtualIpKind::KubeVip].map(|kind| (of(kind).before, of(kind).after))
+        );
+    }
+
+    /// The templates that clusterctl is given, for clusters without gcm, have the same files and commands.
+    #[test]
+    fn the_templates_of_clusterctl_hold_the_address_in_the_same_way() {
+        let VirtualIp { files, before, after } =
+            keepalived(&format!("${{KEEPALIVED_IMAGE:={KEEPALIVED_IMAGE}}}"));
+        assert!(after.is_empty());
+        for name in ["cluster-template.yaml", "clusterclass-wcp.yaml"] {
+            let path = format!("{}/../config/clusterctl/templates/{name}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text).unwrap();
+            let config = documents.iter().find_map(|document| {
+                let paths = ["/spec/kubeadmConfigSpec", "/spec/template/spec/kubeadmConfigSpec"];
+                paths.iter().find_map(|path| document.pointer(path))
+            });
+            let config = config.unwrap();
+            assert_eq!(config["preKubeadmCommands"][1], before[0], "{name}");
+            for (of_template, file) in config["files"].as_array().unwrap().iter().zip(&files) {
+                assert_eq!(of_template["path"], file.path, "{name}");
+                assert_eq!(of_template["content"].as_str(), file.content.as_deref(), "{name}");
+            }
+        }
+    }
+}

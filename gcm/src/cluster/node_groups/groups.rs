@@ -1,0 +1,237 @@
+//! The objects of one group of machines, the control plane or a pool: from the cluster's spec, or as they are where another
+//! version of this program made them from the same.
+
+use std::sync::Arc;
+
+use api::capi::{
+    KubeadmConfigTemplate, KubeadmControlPlane,
+    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationDns as Dns, MachineDeployment,
+    MachineHealthCheck,
+};
+use api::capw::WCPMachineTemplate;
+use api::gcm::TanzuKubernetesCluster;
+use api::gcm::parts::{NodePool, phase};
+use api::names::label;
+use kit::apply::bears;
+use kube::{Resource, ResourceExt};
+
+use super::group_input::GroupInput;
+use super::recipe::Mark;
+use super::{control_plane, machines, workers};
+use crate::cluster::facts::Facts;
+use crate::cluster::invalid::Invalid;
+use crate::cluster::volumes::kind::volumes_as;
+use crate::cluster::volumes::setup::VolumesAs;
+
+/// What the control plane is made of.
+pub struct ControlPlaneObjects {
+    /// The template of its machines.
+    pub template: WCPMachineTemplate,
+    /// The control plane.
+    pub control_plane: KubeadmControlPlane,
+    /// Its health check.
+    pub check: MachineHealthCheck,
+}
+
+/// What a pool is made of.
+pub struct PoolObjects {
+    /// The template of its machines.
+    pub template: WCPMachineTemplate,
+    /// The template of their bootstrap configurations.
+    pub config: KubeadmConfigTemplate,
+    /// The pool.
+    pub deployment: MachineDeployment,
+    /// Its health check.
+    pub check: MachineHealthCheck,
+}
+
+/// The objects of the control plane.
+pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> Result<ControlPlaneObjects, Invalid> {
+    let live = facts.control_plane.as_deref();
+    let uses = live.map(|kcp| kcp.spec.machine_template.spec.infrastructure_ref.name.as_str());
+    let claims = machines::control_plane_template(&input.cluster, VolumesAs::Claims);
+    let volumes = input.cluster.tkc.spec.topology.control_plane.volumes.as_deref();
+    let kind = volumes_as(uses, &claims, "spec.topology.controlPlane", volumes)?;
+    let template = machines::control_plane_template(&input.cluster, kind);
+    let control_plane =
+        control_plane::control_plane(input, &template.name_any(), kind, control_plane_replicas(input, facts));
+    let mut objects =
+        ControlPlaneObjects { template, control_plane, check: machines::control_plane_check(input) };
+    if let Some(live) = live.filter(|_| input.control_plane_waits)
+        && objects.wait(live, facts).is_some()
+    {
+        return Ok(objects);
+    }
+    let mark = objects.mark(input);
+    match live.and_then(|live| objects.kept(&mark, live, input, facts)) {
+        Some(kept) => kept.put_on(&mut objects.control_plane),
+        None => mark.put_on(&mut objects.control_plane),
+    }
+    Ok(objects)
+}
+
+/// One machine until the API server answers: with more, Cluster API tries to add the others before it can, and after each
+/// try waits for several seconds.
+fn control_plane_replicas(input: &GroupInput<'_>, facts: &Facts) -> i32 {
+    let wanted = input.cluster.tkc.spec.topology.control_plane.replicas.unwrap_or(1);
+    if facts.is_initialized() {
+        return wanted;
+    }
+    let live = facts.control_plane.as_ref().and_then(|kcp| kcp.spec.replicas);
+    wanted.min(live.unwrap_or(1))
+}
+
+impl ControlPlaneObjects {
+    /// Where CoreDNS comes from is no text of a machine's: Cluster API changes it in the guest.
+    fn mark(&self, input: &GroupInput<'_>) -> Mark {
+        let mut config = self.control_plane.spec.kubeadm_config_spec.clone();
+        if let Some(kubeadm) = config.as_mut().and_then(|config| config.cluster_configuration.as_mut()) {
+            kubeadm.dns = None;
+        }
+        Mark::of_control_plane(&input.cluster, &(self.template.name_any(), config))
+    }
+
+    /// Takes over what the machines that are there were made from, with their version.
+    fn wait(&mut self, live: &KubeadmControlPlane, facts: &Facts) -> Option<()> {
+        let template =
+            find(&facts.machine_templates, &live.spec.machine_template.spec.infrastructure_ref.name)?;
+        let dns = live
+            .spec
+            .kubeadm_config_spec
+            .as_ref()
+            .and_then(|config| config.cluster_configuration.as_ref()?.dns.clone());
+        self.take_over(live, template, dns);
+        self.control_plane.spec.version.clone_from(&live.spec.version);
+        let release = live.labels().get(label::TKR).cloned().unwrap_or_default();
+        self.control_plane.labels_mut().insert(label::TKR.to_owned(), release);
+        if let Some(mark) = Mark::on(live) {
+            mark.put_on(&mut self.control_plane);
+        }
+        Some(())
+    }
+
+    fn take_over(&mut self, live: &KubeadmControlPlane, template: &WCPMachineTemplate, dns: Option<Dns>) {
+        self.template.metadata.name.clone_from(&template.metadata.name);
+        self.template.spec.clone_from(&template.spec);
+        let spec = &mut self.control_plane.spec;
+        spec.machine_template.spec.infrastructure_ref.name = template.name_any();
+        spec.kubeadm_config_spec.clone_from(&live.spec.kubeadm_config_spec);
+        let config = spec.kubeadm_config_spec.as_mut();
+        if let Some(kubeadm) = config.and_then(|config| config.cluster_configuration.as_mut()) {
+            kubeadm.dns = dns;
+        }
+    }
+
+    /// Takes over what the machines that are there were made from, if it is what is asked for in other words.
+    fn kept(
+        &mut self,
+        mark: &Mark,
+        live: &KubeadmControlPlane,
+        input: &GroupInput<'_>,
+        facts: &Facts,
+    ) -> Option<Mark> {
+        let uses = &live.spec.machine_template.spec.infrastructure_ref;
+        let differs = uses.name != self.template.name_any()
+            || !bears(&live.spec.kubeadm_config_spec, &self.control_plane.spec.kubeadm_config_spec);
+        let kept = mark.kept(Mark::on(live), differs && ran(input.cluster.tkc))?;
+        let template = find(&facts.machine_templates, &uses.name)?;
+        let config = self.control_plane.spec.kubeadm_config_spec.take();
+        let dns = config.and_then(|config| config.cluster_configuration?.dns);
+        self.take_over(live, template, dns);
+        Some(kept)
+    }
+}
+
+/// The objects of the pool at this place of the spec; none while it waits to be made.
+pub fn pool(
+    input: &GroupInput<'_>,
+    facts: &Facts,
+    at: usize,
+    pool: &NodePool,
+) -> Result<Option<PoolObjects>, Invalid> {
+    let name = api::names::machine_deployment(&input.cluster.namespace(), &input.cluster.name(), &pool.name);
+    let live = find(&facts.deployments, &name);
+    if input.pools_wait {
+        let waiting = live.and_then(|live| waiting_pool(input, facts, pool, live));
+        if live.is_none() || waiting.is_some() {
+            return Ok(waiting);
+        }
+    }
+    let uses = live.map(|live| live.spec.template.spec.infrastructure_ref.name.as_str());
+    let claims = machines::pool_template(&input.cluster, pool, VolumesAs::Claims);
+    let field = format!("spec.topology.nodePools[{at}]");
+    let kind = volumes_as(uses, &claims, &field, pool.volumes.as_deref())?;
+    let mut template = machines::pool_template(&input.cluster, pool, kind);
+    let mut config = workers::pool_config(input, pool, kind);
+    let mark = Mark::of_pool(&input.cluster, pool, &(template.name_any(), config.name_any()));
+    let kept = live.and_then(|live| keep_templates(&mark, live, input, facts, &mut template, &mut config));
+    let mut deployment = machines::deployment(&input.cluster, pool, &template.name_any(), &config.name_any());
+    kept.as_ref().unwrap_or(&mark).put_on(&mut deployment);
+    let check = machines::pool_check(input, pool, live.map(AsRef::as_ref));
+    Ok(Some(PoolObjects { template, config, deployment, check }))
+}
+
+/// A pool that waits for the control plane: its machines stay what they are, and there may be more or fewer of them.
+///
+/// None where what its machines are made from is gone: then it cannot wait.
+fn waiting_pool(
+    input: &GroupInput<'_>,
+    facts: &Facts,
+    pool: &NodePool,
+    live: &MachineDeployment,
+) -> Option<PoolObjects> {
+    let uses = &live.spec.template.spec;
+    let mut template =
+        WCPMachineTemplate::clone(find(&facts.machine_templates, &uses.infrastructure_ref.name)?);
+    let mut config = KubeadmConfigTemplate::clone(find(
+        &facts.config_templates,
+        &uses.bootstrap.config_ref.as_ref()?.name,
+    )?);
+    let metadata = |name: String| input.cluster.metadata(&name, &[(label::NODE_POOL, &pool.name)]);
+    template.metadata = metadata(template.name_any());
+    config.metadata = metadata(config.name_any());
+    let mut deployment = machines::deployment(&input.cluster, pool, &template.name_any(), &config.name_any());
+    deployment.spec.template.spec.version.clone_from(&uses.version);
+    for (key, value) in live.labels().iter().filter(|(key, _)| *key == label::TKR) {
+        deployment.labels_mut().insert(key.clone(), value.clone());
+    }
+    if let Some(mark) = Mark::on(live) {
+        mark.put_on(&mut deployment);
+    }
+    let check = machines::pool_check(input, pool, Some(live));
+    Some(PoolObjects { template, config, deployment, check })
+}
+
+/// Takes over the templates that the pool's machines were made from, if they are what is asked for in other words.
+fn keep_templates(
+    mark: &Mark,
+    live: &MachineDeployment,
+    input: &GroupInput<'_>,
+    facts: &Facts,
+    template: &mut WCPMachineTemplate,
+    config: &mut KubeadmConfigTemplate,
+) -> Option<Mark> {
+    let uses = &live.spec.template.spec;
+    let (machine, bootstrap) = (&uses.infrastructure_ref.name, &uses.bootstrap.config_ref.as_ref()?.name);
+    let differs = *machine != template.name_any() || *bootstrap != config.name_any();
+    let kept = mark.kept(Mark::on(live), differs && ran(input.cluster.tkc))?;
+    let (there, configured) =
+        (find(&facts.machine_templates, machine)?, find(&facts.config_templates, bootstrap)?);
+    template.metadata.name = Some(machine.clone());
+    template.spec.clone_from(&there.spec);
+    config.metadata.name = Some(bootstrap.clone());
+    config.spec.clone_from(&configured.spec);
+    Some(kept)
+}
+
+/// Whether the cluster ran with just this spec when it was last looked at.
+fn ran(tkc: &TanzuKubernetesCluster) -> bool {
+    tkc.status.as_ref().is_some_and(|status| {
+        status.phase.as_deref() == Some(phase::RUNNING)
+            && status.observed_generation == tkc.metadata.generation
+    })
+}
+
+fn find<'f, K: Resource>(objects: &'f [Arc<K>], name: &str) -> Option<&'f Arc<K>> {
+    objects.iter().find(|object| object.name_any() == name)
+}

@@ -1,0 +1,161 @@
+//! A cluster on which nobody is to work.
+
+pub mod origin;
+
+use api::conditions::{Condition, TRUE, find, tkc as words};
+use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
+use api::names::{self, annotation};
+use kube::ResourceExt;
+
+use super::facts::Facts;
+
+/// Who put the work off and how it goes on, or nothing if nobody did.
+pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
+    let name = tkc.name_any();
+    let by = if tkc.annotations().contains_key(annotation::PAUSED) {
+        format!("TanzuKubernetesCluster {name} has the annotation {}", annotation::PAUSED)
+    } else if facts.cluster.as_ref().is_some_and(|cluster| cluster.spec.paused == Some(true)) {
+        format!("{}has spec.paused: true", by_cluster(&name))
+    } else if let Some(part) = left(tkc, facts) {
+        return Some(format!(
+            "{}had spec.paused: true when {part} was removed, as `clusterctl move` does, so it is not created again. If a move was interrupted, the cluster continues in the other management cluster: remove the remaining objects here as the move does, with annotation {}. If the cluster was not moved and you want a new one, remove the annotation {}",
+            by_cluster(&name),
+            annotation::DELETE_FOR_MOVE,
+            annotation::MADE_AS,
+        ));
+    } else {
+        return None;
+    };
+    let remedy = "remove it to resume";
+    Some(match tkc.metadata.deletion_timestamp {
+        Some(_) => format!("{by}: the deletion is paused; {remedy}"),
+        None => format!("{by}: nothing is changed or repaired; {remedy}"),
+    })
+}
+
+/// How messages begin about what is put off by the Cluster.
+fn by_cluster(name: &str) -> String {
+    format!("Cluster {name} ")
+}
+
+/// What went while the Cluster was paused, if anything. Cluster API lets nothing go so, `clusterctl move` does: it removes the control
+/// plane here, then the Cluster, then the TanzuKubernetesCluster. What were made in between, or after a move that was broken off,
+/// would be a second cluster.
+fn left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
+    let part = match &facts.cluster {
+        None => "it".to_owned(),
+        Some(_) if facts.is_initialized() && facts.control_plane.is_none() => {
+            format!("KubeadmControlPlane {}", names::control_plane(&tkc.name_any()))
+        }
+        Some(_) => return None,
+    };
+    let conditions = tkc.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let noted = find(conditions, words::PAUSED).and_then(|paused| paused.message.as_deref());
+    let was_paused = tkc.annotations().contains_key(annotation::MADE_AS)
+        && noted.is_some_and(|message| message.starts_with(&by_cluster(&tkc.name_any())));
+    // Where nothing is here any more, nothing can be removed by mistake.
+    let removes_nothing = facts.cluster.is_none() && tkc.metadata.deletion_timestamp.is_some();
+    (was_paused && !removes_nothing).then_some(part)
+}
+
+/// The status of a cluster that is paused: as it was, and that it is so.
+pub fn status(tkc: &TanzuKubernetesCluster, message: String) -> TanzuKubernetesClusterStatus {
+    let mut status = tkc.status.clone().unwrap_or_default();
+    status.conditions.retain(|condition| condition.type_ != words::PAUSED);
+    status.conditions.push(Condition {
+        type_: words::PAUSED.into(),
+        status: TRUE.into(),
+        reason: Some(words::PAUSED.to_owned()),
+        message: Some(message),
+        ..Condition::default()
+    });
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api::conditions::find;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+    use crate::cluster::fixtures::ClusterFixture;
+    use crate::cluster::status::status as computed;
+    use crate::testing::sound;
+
+    #[test]
+    fn a_paused_cluster_says_who_paused_it_and_what_waits() {
+        let mut fixture = ClusterFixture::running(sound());
+        let facts = fixture.facts();
+        assert_eq!(describe(&fixture.tkc, &facts), None);
+        let mut by_cluster = facts.clone();
+        Arc::make_mut(by_cluster.cluster.as_mut().unwrap()).spec.paused = Some(true);
+        let message = describe(&fixture.tkc, &by_cluster).unwrap();
+        assert_eq!(
+            message,
+            "Cluster c has spec.paused: true: nothing is changed or repaired; remove it to resume"
+        );
+
+        fixture.tkc.status = Some(computed(&fixture.tkc, &facts, None).status);
+        fixture.tkc.annotations_mut().insert(annotation::PAUSED.to_owned(), String::new());
+        fixture.tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        let message = describe(&fixture.tkc, &facts).unwrap();
+        assert!(message.contains("annotation cluster.x-k8s.io/paused: the deletion is paused"), "{message}");
+        let paused = status(&fixture.tkc, message);
+        assert_eq!(find(&paused.conditions, "Paused").unwrap().status, TRUE);
+        assert_eq!(find(&paused.conditions, "Ready").unwrap().status, TRUE, "the rest is as it was");
+        fixture.tkc.status = Some(paused);
+        let resumed = computed(&fixture.tkc, &facts, None).status;
+        assert_eq!(find(&resumed.conditions, "Paused"), None);
+    }
+
+    #[test]
+    fn no_cluster_is_made_in_the_place_of_one_that_was_moved_away() {
+        let mut fixture = ClusterFixture::running(sound());
+        fixture.tkc.annotations_mut().insert(annotation::MADE_AS.to_owned(), "here".to_owned());
+        let mut facts = fixture.facts();
+        let gone = Facts { cluster: None, ..facts.clone() };
+        assert_eq!(describe(&fixture.tkc, &gone), None, "somebody deleted it");
+
+        Arc::make_mut(facts.cluster.as_mut().unwrap()).spec.paused = Some(true);
+        let mut tkc = fixture.tkc.clone();
+        for facts in [&facts, &gone, &gone] {
+            let message = describe(&tkc, facts).unwrap();
+            tkc.status = Some(status(&tkc, message));
+        }
+        let message = describe(&tkc, &gone).unwrap();
+        assert!(message.ends_with("remove the annotation run.tanzu.vmware.com/made-as"), "{message}");
+
+        let mut wanted = tkc.clone();
+        wanted.annotations_mut().remove(annotation::MADE_AS);
+        assert_eq!(describe(&wanted, &gone), None);
+        tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert_eq!(describe(&tkc, &gone), None, "nothing of it is here any more");
+    }
+
+    #[test]
+    fn no_control_plane_is_made_where_a_move_was_broken_off() {
+        let mut fixture = ClusterFixture::running(sound());
+        fixture.tkc.annotations_mut().insert(annotation::MADE_AS.to_owned(), "here".to_owned());
+        let here = fixture.facts();
+        let mut paused = here.clone();
+        Arc::make_mut(paused.cluster.as_mut().unwrap()).spec.paused = Some(true);
+        let mut tkc = fixture.tkc.clone();
+        tkc.status = Some(status(&tkc, describe(&tkc, &paused).unwrap()));
+        assert_eq!(describe(&tkc, &here), None, "all is here: the move had only begun");
+
+        let without = |facts: &Facts| Facts { control_plane: None, ..facts.clone() };
+        assert_eq!(describe(&fixture.tkc, &without(&here)), None, "somebody deleted it");
+        let message = describe(&tkc, &without(&here)).unwrap();
+        assert!(message.contains("when KubeadmControlPlane c-control-plane was removed"), "{message}");
+        assert!(message.contains("in the other management cluster"), "{message}");
+        tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert!(
+            describe(&tkc, &without(&here)).is_some(),
+            "its machines may be here, and belong to the copy"
+        );
+        tkc.annotations_mut().remove(annotation::MADE_AS);
+        assert_eq!(describe(&tkc, &without(&here)), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! The conditions of a cluster, each in one function.
+
+use api::conditions::cause::{self, Cause};
+use api::conditions::severity::Severity;
+use api::conditions::{Condition, FALSE, INFO, READY, TRUE, WARNING, capi, find, metav1, tkc as words};
+use api::gcm::TanzuKubernetesCluster;
+use api::gcm::parts::{node_status, vm_status};
+use kube::ResourceExt;
+
+use super::blocking;
+use crate::cluster::facts::Facts;
+use crate::cluster::guest::synced;
+use crate::cluster::health::budget;
+use crate::cluster::node_groups::nodes::Node;
+use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
+use crate::cluster::upgrade::is_control_plane_sent;
+use crate::release::resolution;
+use crate::release::status::updates_condition;
+use crate::spec::release::{current_version, release_request};
+
+/// A condition, with the cause that its message names.
+#[derive(Clone, Debug)]
+pub struct ConditionWithCause {
+    /// The condition.
+    pub condition: Condition,
+    /// What everything that it sums up waits for.
+    pub cause: Option<Cause>,
+}
+
+impl From<Condition> for ConditionWithCause {
+    fn from(condition: Condition) -> Self {
+        Self { condition, cause: None }
+    }
+}
+
+/// All conditions but the summary, in the order in which the summary looks at them.
+pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
+    let nodes = Node::all(facts);
+    let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
+    conditions.push(addons(tkc, facts, &nodes));
+    conditions.extend(provider_accounts(facts));
+    conditions.push(nodes_healthy(tkc, facts, &nodes));
+    let synced = synced::conditions(tkc, facts);
+    conditions.extend(synced.into_iter().map(|(condition, cause)| ConditionWithCause { condition, cause }));
+    conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
+    conditions
+}
+
+/// The summary: what fails first, in the order of the conditions.
+pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
+    let summed =
+        [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
+    let failing = conditions.iter().find(|ConditionWithCause { condition, .. }| {
+        (summed.contains(&condition.type_.as_ref()) && condition.status != TRUE)
+            || is_failing(condition)
+            || synced::is_failing(condition)
+    });
+    match failing.cloned() {
+        Some(ConditionWithCause { condition, cause }) => {
+            ConditionWithCause { condition: Condition { type_: READY.into(), ..condition }, cause }
+        }
+        None => Condition::is_true(READY).into(),
+    }
+}
+
+/// Whether an account can't be had: what takes a moment keeps no cluster from being ready.
+fn is_failing(condition: &Condition) -> bool {
+    condition.type_ == words::PROVIDER_SERVICE_ACCOUNTS_READY && condition.status == FALSE
+}
+
+/// A condition that does not hold, with the cause in its message and its severity.
+fn unmet(type_: &str, reason: &str, text: &str, cause: Option<Cause>) -> ConditionWithCause {
+    let severity = if cause.as_ref().is_some_and(Cause::is_failing) { WARNING } else { INFO };
+    let message = cause.as_ref().map_or_else(|| text.to_owned(), |cause| format!("{text}: {cause}"));
+    ConditionWithCause { condition: Condition::is_false(type_, severity, reason, message), cause }
+}
+
+fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+    let initialization =
+        facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
+    let machines = || blocking::of_nodes(facts, nodes.iter().filter(|node| node.is_control_plane()));
+    if initialization.is_none_or(|done| done.infrastructure_provisioned != Some(true)) {
+        return unmet(
+            words::CONTROL_PLANE_READY,
+            words::WAITING_FOR_CLUSTER_INFRASTRUCTURE,
+            "Waiting for cluster infrastructure to be ready",
+            blocking::of_infrastructure(facts),
+        );
+    }
+    let cause = machines().or_else(|| blocking::of_control_plane(facts));
+    if !facts.is_initialized() {
+        return unmet(
+            words::CONTROL_PLANE_READY,
+            words::WAITING_FOR_CONTROL_PLANE_INITIALIZED,
+            "Waiting for the first control plane node",
+            cause,
+        );
+    }
+    let kcp = facts.control_plane.as_deref();
+    let available = kcp
+        .and_then(|kcp| kcp.status.as_ref()?.conditions.as_deref())
+        .is_some_and(|c| metav1::holds(c, capi::AVAILABLE));
+    if available && kcp.map(ReplicaCounts::of_control_plane).is_some_and(|group| group.is_settled()) {
+        return Condition::is_true(words::CONTROL_PLANE_READY).into();
+    }
+    unmet(
+        words::CONTROL_PLANE_READY,
+        words::WAITING_FOR_CONTROL_PLANE,
+        "Waiting for control planes to be ready",
+        cause,
+    )
+}
+
+fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+    let wanted = &tkc.spec.topology.node_pools;
+    if facts.deployments.is_empty() && !wanted.is_empty() {
+        return unmet(
+            words::NODE_POOLS_READY,
+            words::NODE_POOLS_UNKNOWN,
+            "The node pools do not exist yet",
+            None,
+        );
+    }
+    let unsettled: Vec<String> = count_pools(facts)
+        .filter(|(_, group)| !group.is_settled())
+        .map(|(pool, group)| format!("{pool} has {} of {} nodes ready", group.ready, group.wanted))
+        .collect();
+    if unsettled.is_empty() {
+        return Condition::is_true(words::NODE_POOLS_READY).into();
+    }
+    let workers = || nodes.iter().filter(|node| !node.is_control_plane());
+    let cause = blocking::of_nodes(facts, workers()).or_else(|| blocking::of_pools(facts));
+    let failed =
+        workers().any(|node| [vm_status::ERROR, vm_status::NOT_FOUND].contains(&node.vm_status().as_str()));
+    let reason = if failed { words::NODE_POOLS_FAILED } else { words::NODE_POOLS_UPDATING };
+    unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause)
+}
+
+/// Whether there are nodes, and all that stay are ready.
+pub fn all_nodes_ready(nodes: &[Node<'_>]) -> bool {
+    let mut staying = nodes.iter().filter(|node| !node.is_deleting()).peekable();
+    staying.peek().is_some() && staying.all(|node| node.node_status() == node_status::READY)
+}
+
+fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+    let Some(reports) = &facts.addons else {
+        // Nobody has looked since this program began: they are as they were.
+        let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, words::ADDONS_READY));
+        if let Some(before) = before {
+            return before.clone().into();
+        }
+        let text = "Waiting for the API server of the cluster";
+        return unmet(words::ADDONS_READY, words::ADDONS_RECONCILING, text, None);
+    };
+    let serves = all_nodes_ready(nodes);
+    let causes = reports.iter().filter_map(|report| report.cause(serves));
+    let Some(cause) = cause::gravest(causes, |cause| cause.severity) else {
+        return Condition::is_true(words::ADDONS_READY).into();
+    };
+    let reason =
+        if cause.is_failing() { words::ADDONS_RECONCILIATION_FAILED } else { words::ADDONS_RECONCILING };
+    let settled = reports.iter().filter(|report| report.cause(serves).is_none()).count();
+    let held = if is_control_plane_sent(tkc, facts) {
+        ""
+    } else {
+        "; the control plane keeps its version until all of them can be applied"
+    };
+    let text = format!("{settled} of {} add-ons are applied and healthy{held}", reports.len());
+    unmet(words::ADDONS_READY, reason, &text, Some(cause))
+}
+
+/// What the WCPCluster says of the accounts of the guest's programs; nothing before it does.
+fn provider_accounts(facts: &Facts) -> Option<ConditionWithCause> {
+    const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
+    let wcp_cluster = facts.wcp_cluster.as_deref()?;
+    let found = metav1::find(&wcp_cluster.status.as_ref()?.conditions, TYPE)?;
+    Some(match found.status.as_str() {
+        TRUE => Condition::is_true(TYPE).into(),
+        FALSE => {
+            let (object, reason) = (format!("WCPCluster {}", wcp_cluster.name_any()), found.reason.clone());
+            let cause = Cause { object, reason, message: found.message.clone(), severity: Severity::Warning };
+            let message = cause::one_line(&found.message);
+            let condition = Condition::is_false(TYPE, WARNING, &found.reason, message);
+            ConditionWithCause { condition, cause: Some(cause) }
+        }
+        _ => Condition::is_unknown(TYPE, &found.reason, cause::one_line(&found.message)).into(),
+    })
+}
+
+fn nodes_healthy(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+    let staying = || nodes.iter().filter(|node| !node.is_deleting());
+    let ill: Vec<&Node<'_>> = staying().filter(|node| node.node_status() != node_status::READY).collect();
+    let all = staying().count();
+    if ill.is_empty() && all > 0 {
+        return Condition::is_true(words::NODES_HEALTHY).into();
+    }
+    let text = format!("{} of {all} nodes are ready", all - ill.len());
+    let cause = blocking::of_nodes(facts, ill.iter().copied());
+    if let Some((pool, until)) = budget::spent(tkc, facts).first() {
+        let text = format!(
+            "{text}; {} nodes of pool {} were replaced, and no other is replaced before {until}. Fix the causes that status.remediatedNodes lists, or delete the Machine",
+            facts.health.max_remediations, pool.name
+        );
+        return unmet(words::NODES_HEALTHY, words::TOO_MANY_REMEDIATIONS, &text, cause);
+    }
+    unmet(words::NODES_HEALTHY, words::WAITING_FOR_NODES_HEALTHY, &text, cause)
+}
+
+fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Condition> {
+    let compatible = match resolution::resolve_release(release_request(tkc), &facts.available_releases) {
+        Ok(_) => Condition::is_true(words::TANZU_KUBERNETES_RELEASE_COMPATIBLE),
+        Err(unresolved) => Condition::is_false(
+            words::TANZU_KUBERNETES_RELEASE_COMPATIBLE,
+            WARNING,
+            api::conditions::release::INCOMPATIBLE,
+            unresolved.to_string(),
+        ),
+    };
+    let updates = current_version(tkc)
+        .map(|current| updates_condition(words::UPDATES_AVAILABLE, &current, &facts.available_releases));
+    std::iter::once(compatible).chain(updates).collect()
+}

@@ -1,0 +1,143 @@
+//! How a cluster is, from everything below it.
+
+pub mod blocking;
+pub mod conditions;
+pub mod milestones;
+pub mod phase;
+pub mod remaining;
+
+use api::conditions::cause::Cause;
+use api::conditions::severity::Severity;
+use api::conditions::{Condition, ERROR, INFO, READY, TRUE, WARNING, tkc as words};
+use api::gcm::parts::{AddonStatus, ApiEndpoint, ClusterApiStatus, phase as phases};
+use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
+
+use super::error::Error;
+use super::facts::Facts;
+use super::health::remediations::remediations;
+use super::node_groups::nodes::Node;
+use super::node_groups::replicas::count_pools;
+use crate::spec::release::current_version;
+use conditions::ConditionWithCause;
+use phase::phase;
+use remaining::remaining;
+
+/// The status of a cluster, with the cause that its summary names.
+#[derive(Clone, Debug)]
+pub struct StatusWithCause {
+    /// The status.
+    pub status: TanzuKubernetesClusterStatus,
+    /// The first cause, while the cluster is not ready.
+    pub cause: Option<Cause>,
+}
+
+/// The status of a cluster; `error` is why the reconcile did not come through.
+pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>) -> StatusWithCause {
+    let old = tkc.status.clone().unwrap_or_default();
+    let nodes = Node::all(facts);
+    let conditions = conditions::all(tkc, facts);
+    let ready = summary(tkc, facts, error, &conditions);
+    // A write that was refused once says nothing about the nodes.
+    let serves =
+        conditions::ready(&conditions).condition.status == TRUE && !matches!(error, Some(Error::Waiting(_)));
+    let phase = phase(tkc, facts, error, serves, ready.cause.as_ref());
+    let (remediated_nodes, node_remediation_count) = remediations(facts, &old);
+    let conditions = conditions.into_iter().map(|each| each.condition);
+    let status = TanzuKubernetesClusterStatus {
+        api_endpoints: endpoints(facts),
+        version: observed_version(tkc, &old, phase),
+        addons: addons(facts, &old),
+        phase: Some(phase.to_owned()),
+        conditions: std::iter::once(ready.condition).chain(conditions).collect(),
+        total_worker_replicas: Some(count_pools(facts).map(|(_, group)| group.there).sum()),
+        vm_status: nodes.iter().map(|node| (node.name(), node.vm_status())).collect(),
+        node_status: nodes.iter().map(|node| (node.name(), node.node_status().to_owned())).collect(),
+        cluster_api_status: Some(cluster_api_status(facts, ready.cause.as_ref())),
+        node_remediation_count,
+        remediated_nodes,
+        observed_generation: tkc.metadata.generation,
+    };
+    StatusWithCause { status, cause: ready.cause }
+}
+
+/// How the add-ons are; while nobody looks after them, as they were.
+fn addons(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> Vec<AddonStatus> {
+    let Some(reports) = &facts.addons else { return old.addons.clone() };
+    let serves = conditions::all_nodes_ready(&Node::all(facts));
+    reports.iter().map(|report| report.status(serves)).collect()
+}
+
+fn summary(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+    error: Option<&Error>,
+    conditions: &[ConditionWithCause],
+) -> ConditionWithCause {
+    if tkc.metadata.deletion_timestamp.is_some() {
+        return deleting(facts, error);
+    }
+    match error {
+        Some(Error::Invalid(invalid)) => {
+            Condition::is_false(READY, ERROR, words::INVALID, invalid.to_string()).into()
+        }
+        Some(Error::Taken(_) | Error::Login(_) | Error::Exceeded(_) | Error::Settling(_) | Error::Api(_)) => {
+            let message = error.map(ToString::to_string).unwrap_or_default();
+            Condition::is_false(READY, WARNING, words::RECONCILE_FAILED, message).into()
+        }
+        Some(Error::Arriving(why)) => {
+            Condition::is_false(READY, INFO, words::WAITING_FOR_CLUSTER, why).into()
+        }
+        Some(Error::Waiting(why)) => Condition::is_false(READY, WARNING, words::CLUSTER_DELETED, why).into(),
+        Some(Error::Behind(_)) | None => conditions::ready(conditions),
+    }
+}
+
+fn deleting(facts: &Facts, error: Option<&Error>) -> ConditionWithCause {
+    let cause = blocking::of_deletion(facts);
+    let message = match (error, &cause) {
+        (Some(Error::Waiting(_)) | None, None) => format!("Waiting for {}", remaining(facts)),
+        (Some(Error::Waiting(_)) | None, Some(cause)) => {
+            format!("Waiting for {}: {cause}", remaining(facts))
+        }
+        (Some(error), _) => error.to_string(),
+    };
+    let severity = if cause.is_some() { WARNING } else { INFO };
+    let condition = Condition::is_false(READY, severity, words::DELETING, message);
+    ConditionWithCause { condition, cause }
+}
+
+fn endpoints(facts: &Facts) -> Vec<ApiEndpoint> {
+    let endpoint = facts.cluster.as_ref().and_then(|cluster| cluster.spec.control_plane_endpoint.as_ref());
+    endpoint
+        .and_then(|endpoint| Some(ApiEndpoint { host: endpoint.host.clone()?, port: endpoint.port? }))
+        .filter(|endpoint| !endpoint.host.is_empty() && endpoint.port > 0)
+        .into_iter()
+        .collect()
+}
+
+/// The version that runs: the one asked for as soon as the cluster runs with it, and before any has run.
+fn observed_version(
+    tkc: &TanzuKubernetesCluster,
+    old: &TanzuKubernetesClusterStatus,
+    phase: &str,
+) -> Option<String> {
+    let wanted = current_version(tkc).map(|version| version.to_string());
+    match &old.version {
+        Some(before) if phase != phases::RUNNING && phase != phases::CREATING => Some(before.clone()),
+        _ => wanted,
+    }
+}
+
+fn cluster_api_status(facts: &Facts, cause: Option<&Cause>) -> ClusterApiStatus {
+    let phase = facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.phase.as_ref());
+    let phase =
+        phase.map_or_else(|| "provisioning".to_owned(), |phase| format!("{phase:?}").to_ascii_lowercase());
+    // Cluster API's own fields for this are gone: what does not heal by itself stands here.
+    let error = cause.filter(|cause| cause.severity == Severity::Error);
+    ClusterApiStatus {
+        api_endpoints: Vec::new(),
+        error_reason: error.map(|cause| cause.reason.clone()),
+        error_message: error.map(ToString::to_string),
+        phase: Some(phase),
+    }
+}

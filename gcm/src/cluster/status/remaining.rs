@@ -1,0 +1,68 @@
+//! What of a cluster is still there while it is deleted.
+
+use std::sync::Arc;
+
+use kit::events::named;
+use kit::watch::Watchable;
+
+use crate::cluster::facts::Facts;
+
+fn names<K: Watchable>(objects: &[Arc<K>]) -> impl Iterator<Item = String> {
+    objects.iter().map(|object| named(&**object))
+}
+
+/// Everything of the cluster that is still there, what others wait for first.
+fn left(facts: &Facts) -> Vec<String> {
+    let Facts {
+        virtual_ip: _,
+        health: _,
+        management: _,
+        now: _,
+        available_releases: _,
+        releases: _,
+        cluster,
+        wcp_cluster,
+        control_plane,
+        machine_templates,
+        config_templates,
+        deployments,
+        checks,
+        accounts,
+        sets,
+        machines,
+        wcp_machines,
+        bundles: _,
+        addons: _,
+        namespace: _,
+        synced: _,
+        addons_for: _,
+    } = facts;
+    names(machines)
+        .chain(names(wcp_machines))
+        .chain(names(sets))
+        .chain(names(deployments))
+        .chain(names(control_plane.as_slice()))
+        .chain(names(wcp_cluster.as_slice()))
+        .chain(names(cluster.as_slice()))
+        .chain(names(config_templates))
+        .chain(names(machine_templates))
+        .chain(names(checks))
+        .chain(names(accounts))
+        .collect()
+}
+
+/// Whether nothing of the cluster is there any more.
+pub fn is_empty(facts: &Facts) -> bool {
+    left(facts).is_empty()
+}
+
+/// What is still there, for people: the first few by name, the rest by number.
+pub fn remaining(facts: &Facts) -> String {
+    const SHOWN: usize = 3;
+    let left = left(facts);
+    let shown = left.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match left.len().saturating_sub(SHOWN) {
+        0 => format!("{shown} to be deleted"),
+        more => format!("{shown} and {more} more to be deleted"),
+    }
+}

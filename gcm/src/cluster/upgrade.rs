@@ -1,0 +1,319 @@
+//! The gates of an upgrade, in the order in which a cluster reaches them.
+//!
+//! | gate | waits until | meanwhile |
+//! |---|---|---|
+//! | `check_oldest_pool` | every pool runs a version that the next API server supports | pools go to the release of the control plane |
+//! | `check_settled` | a control plane that takes several steps runs its release on all its machines | everything stays |
+//! | `check_addons` | the add-ons of the next release are applied | the control plane stays |
+//! | `choose_step` | the control plane goes to the release that the cluster requests | pools stay |
+//! | `check_control_plane` | every machine of the control plane has the version of that release | pools stay |
+//!
+//! Kubernetes lets an API server be one minor release newer at a time, and a kubelet be three older than it. So over several
+//! minor releases the control plane takes one after the other, and pools follow at the end.
+
+pub mod present;
+
+use api::capi::KubeadmControlPlane;
+use api::gcm::TanzuKubernetesCluster;
+use api::names::{annotation, label};
+use kube::ResourceExt;
+
+use super::facts::Facts;
+use super::input::release_label;
+use super::invalid::Invalid;
+use super::node_groups::replicas::ReplicaCounts;
+use crate::addons::report::{AddonReport, AddonState};
+use crate::release::node_image::choose;
+use crate::release::resolution::{self, AvailableRelease};
+use crate::release::version::Version;
+use crate::release::{KubernetesRelease, ReleaseImage};
+use crate::spec::release::{current_version, release_request};
+
+/// So many minor releases a kubelet may be older than an API server.
+const SKEW: u64 = 3;
+
+/// What a gate of an upgrade says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Gate {
+    /// The upgrade goes on.
+    Continue,
+    /// The upgrade waits here.
+    Waiting(WaitReason),
+}
+
+/// What an upgrade waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WaitReason {
+    /// A pool runs a version that the next API server does not support.
+    OldPool,
+    /// A machine of the control plane is missing, not ready, or of an older version.
+    ControlPlane,
+    /// The add-ons of the next release are not applied.
+    Addons,
+    /// The control plane goes on to another release.
+    LaterRelease,
+}
+
+impl Gate {
+    fn waits_if(waits: bool, reason: WaitReason) -> Self {
+        if waits { Self::Waiting(reason) } else { Self::Continue }
+    }
+
+    /// The next gate, if this one lets the upgrade through.
+    fn then(self, next: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Continue => next(),
+            Self::Waiting(_) => self,
+        }
+    }
+
+    /// Whether the upgrade waits here.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::Waiting(_))
+    }
+}
+
+/// The release that the objects of a cluster are made for, and which groups of nodes go to it.
+#[derive(Debug)]
+pub struct Target {
+    /// The release.
+    pub release: KubernetesRelease,
+    /// The image of its nodes.
+    pub image: ReleaseImage,
+    /// Which groups go to it.
+    pub gates: Gates,
+}
+
+/// Whether the groups of a cluster go to its target. Those that wait stay at the release that they have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Gates {
+    /// The control plane.
+    pub control_plane: Gate,
+    /// The pools.
+    pub pools: Gate,
+}
+
+/// The release that the cluster requests or the next one on the way to it, with its image. Where the release is gone, what
+/// the cluster runs.
+pub fn choose_target(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Target, Invalid> {
+    let (release, image, last_step) = match choose_release(tkc, facts) {
+        Ok(chosen) => chosen,
+        Err(invalid) if invalid.is_gone() => {
+            let (release, image) = present::release(tkc, facts).ok_or(invalid)?;
+            (release, image, Gate::Continue)
+        }
+        Err(invalid) => return Err(invalid),
+    };
+    let gates = Gates {
+        control_plane: check_addons(&release.kubernetes, facts),
+        pools: last_step.then(|| check_control_plane(&release.kubernetes, facts)),
+    };
+    Ok(Target { release, image, gates })
+}
+
+fn choose_release(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+) -> Result<(KubernetesRelease, ReleaseImage, Gate), Invalid> {
+    let wanted = resolution::resolve_release(release_request(tkc), &facts.available_releases)
+        .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
+    let Step { release: candidate, last_step } =
+        choose_step(wanted, facts).map_err(|from| Invalid::NoStep { from })?;
+    let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
+    let missing = |all: bool| Invalid::NoImage {
+        release: candidate.version.object_name(),
+        query: query.cloned().filter(|_| !all),
+    };
+    let release = facts.releases.release(candidate).ok_or_else(|| missing(true))?;
+    let images = facts.releases.images(&release.os_images);
+    let image = choose(&images, query.map(String::as_str), present::image(facts))
+        .ok_or_else(|| missing(images.is_empty()))?;
+    Ok(((*release).clone(), image.clone(), last_step))
+}
+
+/// The release that the cluster runs already: one that was taken out of use still serves those who have it.
+fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AvailableRelease> {
+    let version = current_version(tkc)?;
+    let runs = facts.control_plane.as_ref()?.labels().get(label::TKR)? == &release_label(&version);
+    facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
+}
+
+/// Where a cluster goes next.
+#[derive(Debug, PartialEq)]
+struct Step<'f> {
+    /// The release.
+    release: &'f AvailableRelease,
+    /// Whether pools follow to it.
+    last_step: Gate,
+}
+
+/// The next step to `wanted`; an error names the release that runs, if no release of the next minor one can be used.
+fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Step<'f>, Version> {
+    let last = Step { release: wanted, last_step: Gate::Continue };
+    let Some(live) = &facts.control_plane else { return Ok(last) };
+    let Ok(runs) = Version::parse(&live.spec.version) else { return Ok(last) };
+    let ((major, minor), (wanted_major, wanted_minor)) = (runs.minor(), wanted.version.minor());
+    if major != wanted_major || wanted_minor <= minor {
+        return Ok(last);
+    }
+    let bears = live.labels().get(label::TKR);
+    let current =
+        facts.available_releases.iter().find(|release| Some(&release_label(&release.version)) == bears);
+    if let Some(release) = current.filter(|_| check_oldest_pool(minor, facts).is_waiting()) {
+        return Ok(Step { release, last_step: Gate::Continue });
+    }
+    if wanted_minor == minor + 1 {
+        return Ok(last);
+    }
+    let settled = check_settled(live);
+    if let Some(release) = current.filter(|_| settled.is_waiting()) {
+        return Ok(Step { release, last_step: settled });
+    }
+    let of_next = |version: &&Version| version.minor() == (major, minor + 1);
+    let step = resolution::usable_versions(&facts.available_releases).into_iter().find(of_next);
+    let step = step.and_then(|step| facts.available_releases.iter().find(|release| release.version == *step));
+    let later = Gate::Waiting(WaitReason::LaterRelease);
+    step.map(|release| Step { release, last_step: later }).ok_or(runs)
+}
+
+/// Whether what the pools run supports the next API server: else they catch up first.
+fn check_oldest_pool(minor: u64, facts: &Facts) -> Gate {
+    let too_old = oldest_pool(facts).is_some_and(|oldest| minor + 1 > oldest + SKEW);
+    Gate::waits_if(too_old, WaitReason::OldPool)
+}
+
+/// The minor release of the oldest machine of a pool.
+fn oldest_pool(facts: &Facts) -> Option<u64> {
+    let workers =
+        facts.machines.iter().filter(|machine| !machine.labels().contains_key(label::CONTROL_PLANE));
+    let machines = workers.filter_map(|machine| machine.spec.version.as_deref());
+    let pools = facts.deployments.iter().filter_map(|pool| pool.spec.template.spec.version.as_deref());
+    let minor = |text| Version::parse(text).ok().map(|version| version.minor().1);
+    machines.chain(pools).filter_map(minor).min()
+}
+
+/// Whether the control plane has come to the release that it was sent to.
+fn check_settled(live: &KubeadmControlPlane) -> Gate {
+    let reached =
+        live.status.as_ref().is_some_and(|status| status.version.as_ref() == Some(&live.spec.version))
+            && ReplicaCounts::of_control_plane(live).is_settled();
+    Gate::waits_if(!reached, WaitReason::ControlPlane)
+}
+
+/// Whether the add-ons of the next version are applied. What comes after the upgrade must be there for it, and an add-on that
+/// cannot be applied is found before a node is gone.
+fn check_addons(kubernetes: &str, facts: &Facts) -> Gate {
+    let Some(live) = &facts.control_plane else { return Gate::Continue };
+    let failed =
+        |reports: &[AddonReport]| reports.iter().any(|report| matches!(report.state, AddonState::Failed(_)));
+    let applied = facts.addons_for.as_deref() == Some(kubernetes)
+        && facts.addons.as_ref().is_some_and(|reports| !failed(reports));
+    let waits = facts.is_initialized() && live.spec.version != kubernetes && !applied;
+    Gate::waits_if(waits, WaitReason::Addons)
+}
+
+/// Whether every machine of the control plane has this version: no pool goes before it, since no kubelet may be newer than an
+/// API server.
+fn check_control_plane(kubernetes: &str, facts: &Facts) -> Gate {
+    let Some(live) = &facts.control_plane else { return Gate::Continue };
+    let oldest = live.status.as_ref().and_then(|status| status.version.as_deref());
+    let behind = live.spec.version != kubernetes || oldest.is_some_and(|oldest| oldest != kubernetes);
+    Gate::waits_if(behind, WaitReason::ControlPlane)
+}
+
+/// Whether the control plane has been sent to the release that the cluster requests: its label follows when every gate before
+/// it lets it through.
+pub fn is_control_plane_sent(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    let wanted = current_version(tkc).map(|version| release_label(&version));
+    let live = facts.control_plane.as_ref().and_then(|kcp| kcp.labels().get(label::TKR));
+    wanted.is_none() || live.is_none() || live == wanted.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cluster::fixtures::ClusterFixture;
+    use crate::testing::sound;
+
+    /// Facts about a control plane that is to run one version, of which the oldest machine runs another, and of pools.
+    fn at(spec: &str, oldest: &str, pools: &str) -> Facts {
+        let kubernetes = |text: &str| {
+            text.rsplit_once("-fips-vkr").or(text.rsplit_once("-vkr")).map(|(k, _)| k.to_owned())
+        };
+        let mut facts = ClusterFixture::running(sound()).facts();
+        let live = Arc::make_mut(facts.control_plane.as_mut().unwrap());
+        live.spec.version = kubernetes(spec).unwrap();
+        live.status.as_mut().unwrap().version = kubernetes(oldest);
+        let release = release_label(&Version::parse(spec).unwrap());
+        live.labels_mut().insert(label::TKR.to_owned(), release);
+        for pool in &mut facts.deployments {
+            Arc::make_mut(pool).spec.template.spec.version = kubernetes(pools);
+        }
+        facts
+    }
+
+    #[test]
+    fn a_control_plane_takes_one_minor_release_after_the_other() {
+        const V32: &str = "v1.32.0+vmware.6-fips-vkr.2";
+        const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
+        const V34: &str = "v1.34.2+vmware.1-vkr.1";
+        const V35: &str = "v1.35.1+vmware.1-vkr.1";
+        const V36: &str = "v1.36.3+vmware.1-vkr.1";
+        for (spec, oldest, pools, wanted, expected) in [
+            (V33, V33, V33, V33, (V33, false)),
+            (V33, V33, V33, V34, (V34, false)),
+            (V33, V33, V33, V36, (V34, true)),
+            (V34, V33, V33, V36, (V34, true)),
+            (V34, V34, V33, V36, (V35, true)),
+            (V35, V34, V33, V36, (V36, false)),
+            (V35, V35, V33, V36, (V36, false)),
+            (V36, V36, V33, V36, (V36, false)),
+            (V35, V35, V32, V36, (V35, false)),
+        ] {
+            let facts = at(spec, oldest, pools);
+            let version = Version::parse(wanted).unwrap();
+            let wanted = facts.available_releases.iter().find(|release| release.version == version).unwrap();
+            let Step { release, last_step } = choose_step(wanted, &facts).unwrap();
+            assert_eq!(
+                (release.version.to_string().as_str(), last_step.is_waiting()),
+                expected,
+                "{spec} {oldest} {pools}"
+            );
+        }
+        let mut facts = at(V33, V33, V33);
+        let wanted = facts
+            .available_releases
+            .iter()
+            .find(|release| release.version.minor() == (1, 36))
+            .unwrap()
+            .clone();
+        Arc::make_mut(&mut facts.available_releases).retain(|release| release.version.minor() != (1, 34));
+        assert_eq!(choose_step(&wanted, &facts).unwrap_err().to_string(), "v1.33.1+vmware.1");
+    }
+
+    #[test]
+    fn an_upgrade_waits_at_one_gate_after_the_other() {
+        const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
+        const V34: &str = "v1.34.2+vmware.1-vkr.1";
+        const KUBERNETES: &str = "v1.34.2+vmware.1";
+        let mut tkc = sound();
+        tkc.spec.topology.control_plane.tkr = Some(api::gcm::parts::Tkr::named("v1.34.2---vmware.1-vkr.1"));
+        let gates = |facts: &Facts| {
+            let target = choose_target(&tkc, facts).unwrap();
+            assert_eq!(target.release.kubernetes, KUBERNETES);
+            (target.gates.control_plane, target.gates.pools)
+        };
+        let (addons, control_plane) =
+            (Gate::Waiting(WaitReason::Addons), Gate::Waiting(WaitReason::ControlPlane));
+        let mut facts = at(V33, V33, V33);
+        assert_eq!(gates(&facts), (addons, control_plane), "nobody has looked at the add-ons of v1.34");
+        facts.addons_for = Some(KUBERNETES.to_owned());
+        assert_eq!(gates(&facts), (Gate::Continue, control_plane));
+        let facts = Facts { addons_for: facts.addons_for, ..at(V34, V33, V33) };
+        assert_eq!(gates(&facts), (Gate::Continue, control_plane), "a machine is still of v1.33");
+        let facts = Facts { addons_for: facts.addons_for, ..at(V34, V34, V33) };
+        assert_eq!(gates(&facts), (Gate::Continue, Gate::Continue));
+    }
+}

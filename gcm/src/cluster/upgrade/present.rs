@@ -1,0 +1,55 @@
+//! What a cluster runs, read from its own objects: a release or an image may go, and the cluster is still to be
+//! scaled, repaired and called what it is.
+
+use std::collections::BTreeMap;
+
+use api::gcm::TanzuKubernetesCluster;
+use api::gcm::release::ContainerImage;
+use api::names::label;
+use kube::ResourceExt;
+
+use crate::cluster::facts::Facts;
+use crate::cluster::input::release_label;
+use crate::cluster::node_groups::bootstrap::runs_photon;
+use crate::release::resolution::AvailableRelease;
+use crate::release::{KubernetesRelease, ReleaseImage};
+use crate::spec::release::current_version;
+
+/// The release and the image of the control plane, if it is the release the cluster asks for.
+pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(KubernetesRelease, ReleaseImage)> {
+    let version = current_version(tkc)?;
+    let live = facts.control_plane.as_ref()?;
+    if live.labels().get(label::TKR)? != &release_label(&version) {
+        return None;
+    }
+    let config = live.spec.kubeadm_config_spec.as_ref();
+    let kubeadm = config.and_then(|config| config.cluster_configuration.as_ref());
+    let etcd = kubeadm.and_then(|kubeadm| kubeadm.etcd.as_ref()?.local.as_ref());
+    let dns = kubeadm.and_then(|kubeadm| kubeadm.dns.as_ref());
+    let release = KubernetesRelease {
+        name: version.object_name(),
+        candidate: AvailableRelease::of(version),
+        kubernetes: live.spec.version.clone(),
+        image_repository: kubeadm.and_then(|kubeadm| kubeadm.image_repository.clone()),
+        etcd: etcd.map(|etcd| ContainerImage {
+            image_repository: etcd.image_repository.clone(),
+            image_tag: etcd.image_tag.clone(),
+        }),
+        coredns: dns.map(|dns| ContainerImage {
+            image_repository: dns.image_repository.clone(),
+            image_tag: dns.image_tag.clone(),
+        }),
+        os_images: Vec::new(),
+    };
+    let commands = config.and_then(|config| config.pre_kubeadm_commands.as_deref()).unwrap_or_default();
+    let labels = runs_photon(commands).then(|| ("os-name".to_owned(), "photon".to_owned()));
+    let name = image(facts)?.to_owned();
+    Some((release, ReleaseImage { name, labels: BTreeMap::from_iter(labels) }))
+}
+
+/// The image of the control plane's machines.
+pub fn image(facts: &Facts) -> Option<&str> {
+    let template = &facts.control_plane.as_ref()?.spec.machine_template.spec.infrastructure_ref.name;
+    let template = facts.machine_templates.iter().find(|live| live.name_any() == *template)?;
+    Some(template.spec.template.spec.image_name.as_str())
+}

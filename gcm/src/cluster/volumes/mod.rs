@@ -1,0 +1,4 @@
+//! Further disks of nodes.
+
+pub mod kind;
+pub mod setup;

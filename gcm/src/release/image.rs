@@ -1,0 +1,240 @@
+//! What a node image says of itself, in the OVF properties that VM Operator copies to its annotations.
+//!
+//! Three shapes are in the field. Images of vSphere 7 carry one JSON document with versions. Later ones carry whole
+//! objects, packed as base64 of gzip of YAML, or unpacked where somebody made the image himself. Images of image-builder
+//! carry a property for each thing, the version of Kubernetes among them, and the containers that kubeadm knows of.
+
+use std::io::Read;
+
+use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference, OSInfo};
+use api::gcm::{OSImageSpec, TanzuKubernetesReleaseSpec};
+use api::names::{image_builder, label};
+use api::vmop::VirtualMachineImage;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bounds::{Budget, from_yaml};
+use kube::ResourceExt;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::version::Version;
+
+/// The document of vSphere 7.
+pub const DISTRIBUTION: &str = "vmware-system.guest.kubernetes.distribution.image.version";
+/// The embedded TanzuKubernetesRelease.
+pub const RELEASE: &str = "vmware-system.tkr";
+/// The embedded OSImages.
+pub const OS_IMAGES: &str = "vmware-system.tkr.osi";
+/// Packed data never grows beyond this when it is unpacked. A release has some ten thousand bytes.
+const LARGEST: u64 = 1 << 20;
+/// What reading one object may use, in bytes.
+const BUDGET: usize = 16 << 20;
+
+/// A release as one image describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CarriedRelease {
+    /// The version of the release.
+    pub version: Version,
+    /// The versions of its parts.
+    pub kubernetes: KubernetesSpec,
+    /// The packages clusters are made with.
+    pub packages: Vec<LocalReference>,
+    /// The operating system of the image.
+    pub os: OSInfo,
+    /// Why the image itself calls the release incompatible, or nothing.
+    pub incompatible: Option<String>,
+}
+
+/// Why an image that claims to carry a release cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("VirtualMachineImage {image}: property {property}: {reason}")]
+pub struct Unreadable {
+    image: String,
+    property: &'static str,
+    reason: String,
+}
+
+/// The release an image carries; nothing for an image that is no node image, or that none may be made of.
+pub fn carried(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable>> {
+    explain_exclusion(image).is_none().then(|| read(image)).flatten()
+}
+
+/// Why no release is made of the image, or nothing: nodes run what the administrator chose.
+///
+/// VM Operator labels its images. One without a label was made by an older VM Operator, or by hand: images are
+/// cluster-scoped, so an administrator made it.
+pub fn explain_exclusion(image: &VirtualMachineImage) -> Option<String> {
+    let labels = image.labels();
+    if labels.contains_key(label::PUBLISH_REQUEST) {
+        return Some("it was published by a VirtualMachinePublishRequest".to_owned());
+    }
+    let of_source = || image.owner_references().iter().any(|owner| owner.kind == "ContentLibraryProvider");
+    let designated = labels.get(label::RELEASE_LIBRARY).map_or_else(|| !of_source(), |value| value == "true");
+    (!designated).then(|| {
+        format!("no ContentSource of its library has the label {}: \"true\"", label::RELEASE_LIBRARY)
+    })
+}
+
+/// Whether the image describes a release, be it one that may become one.
+pub fn is_node_image(image: &VirtualMachineImage) -> bool {
+    [RELEASE, DISTRIBUTION, image_builder::KUBERNETES_SEMVER].iter().any(|key| property(image, key).is_some())
+}
+
+fn property<'i>(image: &'i VirtualMachineImage, key: &str) -> Option<&'i str> {
+    let annotation = image.annotations().get(key).map(String::as_str);
+    let ovf = || image.spec.ovf_env.get(key).and_then(|property| property.default.as_deref());
+    annotation.or_else(ovf).filter(|text| !text.trim().is_empty())
+}
+
+fn read(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable>> {
+    let property = |key| property(image, key);
+    let (key, read) = if let Some(text) = property(RELEASE) {
+        (RELEASE, embedded(text, property(OS_IMAGES)))
+    } else if let Some(text) = property(DISTRIBUTION) {
+        (DISTRIBUTION, distribution(text))
+    } else {
+        let key = image_builder::KUBERNETES_SEMVER;
+        (key, built(property(key)?))
+    };
+    Some(read.map(|read| complete(read, image)).map_err(|reason| Unreadable {
+        image: image.name_any(),
+        property: key,
+        reason,
+    }))
+}
+
+/// What the shapes have in common.
+struct ParsedProperties {
+    version: Version,
+    kubernetes: KubernetesSpec,
+    packages: Vec<LocalReference>,
+    os: Option<OSInfo>,
+    /// The keys by which the image calls itself incompatible.
+    incompatible: Option<String>,
+}
+
+fn distribution(text: &str) -> Result<ParsedProperties, String> {
+    let document: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let text = |path: &str| document.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let version = text("/distribution/version").ok_or("it has no distribution.version")?;
+    let version = Version::parse(&version).map_err(|error| error.to_string())?;
+    let repository = text("/kubernetes/imageRepository");
+    let image = |part: &str| {
+        let tag = text(&format!("/{part}/imageTag")).or_else(|| text(&format!("/{part}/version")))?;
+        let repository = text(&format!("/{part}/imageRepository")).or_else(|| repository.clone());
+        Some(ContainerImage { image_repository: repository, image_tag: Some(tag.replace('+', "_")) })
+    };
+    let kubernetes = KubernetesSpec {
+        version: text("/kubernetes/version").map_or_else(|| version.to_string(), |text| with_v(&text)),
+        etcd: image("etcd"),
+        pause: image("pause"),
+        coredns: image("coredns"),
+        kube_vip: image("kube-vip"),
+        image_repository: repository.clone(),
+    };
+    let incompatible = incompatibility(&document);
+    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None, incompatible })
+}
+
+/// The keys `compatibility-*` of an image, each for a version of vSphere, if there are any and none says that it fits.
+fn incompatibility(document: &Value) -> Option<String> {
+    let offers = document.as_object()?.iter().filter(|(key, _)| key.starts_with("compatibility-"));
+    let answers: Vec<(&str, bool)> = offers
+        .filter_map(|(key, offer)| match offer.get("isCompatible")? {
+            Value::Bool(fits) => Some((key.as_str(), *fits)),
+            Value::String(text) => Some((key.as_str(), text.trim().eq_ignore_ascii_case("true"))),
+            _ => None,
+        })
+        .collect();
+    let none_fits = !answers.is_empty() && answers.iter().all(|(_, fits)| !fits);
+    none_fits.then(|| answers.iter().map(|(key, _)| *key).collect::<Vec<_>>().join(", "))
+}
+
+fn built(version: &str) -> Result<ParsedProperties, String> {
+    let version = Version::parse(version).map_err(|error| error.to_string())?;
+    let kubernetes = KubernetesSpec { version: version.to_string(), ..KubernetesSpec::default() };
+    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None, incompatible: None })
+}
+
+fn embedded(text: &str, os_images: Option<&str>) -> Result<ParsedProperties, String> {
+    let spec: TanzuKubernetesReleaseSpec = spec_in(&unpacked(text)?)?;
+    let version = Version::parse(&spec.version).map_err(|error| error.to_string())?;
+    let os =
+        os_images.map(first_os).transpose().map_err(|reason| format!("{OS_IMAGES}: {reason}"))?.flatten();
+    let TanzuKubernetesReleaseSpec { version: _, mut kubernetes, os_images: _, bootstrap_packages } = spec;
+    kubernetes.version = match kubernetes.version.as_str() {
+        "" => version.to_string(),
+        text => with_v(text),
+    };
+    Ok(ParsedProperties { version, kubernetes, packages: bootstrap_packages, os, incompatible: None })
+}
+
+fn first_os(text: &str) -> Result<Option<OSInfo>, String> {
+    let list: Vec<Value> = match serde_json::from_str(text) {
+        Ok(Value::Array(list)) => list,
+        Ok(other) => vec![other],
+        Err(error) => return Err(format!("it is not JSON: {error}")),
+    };
+    let Some(first) = list.first() else { return Ok(None) };
+    spec_in::<OSImageSpec>(&unpacked(&first.to_string())?).map(|spec| Some(spec.os))
+}
+
+/// The YAML of an object: the text itself, or what `{"value": base64 of gzip}` packs.
+fn unpacked(text: &str) -> Result<String, String> {
+    let Ok(wrapper) = serde_json::from_str::<Value>(text) else { return Ok(text.to_owned()) };
+    let Some(packed) = wrapper.get("value").and_then(Value::as_str) else { return Ok(text.to_owned()) };
+    let bytes =
+        STANDARD.decode(packed.trim()).map_err(|error| format!("its value is not base64: {error}"))?;
+    let mut yaml = String::new();
+    flate2::read::GzDecoder::new(bytes.as_slice())
+        .take(LARGEST)
+        .read_to_string(&mut yaml)
+        .map_err(|error| format!("its value is not gzip: {error}"))?;
+    Ok(yaml)
+}
+
+fn spec_in<S: DeserializeOwned>(yaml: &str) -> Result<S, String> {
+    #[derive(serde::Deserialize)]
+    struct Object<S> {
+        spec: S,
+    }
+    let body = yaml.trim_start().trim_start_matches("---");
+    from_yaml::<Object<S>>(body, &Budget::new(BUDGET))
+        .map(|object| object.spec)
+        .map_err(|error| format!("it does not contain the expected object: it {error}"))
+}
+
+fn with_v(version: &str) -> String {
+    format!("v{}", version.trim().trim_start_matches('v'))
+}
+
+fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRelease {
+    let ParsedProperties { version, kubernetes, packages, os, incompatible } = parsed;
+    let os = os.filter(|os| !os.name.is_empty()).unwrap_or_else(|| guessed_os(image));
+    let incompatible = incompatible.map(|keys| {
+        format!(
+            "VirtualMachineImage {} declares isCompatible false ({keys} in {DISTRIBUTION}). Use another release, or a compatible image",
+            image.name_any()
+        )
+    });
+    CarriedRelease { version, kubernetes, packages, os, incompatible }
+}
+
+/// The operating system of an image that does not say it: by properties, else by its guest id and name.
+fn guessed_os(image: &VirtualMachineImage) -> OSInfo {
+    let property = |key: &str, or: &str| {
+        let key = format!("{RELEASE}.{key}");
+        property(image, &key).or_else(|| property(image, or)).map(|text| text.trim().to_ascii_lowercase())
+    };
+    let guest = image.spec.os_info.as_ref().and_then(|os| os.type_.clone()).unwrap_or_default();
+    let hints = format!("{} {guest}", image.name_any()).to_ascii_lowercase();
+    let (name, version) = if hints.contains("ubuntu") { ("ubuntu", "22.04") } else { ("photon", "3.0") };
+    let name = property("os-name", image_builder::DISTRO_NAME).unwrap_or_else(|| name.to_owned());
+    let type_ = if name.contains("windows") { "windows" } else { "linux" };
+    OSInfo {
+        type_: property("os-type", "").unwrap_or_else(|| type_.to_owned()),
+        name,
+        version: property("os-version", image_builder::DISTRO_VERSION).unwrap_or_else(|| version.to_owned()),
+        arch: property("os-arch", image_builder::DISTRO_ARCH).unwrap_or_else(|| "amd64".to_owned()),
+    }
+}

@@ -1,0 +1,72 @@
+//! A release as clusters use it, read from its TanzuKubernetesRelease.
+
+use api::gcm::TanzuKubernetesRelease;
+use api::gcm::release::ContainerImage;
+use api::names::{annotation, label};
+use kube::ResourceExt;
+
+use super::resolution::{self, AvailableRelease};
+use super::version::{NotAVersion, Version};
+
+/// A release as clusters use it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubernetesRelease {
+    /// The name of the TanzuKubernetesRelease.
+    pub name: String,
+    /// What resolution needs.
+    pub candidate: AvailableRelease,
+    /// The version of Kubernetes, with `v`.
+    pub kubernetes: String,
+    /// Where the images of Kubernetes come from.
+    pub image_repository: Option<String>,
+    /// The image of etcd.
+    pub etcd: Option<ContainerImage>,
+    /// The image of CoreDNS.
+    pub coredns: Option<ContainerImage>,
+    /// The names of its OSImages, in their order.
+    pub os_images: Vec<String>,
+}
+
+impl KubernetesRelease {
+    /// Reads a release object.
+    pub fn of(tkr: &TanzuKubernetesRelease) -> Result<Self, NotAVersion> {
+        let version = Version::parse(&tkr.spec.version)?;
+        let kubernetes = match Version::parse(&tkr.spec.kubernetes.version) {
+            Ok(kubernetes) => kubernetes,
+            Err(_) if tkr.spec.kubernetes.version.is_empty() => version.clone(),
+            Err(error) => return Err(error),
+        };
+        let incompatible = marked(tkr).or_else(|| resolution::explain_incompatibility(&kubernetes));
+        let mut labels = resolution::prefix_labels(&version);
+        labels.extend(tkr.labels().clone());
+        Ok(Self {
+            name: tkr.name_any(),
+            candidate: AvailableRelease { version, incompatible, labels },
+            kubernetes: kubernetes.to_string(),
+            image_repository: tkr.spec.kubernetes.image_repository.clone(),
+            etcd: tkr.spec.kubernetes.etcd.clone(),
+            coredns: tkr.spec.kubernetes.coredns.clone(),
+            os_images: tkr.spec.os_images.iter().map(|reference| reference.name.clone()).collect(),
+        })
+    }
+}
+
+/// Why a label takes the release out of use, or nothing.
+fn marked(tkr: &TanzuKubernetesRelease) -> Option<String> {
+    let labels = tkr.labels();
+    let marks = [
+        label::INCOMPATIBLE,
+        label::DEACTIVATED,
+        label::DELETED,
+        label::INVALID,
+        label::CONFLICTING_OS_IMAGES,
+    ];
+    marks.iter().find(|mark| labels.contains_key(**mark)).map(|mark| {
+        match tkr.annotations().get(annotation::INCOMPATIBLE_REASON) {
+            Some(reason) if *mark == label::INCOMPATIBLE => {
+                format!("the release is labelled {mark}: {reason}")
+            }
+            _ => format!("the release is labelled {mark}"),
+        }
+    })
+}

@@ -1,0 +1,29 @@
+//! Releases: from node images to TanzuKubernetesRelease and OSImage objects, and from the text of a cluster to its release.
+//!
+//! An image says in its OVF properties which release it carries. Only images of libraries that the administrator names for
+//! releases count, and of those none that was published. For each image there is an OSImage of the same name; images of one
+//! release share a TanzuKubernetesRelease, as long as they agree about it. Both kinds may also be written by hand, for images
+//! that say nothing: those are read, their status is kept, and their spec is left alone.
+//!
+//! [`resolution`] finds the release that a cluster requests, [`version`] compares versions, and [`query`] reads selectors.
+//! [`service_configuration`] has what new clusters inherit from their administrator.
+
+pub mod cache;
+pub mod conflict;
+pub mod controller;
+pub mod image;
+pub mod kubernetes_release;
+pub mod labels;
+pub mod node_image;
+pub mod plan;
+pub mod query;
+pub mod resolution;
+pub mod service_configuration;
+pub mod status;
+pub mod version;
+
+pub use kubernetes_release::KubernetesRelease;
+pub use node_image::ReleaseImage;
+
+#[cfg(test)]
+mod tests;
