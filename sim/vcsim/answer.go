@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"log"
 	"net/http"
@@ -48,3 +49,9 @@ func (a *answer) send(w http.ResponseWriter) {
 
 // quiet swallows what net/http tells about connections that a test cuts.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value)
+}

@@ -6,9 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
+	"github.com/vmware/govmomi/ovf"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -173,14 +176,6 @@ func (f form) unwrap(out *answer) {
 	}
 }
 
-func apiError(w http.ResponseWriter, status int, kind, text string) {
-	messages := []any{}
-	if text = strings.TrimSpace(text); text != "" {
-		messages = append(messages, map[string]any{"id": "vcsim." + strings.ToLower(kind), "default_message": text, "args": []any{}})
-	}
-	writeJSON(w, status, map[string]any{"error_type": kind, "messages": messages})
-}
-
 // deployment is the part of an OVF deployment that the library drops without a word.
 type deployment struct {
 	Spec struct {
@@ -222,6 +217,48 @@ func (s *Sim) complete(request []byte, path string, out *answer) {
 		s.profileWhole(vm, wanted.Spec.Profile)
 	}
 	if spec.Annotation != "" || len(spec.ExtraConfig) != 0 {
-		_, _ = s.follow(s.reconfigVM(fresh(s.svc), nil, &types.ReconfigVM_Task{This: vm, Spec: spec}))
+		_, _ = s.follow(s.reconfigVM(s.fresh(), nil, &types.ReconfigVM_Task{This: vm, Spec: spec}))
+	}
+}
+
+const deployPath = "/rest/com/vmware/vcenter/ovf/library-item/id:"
+
+// noteImage keeps the name of the item that a VM was deployed from.
+func (s *Sim) noteImage(vm ref, path string) {
+	var item struct {
+		Value struct {
+			Name string `json:"name"`
+		} `json:"value"`
+	}
+	id := strings.TrimPrefix(path, deployPath)
+	if err := s.vapiDo(http.MethodGet, "/rest/com/vmware/content/library/item/id:"+id, nil, &item.Value); err == nil {
+		s.images.set(vm, item.Value.Name)
+	}
+	s.takeFirmware(vm, id)
+}
+
+// takeFirmware gives a deployed VM the firmware that its descriptor names, which the library leaves out.
+func (s *Sim) takeFirmware(this ref, item string) {
+	found, _ := filepath.Glob(filepath.Join(s.dir, "datastore-*", "contentlib-*", item, "*.ovf"))
+	ctx := s.fresh()
+	vm, ok := s.vmOf(ctx, this.Value)
+	if len(found) == 0 || !ok {
+		return
+	}
+	file, err := os.Open(found[0])
+	if err != nil {
+		return
+	}
+	defer func() { _ = file.Close() }()
+	envelope, err := ovf.Unmarshal(file)
+	if err != nil || envelope.VirtualSystem == nil {
+		return
+	}
+	for _, section := range envelope.VirtualSystem.VirtualHardware {
+		for _, config := range section.Config {
+			if config.Key == "firmware" {
+				ctx.WithLock(vm, func() { ctx.Update(vm, []types.PropertyChange{{Name: "config.firmware", Val: config.Value}}) })
+			}
+		}
 	}
 }

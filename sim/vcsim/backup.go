@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -46,9 +45,17 @@ type place struct {
 // discovered is the folder in which vCenter puts VMs that it finds on hosts.
 const discovered = "Discovered virtual machine"
 
-func (s *Sim) takeBackup() *backup {
-	ctx := fresh(s.svc)
-	b := &backup{taken: time.Now(), places: map[ref]place{}, modules: map[string]*module{}}
+// takeBackup notes what vCenter's database knows; an earlier backup is replaced.
+func (s *Sim) takeBackup() {
+	taken := s.noteBackup()
+	s.backups.mu.Lock()
+	defer s.backups.mu.Unlock()
+	s.backups.last = taken
+}
+
+func (s *Sim) noteBackup() *backup {
+	ctx := s.fresh()
+	b := &backup{taken: time.Now(), places: map[ref]place{}, modules: s.modules.saved()}
 	for _, e := range s.registered(ctx) {
 		ctx.WithLock(e, func() {
 			p := place{entity: e, name: e.Entity().Name, parent: e.Entity().Parent}
@@ -62,11 +69,6 @@ func (s *Sim) takeBackup() *backup {
 			}
 			b.places[e.Reference()] = p
 		})
-	}
-	s.modules.mu.Lock()
-	defer s.modules.mu.Unlock()
-	for id, m := range s.modules.byID {
-		b.modules[id] = &module{m.cluster, maps.Clone(m.members)}
 	}
 	return b
 }
@@ -90,9 +92,30 @@ func (s *Sim) registered(ctx *simulator.Context) (found []mo.Entity) {
 	return found
 }
 
+// restoreTimeout is how long a restore waits for tasks that still run.
+const restoreTimeout = 10 * time.Second
+
+// restoreBackup puts vCenter back to the backup: nobody reaches it meanwhile, and all sessions are gone. It tells whether
+// there is a backup.
+func (s *Sim) restoreBackup() (bool, error) {
+	s.backups.mu.Lock()
+	defer s.backups.mu.Unlock()
+	if s.backups.last == nil {
+		return false, nil
+	}
+	return true, s.front.whileCut(func() {
+		s.endSessions()
+		// What hosts are about they end.
+		for until := time.Now().Add(restoreTimeout); len(s.runningTasks(s.fresh())) != 0 && time.Now().Before(until); {
+			time.Sleep(time.Millisecond)
+		}
+		s.restore(s.backups.last)
+	})
+}
+
 // restore brings the inventory to what the backup says.
 func (s *Sim) restore(b *backup) {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	for _, e := range s.registered(ctx) {
 		vm, ok := e.(*simulator.VirtualMachine)
 		if _, known := b.places[e.Reference()]; ok && !known {
@@ -119,12 +142,7 @@ func (s *Sim) restore(b *backup) {
 	for _, p := range b.places {
 		s.putBack(ctx, p)
 	}
-	s.modules.mu.Lock()
-	s.modules.byID = map[string]*module{}
-	for id, m := range b.modules {
-		s.modules.byID[id] = &module{m.cluster, maps.Clone(m.members)}
-	}
-	s.modules.mu.Unlock()
+	s.modules.restore(b.modules)
 	s.forgetTasks(ctx)
 	s.clock.forget(b.taken)
 	for self := range b.places {
@@ -198,7 +216,7 @@ func (s *Sim) register(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 
 // discover enters the VMs that hosts have and vCenter does not know: each under the id that was another's.
 func (s *Sim) discover() error {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	s.backups.mu.Lock()
 	defer s.backups.mu.Unlock()
 	unseen := s.backups.unseen

@@ -8,34 +8,13 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// delay is a duration that may be unset, which is not the same as none.
-type delay struct {
-	set  bool
-	long time.Duration
-}
-
-// Set is part of flag.Value.
-func (d *delay) Set(text string) error {
-	long, err := time.ParseDuration(text)
-	d.set, d.long = err == nil, long
-	return err
-}
-
-// String is part of flag.Value.
-func (d *delay) String() string {
-	if !d.set {
-		return ""
-	}
-	return d.long.String()
-}
-
 // bootGuest plays the guest of a VM that was turned on, where no agent does: it reports an address when it is due.
 func (s *Sim) bootGuest(vm ref) {
 	time.AfterFunc(s.options.GuestDelay.long, func() { s.guestReports(vm) })
 }
 
 func (s *Sim) guestReports(this ref) {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	vm, ok := s.vmOf(ctx, this.Value)
 	if !ok {
 		return

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log"
 	"net/http"
 	"reflect"
 	"slices"
@@ -16,14 +15,6 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-)
-
-// The ways by which a request comes in.
-const (
-	wireSOAP  = "soap"
-	wireJSON  = "vijson"
-	wireREST  = "rest"
-	wireInner = "" // the library calling itself: never counted, never faulted
 )
 
 // call is one VIM method call on its way through the simulator.
@@ -95,9 +86,6 @@ func (d *dispatcher) Unlock() {}
 
 var dispatcherRef = ref{Type: "LayercakeDispatcher", Value: "dispatcher"}
 
-// simOf finds the simulator that a library Context belongs to.
-func simOf(ctx *simulator.Context) *Sim { return ctx.Map.Get(dispatcherRef).(*dispatcher).sim }
-
 // callContext ends when the client of the call goes away.
 func (s *Sim) callContext(ctx *simulator.Context) context.Context {
 	if k := s.calls.of(ctx); k != nil {
@@ -134,62 +122,12 @@ func (d *dispatcher) List(ctx *simulator.Context, body types.AnyType) soap.HasFa
 	k := d.sim.calls.of(ctx)
 	defer d.sim.calls.byOwner.Delete(ctx)
 	ctx.Caller = &k.this
-	k.result = d.sim.dispatch(ctx, k, body)
+	k.result = d.sim.onCall(ctx, k, body)
 	if k.wire == wireJSON {
 		// Spares the library an XML answer that nobody reads.
 		return &methods.SetLocaleBody{Res: &types.SetLocaleResponse{}}
 	}
 	return k.result
-}
-
-// openMethods need no session.
-var openMethods = []string{
-	"Login", "LoginByToken", "LoginExtensionByCertificate", "CloneSession",
-	"RetrieveServiceContent", "RetrieveInternalContent", "PbmRetrieveServiceContent",
-}
-
-// dispatch does what the library's own dispatcher does, with our rules and overrides.
-func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res soap.HasFault) {
-	defer func() {
-		if r := recover(); r != nil {
-			log.Printf("%s on %s: panic: %v", k.name, k.this.Value, r)
-			res = faultBody("A general system error occurred", &types.SystemError{Reason: "simulator panic"})
-		}
-	}()
-	inner := k.wire == wireInner || ctx.Session != nil && ctx.Session.UserName == s.inner.UserName
-	if !inner {
-		s.counters.add(k.wire, k.known())
-		if changes(k.known()) {
-			s.journal.add(entry{k.wire, k.known(), telling(s.namesOf(k.this, body))})
-		}
-	}
-	if ctx.Session == nil && !slices.Contains(openMethods, k.name) && !asksOnlySession(body) {
-		return notAuthenticated(k.this)
-	}
-	if !inner {
-		k.rule = s.rules.match([]string{k.known()}, func() []string { return s.namesOf(k.this, body) })
-	}
-	if k.rule != nil {
-		if res := s.suffer(ctx, k, body); res != nil {
-			return res
-		}
-	}
-	if !inner {
-		if fault := s.outOfReach(k, body); fault != nil {
-			if strings.HasSuffix(k.name, "_Task") {
-				return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
-			}
-			return faultBody(faultText(fault), fault)
-		}
-		if res := s.refuses(k, body); res != nil {
-			return res
-		}
-	}
-	res = s.carry(ctx, k, body)
-	if endsSessions[k.name] {
-		s.reap()
-	}
-	return res
 }
 
 // override stands in for a method of the library's.
@@ -201,32 +139,9 @@ func (s *Sim) carry(ctx *simulator.Context, k *call, body types.AnyType) soap.Ha
 		return o(ctx, k, body)
 	}
 	if ofPolicies(k.this) {
-		return s.invokePolicies(ctx, k.this, k.name, body)
+		return s.ofAnother(ctx, k, body)
 	}
 	return s.invoke(ctx, k.this, k.name, body)
-}
-
-var endsSessions = map[string]bool{"Logout": true, "TerminateSession": true}
-
-// asksOnlySession is true for the property reads that vCenter answers, with nothing, before a login.
-func asksOnlySession(body types.AnyType) bool {
-	var specs []types.PropertyFilterSpec
-	switch r := body.(type) {
-	case *types.RetrieveProperties:
-		specs = r.SpecSet
-	case *types.RetrievePropertiesEx:
-		specs = r.SpecSet
-	default:
-		return false
-	}
-	for _, spec := range specs {
-		for _, o := range spec.ObjectSet {
-			if o.Obj.Type != "SessionManager" && o.Obj.Type != "ServiceInstance" {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // invoke calls the method on the object, holding the object's lock as the library does.
@@ -276,23 +191,4 @@ func goName(name string) string {
 		return base + "Task"
 	}
 	return name
-}
-
-// refusal is a method's answer that holds nothing but a fault.
-type refusal struct {
-	Res    *struct{}
-	Reason *soap.Fault `xml:"http://schemas.xmlsoap.org/soap/envelope/ Fault,omitempty"`
-}
-
-// Fault is the interface by which the library looks at any answer.
-func (f *refusal) Fault() *soap.Fault { return f.Reason }
-
-func faultBody(message string, detail types.BaseMethodFault) soap.HasFault {
-	return &refusal{Reason: simulator.Fault(message, detail)}
-}
-
-func notAuthenticated(this types.ManagedObjectReference) soap.HasFault {
-	return faultBody("The session is not authenticated.", &types.NotAuthenticated{
-		NoPermission: types.NoPermission{Object: &this, PrivilegeId: "System.View"},
-	})
 }

@@ -85,7 +85,7 @@ func (s *Sim) captured(wanted capture) map[string]any {
 }
 
 func (s *Sim) captureItem(wanted capture) (string, error) {
-	vm, ok := s.vmOf(fresh(s.svc), wanted.Source.ID)
+	vm, ok := s.vmOf(s.fresh(), wanted.Source.ID)
 	if !ok || wanted.Source.Type != "VirtualMachine" {
 		return "", fmt.Errorf("there is no %s %s", wanted.Source.Type, wanted.Source.ID)
 	}
@@ -117,7 +117,7 @@ func (s *Sim) export(vm *simulator.VirtualMachine, dir, name string) ([]string, 
 	var cpus, memory int32
 	var disks []int64
 	var products string
-	fresh(s.svc).WithLock(vm, func() {
+	s.fresh().WithLock(vm, func() {
 		cpus, memory = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
 		products = productSections(vm.Config.VAppConfig)
 		for _, device := range vm.Config.Hardware.Device {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/http"
 	"reflect"
 	"sync"
 	"time"
@@ -64,16 +63,12 @@ func (c *clock) forgot(at time.Time) bool {
 	return false
 }
 
-// controlClock sets vCenter's clock so far from the true time.
-func (s *Sim) controlClock(r *http.Request) (any, error) {
-	var order struct {
-		OffsetSeconds int64 `json:"offsetSeconds"`
+// clockMethods are those that read the clock.
+func (s *Sim) clockMethods() map[string]override {
+	return map[string]override{
+		"CurrentTime": s.currentTime,
+		"QueryEvents": s.queryEvents,
 	}
-	if err := decodeStrict(r, &order); err != nil {
-		return nil, err
-	}
-	s.clock.set(time.Duration(order.OffsetSeconds) * time.Second)
-	return nil, nil
 }
 
 func (s *Sim) currentTime(*simulator.Context, *call, types.AnyType) soap.HasFault {

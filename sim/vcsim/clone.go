@@ -49,7 +49,7 @@ func (s *Sim) cloneVM(ctx *simulator.Context, k *call, body types.AnyType) soap.
 }
 
 func (c *cloning) run() (types.AnyType, types.BaseMethodFault) {
-	ctx := fresh(c.sim.svc)
+	ctx := c.sim.fresh()
 	for _, step := range []func(*simulator.Context) types.BaseMethodFault{c.look, c.check, c.place} {
 		if fault := step(ctx); fault != nil {
 			return nil, fault
@@ -61,7 +61,7 @@ func (c *cloning) run() (types.AnyType, types.BaseMethodFault) {
 	}
 	defer release()
 	if c.meets(kindHold) || c.meets(kindDelay) {
-		c.sim.wait(c.rule)
+		c.sim.rules.wait(c.rule, c.sim.done)
 	}
 	vm, fault := c.make(ctx)
 	if fault != nil {
@@ -71,7 +71,7 @@ func (c *cloning) run() (types.AnyType, types.BaseMethodFault) {
 		return nil, c.rule.detail(c.source)
 	}
 	if c.req.Spec.PowerOn && !c.req.Spec.Template {
-		on := fresh(c.sim.svc)
+		on := c.sim.fresh()
 		if _, fault := c.sim.follow(c.sim.powerOn(on, nil, &types.PowerOnVM_Task{This: vm})); fault != nil {
 			return nil, fault
 		}
@@ -260,7 +260,7 @@ func (c *cloning) finish(vm ref) types.BaseMethodFault {
 	if spec.Config == nil || spec.Config.VAppConfigRemoved == nil || !*spec.Config.VAppConfigRemoved {
 		s.setOvfTransport(vm, c.vApp)
 	}
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	if fault := c.changeDevices(ctx, vm); fault != nil {
 		return fault
 	}

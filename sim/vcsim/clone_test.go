@@ -141,12 +141,12 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 			t.Errorf("profiles %v", profiles)
 		}
 		// Nobody looks after the golden VM's disk but who destroys it.
-		made, _ := s.vmOf(fresh(s.svc), vm.Value)
-		if s.lacksFiles(fresh(s.svc), made) {
+		made, _ := s.vmOf(s.fresh(), vm.Value)
+		if s.lacksFiles(s.fresh(), made) {
 			t.Error("a disk is gone before its time")
 		}
 		must(t, must2(t)(golden.Destroy(s.ctx)).Wait(s.ctx))
-		if !s.lacksFiles(fresh(s.svc), made) {
+		if !s.lacksFiles(s.fresh(), made) {
 			t.Error("the clone's disk rests on what is gone")
 		}
 	})

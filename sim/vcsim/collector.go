@@ -8,6 +8,7 @@ import (
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -41,6 +42,24 @@ type sent struct {
 	truncated bool // from was the version of a truncated answer, which can be used only once
 	set       *types.UpdateSet
 }
+
+// anchor is an object by which collectors find what they belong to: sessions clone them, and the library shows them no more
+// than its registry.
+type anchor struct {
+	mo.ExtensibleManagedObject // the library expects one in every object it walks over
+	sim                        *Sim
+}
+
+var anchorRef = ref{Type: "LayercakeProperties", Value: "properties"}
+
+func newAnchor(s *Sim) *anchor {
+	a := &anchor{sim: s}
+	a.Self = anchorRef
+	return a
+}
+
+// simOf finds the simulator that a library Context belongs to.
+func simOf(ctx *simulator.Context) *Sim { return ctx.Map.Get(anchorRef).(*anchor).sim }
 
 // attach finds the simulator for a collector that came to life as a session's clone.
 func (c *collector) attach(ctx *simulator.Context) {

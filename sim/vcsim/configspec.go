@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
-	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -53,7 +53,7 @@ func checkConfig(path string, spec *types.VirtualMachineConfigSpec) types.BaseMe
 }
 
 func jsonName(field reflect.StructField) string {
-	for name := range membersOf(reflect.StructOf([]reflect.StructField{{Name: field.Name, Type: field.Type, Tag: field.Tag}})) {
+	if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
 		return name
 	}
 	return field.Name
@@ -137,19 +137,6 @@ func vAppSpec(info types.BaseVmConfigInfo) types.BaseVmConfigSpec {
 	return spec
 }
 
-// linkedDisk tells whether the device is a disk on another VM's disk, whose size is that disk's.
-func linkedDisk(device types.BaseVirtualDevice) (parent *types.VirtualDiskFlatVer2BackingInfo) {
-	disk, ok := device.(*types.VirtualDisk)
-	if !ok {
-		return nil
-	}
-	backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo)
-	if !ok {
-		return nil
-	}
-	return backing.Parent
-}
-
 // checkDisks refuses to grow a linked disk.
 func checkDisks(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
 	for _, c := range changes {
@@ -167,10 +154,4 @@ func checkDisks(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDe
 		}
 	}
 	return nil
-}
-
-// vmConfig copies a VM's configuration and what else a clone needs of it.
-func vmConfig(ctx *simulator.Context, vm *simulator.VirtualMachine) (config types.VirtualMachineConfigInfo) {
-	ctx.WithLock(vm, func() { config = types.MustDeepCopy(*vm.Config) })
-	return config
 }

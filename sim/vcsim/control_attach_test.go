@@ -86,8 +86,8 @@ func TestADiskIsHungIntoTheLastOnesPlace(t *testing.T) {
 	}
 	s.open("POST", "/v1/vms/"+vm+"/disks", map[string]any{"file": "[ds0] theirs/a.vmdk", "capacityMiB": 64}, nil)
 	place := func() (int32, int32) {
-		made, _ := s.vmOf(fresh(s.svc), vm)
-		disks := object.VirtualDeviceList(vmConfig(fresh(s.svc), made).Hardware.Device).SelectByType((*types.VirtualDisk)(nil))
+		made, _ := s.vmOf(s.fresh(), vm)
+		disks := object.VirtualDeviceList(vmConfig(s.fresh(), made).Hardware.Device).SelectByType((*types.VirtualDisk)(nil))
 		last := disks[len(disks)-1].GetVirtualDevice()
 		return last.ControllerKey, *last.UnitNumber
 	}

@@ -10,7 +10,7 @@ import (
 // What a storage provider does with first class disks.
 
 func (s *Sim) controlDisks(*http.Request) (any, error) {
-	return map[string]any{"disks": s.firstClassDisks(fresh(s.svc))}, nil
+	return map[string]any{"disks": s.firstClassDisks(s.fresh())}, nil
 }
 
 // controlMakeDisk makes a disk on the first datastore of the spec.
@@ -25,7 +25,7 @@ func (s *Sim) controlMakeDisk(r *http.Request) (any, error) {
 	if order.Name == "" || order.CapacityMiB < 1 {
 		return nil, refuse(http.StatusBadRequest, "name and capacityMiB must be given")
 	}
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	this := ctx.Map.VStorageObjectManager().Reference()
 	datastore := ref{Type: "Datastore", Value: s.found.Datastores[s.options.Spec.Datastores[0]]}
 	keep := true
@@ -50,7 +50,7 @@ func (s *Sim) controlMakeDisk(r *http.Request) (any, error) {
 
 // controlDeleteDisk deletes a disk that is attached to no VM.
 func (s *Sim) controlDeleteDisk(r *http.Request) (any, error) {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	disk, ok := s.firstClass(ctx, r.PathValue("id"))
 	switch {
 	case !ok:

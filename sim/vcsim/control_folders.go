@@ -11,7 +11,7 @@ import (
 
 func (s *Sim) controlFolder(r *http.Request) (ref, error) {
 	folder := ref{Type: "Folder", Value: r.PathValue("moid")}
-	if _, ok := fresh(s.svc).Map.Get(folder).(*simulator.Folder); !ok {
+	if _, ok := s.fresh().Map.Get(folder).(*simulator.Folder); !ok {
 		return folder, refuse(http.StatusNotFound, "folder %s does not exist", folder.Value)
 	}
 	return folder, nil

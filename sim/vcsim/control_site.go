@@ -2,15 +2,8 @@ package main
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/vmware/govmomi/object"
-	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -24,20 +17,15 @@ func (s *Sim) controlCut(r *http.Request) (any, error) {
 	if err := decodeStrict(r, &order); err != nil {
 		return nil, err
 	}
-	s.frontLock.Lock()
-	defer s.frontLock.Unlock()
-	_ = s.frontServer.Close()
-	if order.Sessions {
-		if _, err := s.controlExpire(r); err != nil {
-			return nil, err
+	return nil, s.front.whileCut(func() {
+		if order.Sessions {
+			s.endSessions()
 		}
-	}
-	select {
-	case <-time.After(time.Duration(order.DownMs) * time.Millisecond):
-	case <-s.done:
-		return nil, nil
-	}
-	return nil, s.openFront()
+		select {
+		case <-time.After(time.Duration(order.DownMs) * time.Millisecond):
+		case <-s.done:
+		}
+	})
 }
 
 // controlRename gives a VM another name behind the client's back.
@@ -73,7 +61,7 @@ func (s *Sim) controlMove(r *http.Request) (any, error) {
 
 // behind carries out a method as an administrator would who sits at another client.
 func (s *Sim) behind(this ref, method string, body types.AnyType) error {
-	if _, fault := s.follow(s.carry(fresh(s.svc), &call{name: method, this: this}, body)); fault != nil {
+	if _, fault := s.follow(s.carry(s.fresh(), &call{name: method, this: this}, body)); fault != nil {
 		return refuse(http.StatusConflict, "%s on %s: %s", method, this.Value, faultText(fault))
 	}
 	return nil
@@ -81,7 +69,7 @@ func (s *Sim) behind(this ref, method string, body types.AnyType) error {
 
 // controlOrphans lists what nobody would miss: folders of the datastores that belong to no VM, and tasks that still run.
 func (s *Sim) controlOrphans(*http.Request) (any, error) {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	orphans, err := s.orphanedFiles(ctx)
 	if err != nil {
 		return nil, err
@@ -91,66 +79,7 @@ func (s *Sim) controlOrphans(*http.Request) (any, error) {
 
 // controlRemoveOrphans removes the folders of the datastores that belong to no VM.
 func (s *Sim) controlRemoveOrphans(*http.Request) (any, error) {
-	s.files.Lock()
-	defer s.files.Unlock()
-	orphans, err := s.orphanedFiles(fresh(s.svc))
-	for _, folder := range orphans {
-		_ = os.RemoveAll(filepath.Join(s.dir, "datastore-"+folder))
-	}
-	return nil, err
-}
-
-func (s *Sim) orphanedFiles(ctx *simulator.Context) ([]string, error) {
-	used := map[string]bool{}
-	use := func(name string) {
-		var path object.DatastorePath
-		if path.FromString(name) {
-			used[filepath.Join(path.Datastore, strings.Split(path.Path, "/")[0])] = true
-		}
-	}
-	for _, e := range ctx.Map.All("VirtualMachine") {
-		vm := e.(*simulator.VirtualMachine)
-		ctx.WithLock(vm, func() {
-			use(vm.Config.Files.VmPathName)
-			disks, bases := filesOf(vm)
-			for _, file := range append(disks, bases...) {
-				use(file)
-			}
-		})
-	}
-	orphans := []string{}
-	for _, name := range s.options.Spec.Datastores {
-		found, err := os.ReadDir(filepath.Join(s.dir, "datastore-"+name))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range found {
-			// The library's own files stand in folders of their own, and first class disks are nobody's VM.
-			own := strings.HasPrefix(file.Name(), "contentlib-") || file.Name() == fcdFolder
-			if path := filepath.Join(name, file.Name()); !used[path] && !own {
-				orphans = append(orphans, path)
-			}
-		}
-	}
-	slices.Sort(orphans)
-	return orphans, nil
-}
-
-func (s *Sim) runningTasks(ctx *simulator.Context) []string {
-	running := []string{}
-	for _, o := range ctx.Map.AllReference("Task") {
-		task, ok := o.(*simulator.Task)
-		if !ok {
-			continue
-		}
-		ctx.WithLock(task, func() {
-			if state := task.Info.State; state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued {
-				running = append(running, task.Info.DescriptionId+" on "+task.Info.EntityName)
-			}
-		})
-	}
-	slices.Sort(running)
-	return running
+	return nil, s.removeOrphans()
 }
 
 // controlMakeFolder makes a folder of VMs.
@@ -164,24 +93,15 @@ func (s *Sim) controlMakeFolder(r *http.Request) (any, error) {
 	}
 	made, err := s.makeFolder(ref{Type: "Folder", Value: order.Parent}, order.Name)
 	if err != nil {
-		return nil, err
+		return nil, refuse(http.StatusConflict, "%v", err)
 	}
 	return map[string]string{"moid": made.Value}, nil
-}
-
-func (s *Sim) makeFolder(parent ref, name string) (ref, error) {
-	res := s.carry(fresh(s.svc), &call{name: "CreateFolder", this: parent}, &types.CreateFolder{This: parent, Name: name})
-	body, ok := res.(*methods.CreateFolderBody)
-	if !ok || body.Res == nil {
-		return ref{}, refuse(http.StatusConflict, "folder %s was not made", name)
-	}
-	return body.Res.Returnval, nil
 }
 
 // controlClear destroys a folder or a pool with all that is in it.
 func (s *Sim) controlClear(r *http.Request, kind string) (any, error) {
 	this := ref{Type: kind, Value: r.PathValue("moid")}
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	if ctx.Map.Get(this) == nil {
 		return nil, refuse(http.StatusNotFound, "%s %s does not exist", kind, this.Value)
 	}
@@ -206,21 +126,48 @@ func (s *Sim) clearBelow(folder ref) {
 	}
 }
 
-func (s *Sim) vmsBelow(folder ref) (vms []ref) {
-	ctx := fresh(s.svc)
-	f, ok := ctx.Map.Get(folder).(*simulator.Folder)
-	if !ok {
-		return nil
+func (s *Sim) controlJournal(r *http.Request) (any, error) {
+	return map[string]any{"calls": s.journal.take(r.Method == http.MethodDelete)}, nil
+}
+
+// controlClock sets vCenter's clock so far from the true time.
+func (s *Sim) controlClock(r *http.Request) (any, error) {
+	var order struct {
+		OffsetSeconds int64 `json:"offsetSeconds"`
 	}
-	var children []ref
-	ctx.WithLock(f, func() { children = slices.Clone(f.ChildEntity) })
-	for _, child := range children {
-		switch child.Type {
-		case "VirtualMachine":
-			vms = append(vms, child)
-		case "Folder":
-			vms = append(vms, s.vmsBelow(child)...)
-		}
+	if err := decodeStrict(r, &order); err != nil {
+		return nil, err
 	}
-	return vms
+	s.clock.set(time.Duration(order.OffsetSeconds) * time.Second)
+	return nil, nil
+}
+
+// controlClearModules removes all modules.
+func (s *Sim) controlClearModules(*http.Request) (any, error) {
+	s.modules.clear()
+	return nil, nil
+}
+
+// controlPrivileges takes privileges away from the client's user: {"missing":["VirtualMachine.Interact.PowerOn"]}. An
+// empty list gives all back.
+func (s *Sim) controlPrivileges(r *http.Request) (any, error) {
+	var body struct {
+		Missing []string `json:"missing"`
+	}
+	if err := decodeStrict(r, &body); err != nil {
+		return nil, err
+	}
+	s.privileges.set(body.Missing)
+	return nil, nil
+}
+
+// controlUploads shows the update sessions.
+func (s *Sim) controlUploads(*http.Request) (any, error) {
+	return map[string]any{"sessions": s.uploadsSeen()}, nil
+}
+
+// controlExpireUploads lets the time pass in which sessions without activity expire.
+func (s *Sim) controlExpireUploads(*http.Request) (any, error) {
+	s.expireUploads()
+	return nil, nil
 }

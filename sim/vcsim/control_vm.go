@@ -12,7 +12,7 @@ import (
 
 // controlVM finds the VM that the path names.
 func (s *Sim) controlVM(r *http.Request) (*simulator.Context, *simulator.VirtualMachine, error) {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	vm, ok := s.vmOf(ctx, r.PathValue("moid"))
 	if !ok {
 		return nil, nil, refuse(http.StatusNotFound, "VM %s does not exist", r.PathValue("moid"))
@@ -147,7 +147,7 @@ func (s *Sim) controlPower(r *http.Request) (any, error) {
 }
 
 func (s *Sim) forceOff(this ref) {
-	_, _ = s.follow(s.powerOff(fresh(s.svc), nil, &types.PowerOffVM_Task{This: this}))
+	_, _ = s.follow(s.powerOff(s.fresh(), nil, &types.PowerOffVM_Task{This: this}))
 }
 
 type inventoryVM struct {
@@ -182,9 +182,8 @@ type inventoryNode struct {
 
 // controlInventory lists what an administrator would look for when something was left behind.
 func (s *Sim) controlInventory(*http.Request) (any, error) {
-	ctx := fresh(s.svc)
-	s.machines.refresh()
-	_, rows := s.machines.since(canceled(), 0)
+	ctx := s.fresh()
+	rows := s.machines.all()
 	vms := make([]inventoryVM, 0, len(rows))
 	for _, row := range rows {
 		if vm, ok := s.vmOf(ctx, row.MoID); ok {
@@ -236,21 +235,6 @@ func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine)
 	return out
 }
 
-// allocation gives reservation and limit; -1 is no limit.
-func allocation(info *types.ResourceAllocationInfo) (reservation, limit int64) {
-	limit = -1
-	if info == nil {
-		return 0, limit
-	}
-	if info.Reservation != nil {
-		reservation = *info.Reservation
-	}
-	if info.Limit != nil {
-		limit = *info.Limit
-	}
-	return reservation, limit
-}
-
 func (s *Sim) nodes(ctx *simulator.Context, kind string) []inventoryNode {
 	nodes := []inventoryNode{}
 	for _, e := range ctx.Map.All(kind) {
@@ -273,18 +257,5 @@ func (s *Sim) controlSessions(*http.Request) (any, error) {
 
 // controlExpire ends every session of a client.
 func (s *Sim) controlExpire(*http.Request) (any, error) {
-	ctx := fresh(s.svc)
-	manager := ctx.Session.Get(sessionManager).(*simulator.SessionManager)
-	var keys []string
-	for _, session := range manager.SessionList {
-		if session.UserName != s.inner.UserName {
-			keys = append(keys, session.Key)
-		}
-	}
-	for _, key := range keys {
-		// One by one: a session that went by itself meanwhile must not save the others.
-		manager.TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
-	}
-	s.reap()
-	return map[string]int{"expired": len(keys)}, nil
+	return map[string]int{"expired": s.endSessions()}, nil
 }

@@ -8,6 +8,17 @@ import (
 	"sync"
 )
 
+// The ways by which a request comes in.
+const (
+	wireSOAP  = "soap"
+	wireJSON  = "vijson"
+	wireREST  = "rest"
+	wireInner = "" // the library calling itself: never counted, never faulted
+)
+
+// innerPath is where the library's REST handlers reach the SOAP endpoint, so that their calls are known from a client's.
+const innerPath = "/inner/sdk"
+
 // counters hold how many requests of clients came in, by wire and method.
 type counters struct {
 	mu     sync.Mutex

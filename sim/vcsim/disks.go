@@ -38,7 +38,7 @@ func (s *Sim) detachDisk(_ *simulator.Context, _ *call, body types.AnyType) soap
 }
 
 func (s *Sim) attached(req *types.AttachDisk_Task) types.BaseMethodFault {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	vm, ok := s.vmOf(ctx, req.This.Value)
 	if !ok {
 		return &types.ManagedObjectNotFound{Obj: req.This}
@@ -63,7 +63,7 @@ func (s *Sim) attached(req *types.AttachDisk_Task) types.BaseMethodFault {
 }
 
 func (s *Sim) detached(this ref, id string) types.BaseMethodFault {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	vm, ok := s.vmOf(ctx, this.Value)
 	if !ok {
 		return &types.ManagedObjectNotFound{Obj: this}
@@ -84,7 +84,7 @@ func (s *Sim) detached(this ref, id string) types.BaseMethodFault {
 
 func (s *Sim) reconfigured(this ref, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
 	body := &types.ReconfigVM_Task{This: this, Spec: spec}
-	_, fault := s.follow(s.carry(fresh(s.svc), &call{name: "ReconfigVM_Task", this: this}, body))
+	_, fault := s.follow(s.carry(s.fresh(), &call{name: "ReconfigVM_Task", this: this}, body))
 	return fault
 }
 

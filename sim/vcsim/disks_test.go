@@ -52,7 +52,7 @@ func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing
 	if got := s.open("DELETE", "/v1/disks/"+made.ID, nil, nil); got != http.StatusNoContent {
 		t.Errorf("deleted: %d", got)
 	}
-	if disks := s.firstClassDisks(fresh(s.svc)); len(disks) != 0 {
+	if disks := s.firstClassDisks(s.fresh()); len(disks) != 0 {
 		t.Errorf("left: %+v", disks)
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/mo"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -170,104 +167,27 @@ func (rs *rules) match(methods []string, names func() []string) *rule {
 	return nil
 }
 
-// wait holds the caller as long as the rule wants.
-func (s *Sim) wait(r *rule) {
+// wait holds the caller as long as the rule wants, or until all is done.
+func (rs *rules) wait(r *rule, done <-chan struct{}) {
 	if r.Kind == kindDelay || r.Kind == kindDelayCall {
 		select {
 		case <-time.After(time.Duration(r.DelayMs) * time.Millisecond):
 		case <-r.released:
-		case <-s.done:
+		case <-done:
 		}
 		return
 	}
-	s.rules.mu.Lock()
+	rs.mu.Lock()
 	r.Held++
-	s.rules.mu.Unlock()
+	rs.mu.Unlock()
 	select {
 	case <-r.released:
-	case <-s.done:
+	case <-done:
 	}
-	s.rules.mu.Lock()
+	rs.mu.Lock()
 	r.Held--
-	s.rules.mu.Unlock()
+	rs.mu.Unlock()
 }
-
-// namesOf are the names by which a rule may mean the object of a call: its own, its moref's, and what it will be called.
-func (s *Sim) namesOf(this ref, body types.AnyType) []string {
-	names := []string{this.Value}
-	ctx := fresh(s.svc)
-	if e, ok := ctx.Map.Get(this).(mo.Entity); ok {
-		ctx.WithLock(e, func() { names = append(names, e.Entity().Name) })
-	}
-	if v := reflect.ValueOf(body); v.Kind() == reflect.Pointer {
-		if name := v.Elem().FieldByName("Name"); name.IsValid() && name.Kind() == reflect.String {
-			names = append(names, name.String())
-		}
-	}
-	return names
-}
-
-// suffer lets a VIM call meet the rule; without an answer from here, the call is carried out.
-func (s *Sim) suffer(ctx *simulator.Context, k *call, body types.AnyType) soap.HasFault {
-	r := k.rule
-	isTask := strings.HasSuffix(k.name, "_Task")
-	switch r.Kind {
-	case kindFault:
-		return faultBody(r.text(), r.detail(k.this))
-	case kindTaskFault:
-		if isTask {
-			return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) { return nil, r.detail(k.this) })
-		}
-		return faultBody(r.text(), r.detail(k.this))
-	case kindHTTP503, kindHTML, kindAbort:
-		k.verdict = r.spoil
-		return faultBody(r.text(), &types.SystemError{})
-	case kindLostAnswer:
-		k.verdict = r.spoil
-	case kindParkCall:
-		s.wait(r)
-		k.verdict = r.spoil
-		return faultBody(r.text(), &types.SystemError{})
-	case kindParkAnswer:
-		k.verdict = s.parked(r)
-	case kindDelayCall, kindHoldCall:
-		s.wait(r)
-	case kindDelay, kindHold:
-		if k.name == "CloneVM_Task" {
-			return nil // it waits itself, once the name is taken
-		}
-		if !isTask {
-			s.wait(r)
-			return nil
-		}
-		session := ctx.Session
-		return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) {
-			s.wait(r)
-			later := fresh(s.svc)
-			later.Session = session
-			return s.follow(s.carry(later, k, body))
-		})
-	}
-	return nil
-}
-
-// inTask answers with a task of ours in place of the method's own.
-func (s *Sim) inTask(k *call, do work) soap.HasFault {
-	return &taskAnswer{Res: &taskReturn{Returnval: s.runTask(k.this, k.name, do)}}
-}
-
-// taskAnswer is the answer of any method that returns a task.
-type taskAnswer struct {
-	Res    *taskReturn `xml:"urn:vim25 taskReturn,omitempty"`
-	Reason *soap.Fault `xml:"http://schemas.xmlsoap.org/soap/envelope/ Fault,omitempty"`
-}
-
-type taskReturn struct {
-	Returnval ref `xml:"returnval"`
-}
-
-// Fault is the interface by which the library looks at any answer.
-func (a *taskAnswer) Fault() *soap.Fault { return a.Reason }
 
 // spoil does to an answer what the rule says.
 func (r *rule) spoil(out *answer) {
@@ -279,37 +199,4 @@ func (r *rule) spoil(out *answer) {
 	case kindAbort, kindLostAnswer, kindParkCall, kindParkAnswer:
 		out.drop = true
 	}
-}
-
-// parked keeps an answer back as long as the rule wants.
-func (s *Sim) parked(r *rule) func(*answer) {
-	return func(out *answer) {
-		s.wait(r)
-		r.spoil(out)
-	}
-}
-
-// strike lets a REST call meet its rule. It tells whether the call is still to be carried out.
-func (s *Sim) strike(out *answer, r *http.Request, names []string) (verdict func(*answer), goOn bool) {
-	hit := s.rules.match(names, func() []string { return []string{r.URL.Path} })
-	if hit == nil {
-		return nil, true
-	}
-	switch hit.Kind {
-	case kindDelay, kindHold, kindDelayCall, kindHoldCall:
-		s.wait(hit)
-		return nil, true
-	case kindLostAnswer:
-		return hit.spoil, true
-	case kindParkCall:
-		s.wait(hit)
-		return hit.spoil, false
-	case kindParkAnswer:
-		return s.parked(hit), true
-	case kindFault, kindTaskFault, kindHalfClone:
-		out.replace(http.StatusInternalServerError, "application/json",
-			`{"type":"com.vmware.vapi.std.errors.internal_server_error","value":{"messages":[]}}`)
-		return nil, false
-	}
-	return hit.spoil, false
 }

@@ -7,24 +7,17 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// front is the handler of the vCenter endpoint: it tells the wires apart.
-func (s *Sim) front() http.Handler {
-	mux := http.NewServeMux()
+// routeSOAP registers the SOAP wire: a client's, and the library's own.
+func (s *Sim) routeSOAP(mux *http.ServeMux) {
 	for _, path := range []string{"/sdk", "/sdk/vimService"} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.serveSOAP(w, r, wireSOAP) })
 	}
 	mux.HandleFunc("POST "+innerPath, func(w http.ResponseWriter, r *http.Request) { s.serveSOAP(w, r, wireInner) })
-	mux.HandleFunc("POST /pbm", s.servePolicies)
-	s.routeREST(mux)
-	s.routeVIJSON(mux)
-	mux.Handle("/", s.svc.ServeMux)
-	return s.recorder.recorded(s.counters.metered(asPolicies(mux)))
 }
 
 // serveSOAP lets the library decode and encode, with the cookie replaced by the number of the call.
@@ -38,7 +31,7 @@ func (s *Sim) serveSOAP(w http.ResponseWriter, r *http.Request, wire string) {
 	}
 	out := newAnswer()
 	s.serveCall(out, r, k)
-	out.header.Set("Content-Type", "text/xml; charset=utf-8")
+	out.Header().Set("Content-Type", "text/xml; charset=utf-8")
 	if _, ok := k.result.(*taskAnswer); ok {
 		// The library names the element after the Go type; ours stands for any method's.
 		body := bytes.ReplaceAll(out.body.Bytes(), []byte("taskReturn"), []byte(k.name+"Response"))
@@ -60,26 +53,6 @@ func (s *Sim) serveCall(out *answer, r *http.Request, k *call) {
 	s.issued.add(sessionOf(out))
 }
 
-// issued are the tokens of all sessions that were ever opened.
-type issued struct {
-	mu     sync.Mutex
-	tokens []string
-}
-
-func (i *issued) add(token string) {
-	if token != "" {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		i.tokens = append(i.tokens, token)
-	}
-}
-
-func (i *issued) all() []string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return append([]string{}, i.tokens...)
-}
-
 // perform runs a method that did not come as XML: the library gets a minimal envelope, the body goes beside it.
 func (s *Sim) perform(k *call, this types.ManagedObjectReference, name string, body types.AnyType) *answer {
 	if ofPolicies(this) {
@@ -99,14 +72,4 @@ func (s *Sim) perform(k *call, this types.ManagedObjectReference, name string, b
 	out := newAnswer()
 	s.serveCall(out, r, k)
 	return out
-}
-
-// sessionOf is the token of a login's answer; the library sends it as a cookie.
-func sessionOf(out *answer) string {
-	for _, cookie := range (&http.Response{Header: out.header}).Cookies() {
-		if cookie.Name == soap.SessionCookieName {
-			return cookie.Value
-		}
-	}
-	return ""
 }

@@ -1,11 +1,6 @@
 package main
 
 import (
-	"context"
-	"strconv"
-	"time"
-
-	"github.com/google/uuid"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -83,29 +78,4 @@ func (f guestFacts) adapters(ctx *simulator.Context, vm *simulator.VirtualMachin
 		nics = append(nics, nic)
 	}
 	return nics
-}
-
-func networkName(ctx *simulator.Context, adapter *types.VirtualEthernetCard) string {
-	switch backing := adapter.Backing.(type) {
-	case *types.VirtualEthernetCardNetworkBackingInfo:
-		return backing.DeviceName
-	case *types.VirtualEthernetCardDistributedVirtualPortBackingInfo:
-		group := ref{Type: "DistributedVirtualPortgroup", Value: backing.Port.PortgroupKey}
-		if pg, ok := ctx.Map.Get(group).(*simulator.DistributedVirtualPortgroup); ok {
-			return pg.Name
-		}
-	}
-	return ""
-}
-
-// changeVersion is a new value of config.changeVersion, as the library writes it.
-func changeVersion() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
-
-func newUUID() string { return uuid.NewString() }
-
-// canceled is a context for those who do not want to wait.
-func canceled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
 }

@@ -2,81 +2,10 @@ package main
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
-	"sync"
 
-	"github.com/vmware/govmomi/ovf"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 )
-
-// images knows of which item of a content library the first disk of a VM is a copy: the library makes empty files.
-type images struct {
-	mu sync.Mutex
-	of map[ref]string
-}
-
-func (i *images) set(vm ref, item string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if item == "" {
-		return
-	}
-	if i.of == nil {
-		i.of = map[ref]string{}
-	}
-	i.of[vm] = item
-}
-
-func (i *images) get(vm ref) string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.of[vm]
-}
-
-const deployPath = "/rest/com/vmware/vcenter/ovf/library-item/id:"
-
-// noteImage keeps the name of the item that a VM was deployed from.
-func (s *Sim) noteImage(vm ref, path string) {
-	var item struct {
-		Value struct {
-			Name string `json:"name"`
-		} `json:"value"`
-	}
-	id := strings.TrimPrefix(path, deployPath)
-	if err := s.vapiDo(http.MethodGet, "/rest/com/vmware/content/library/item/id:"+id, nil, &item.Value); err == nil {
-		s.images.set(vm, item.Value.Name)
-	}
-	s.takeFirmware(vm, id)
-}
-
-// takeFirmware gives a deployed VM the firmware that its descriptor names, which the library leaves out.
-func (s *Sim) takeFirmware(this ref, item string) {
-	found, _ := filepath.Glob(filepath.Join(s.dir, "datastore-*", "contentlib-*", item, "*.ovf"))
-	ctx := fresh(s.svc)
-	vm, ok := s.vmOf(ctx, this.Value)
-	if len(found) == 0 || !ok {
-		return
-	}
-	file, err := os.Open(found[0])
-	if err != nil {
-		return
-	}
-	defer func() { _ = file.Close() }()
-	envelope, err := ovf.Unmarshal(file)
-	if err != nil || envelope.VirtualSystem == nil {
-		return
-	}
-	for _, section := range envelope.VirtualSystem.VirtualHardware {
-		for _, config := range section.Config {
-			if config.Key == "firmware" {
-				ctx.WithLock(vm, func() { ctx.Update(vm, []types.PropertyChange{{Name: "config.firmware", Val: config.Value}}) })
-			}
-		}
-	}
-}
 
 // hardware is what a hypervisor needs to run a VM.
 type hardware struct {

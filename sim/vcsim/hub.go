@@ -11,8 +11,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-type ref = types.ManagedObjectReference
-
 // hub hears of every change in the inventory and notes for each of its feeds which objects to look at again.
 //
 // The library calls it while it holds object locks, so it only ever takes notes: whoever reads a feed locks one

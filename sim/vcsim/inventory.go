@@ -13,23 +13,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// stockNetwork is the standard network that the library puts into every datacenter.
-const stockNetwork = "VM Network"
-
-// Inventory is what the ready line tells: the morefs of everything that the spec names.
-type Inventory struct {
-	Datacenter   string            `json:"datacenter"`
-	Cluster      string            `json:"cluster"`
-	ResourcePool string            `json:"resourcePool"`
-	Folder       string            `json:"folder"`
-	Datastores   map[string]string `json:"datastores"`
-	Networks     map[string]string `json:"networks"`
-	Segments     map[string]string `json:"segments"` // NSX's UUIDs of networks that are its segments
-	Libraries    map[string]string `json:"libraries"`
-
-	StoragePolicies map[string]string `json:"storagePolicies"`
-}
-
 // builder makes the inventory through the library's own in-process client, before anybody else can connect.
 type builder struct {
 	ctx    context.Context
@@ -43,12 +26,12 @@ type builder struct {
 	found  Inventory
 }
 
-func build(ctx context.Context, svc *simulator.Service, spec Spec, dir string) (Inventory, error) {
+func build(ctx context.Context, svc *simulator.Service, wanted Spec, dir string) (Inventory, error) {
 	client, err := vim25.NewClient(ctx, svc)
 	if err != nil {
 		return Inventory{}, err
 	}
-	b := &builder{ctx: ctx, spec: spec, dir: dir, svc: svc, client: client}
+	b := &builder{ctx: ctx, spec: wanted, dir: dir, svc: svc, client: client}
 	b.found = Inventory{Datastores: map[string]string{}, Networks: map[string]string{}, Segments: map[string]string{}, Libraries: map[string]string{}}
 	for _, step := range []func() error{b.datacenter, b.networks, b.cluster, b.datastores} {
 		if err := step(); err != nil {

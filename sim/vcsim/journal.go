@@ -77,7 +77,3 @@ func telling(names []string) string {
 	}
 	return ""
 }
-
-func (s *Sim) controlJournal(r *http.Request) (any, error) {
-	return map[string]any{"calls": s.journal.take(r.Method == http.MethodDelete)}, nil
-}

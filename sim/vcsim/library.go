@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,11 +9,22 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	vapi "github.com/vmware/govmomi/vapi/simulator"
 )
+
+// connectLibrary has the library serve content libraries under /rest. It reaches the inventory as a client of its own.
+func (s *Sim) connectLibrary() {
+	inner := s.url()
+	inner.Path = innerPath
+	inner.User = url.UserPassword(s.inner.UserName, s.inner.Password)
+	_, s.vapi = vapi.New(inner, s.registry)
+	s.svc.Handle("/rest/", s.vapi)
+}
 
 // importLibraries fills the content libraries by the same REST calls that an administrator's client would make,
 // but in process: a site with dozens of images is ready at once.
-func (s *Sim) importLibraries(context.Context) error {
+func (s *Sim) importLibraries() error {
 	for _, library := range s.options.Spec.Libraries {
 		id, err := s.importLibrary(library)
 		if err != nil {

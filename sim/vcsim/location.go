@@ -138,35 +138,6 @@ func idsOf(specs []types.BaseVirtualMachineProfileSpec) (ids []string) {
 	return ids
 }
 
-// profiles are the storage profiles of a VM: its home and each of its disks have their own. The library has no place for them.
-type profiles struct {
-	home  []string
-	disks map[int32][]string // by the disk's key
-}
-
-// setProfiles notes the profiles that a change of settings brings: those that it leaves out stay.
-func (m *machines) setProfiles(vm ref, home []string, disks map[int32][]string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := profiles{home: m.profiles[vm].home, disks: map[int32][]string{}}
-	for key, ids := range m.profiles[vm].disks {
-		now.disks[key] = ids
-	}
-	if len(home) != 0 {
-		now.home = home
-	}
-	for key, ids := range disks {
-		now.disks[key] = ids
-	}
-	m.profiles[vm] = now
-}
-
-func (m *machines) profilesOf(vm ref) profiles {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.profiles[vm]
-}
-
 // noteProfiles notes the profiles of the disks that changes bring, once the VM has them: a new disk's key is vCenter's.
 func (s *Sim) noteProfiles(vm ref, home []string, changes []types.BaseVirtualDeviceConfigSpec) {
 	disks := map[int32][]string{}
@@ -202,7 +173,7 @@ func (s *Sim) diskProfiles(vm ref) [][]string {
 }
 
 func (s *Sim) diskKeys(this ref) (keys []int32) {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	if vm, ok := s.vmOf(ctx, this.Value); ok {
 		ctx.WithLock(vm, func() {
 			for _, device := range vm.Config.Hardware.Device {

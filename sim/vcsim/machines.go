@@ -6,13 +6,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -96,6 +93,8 @@ func fresh(svc *simulator.Service) *simulator.Context {
 	ctx := *svc.Context
 	return &ctx
 }
+
+func (s *Sim) fresh() *simulator.Context { return fresh(s.svc) }
 
 // refresh brings the table up to date. The caller must hold no VM's lock.
 func (m *machines) refresh() {
@@ -195,20 +194,13 @@ func guestDisks(vm *simulator.VirtualMachine) []guestDisk {
 	return disks
 }
 
-func filesOf(vm *simulator.VirtualMachine) (disks, bases []string) {
-	for _, device := range vm.Config.Hardware.Device {
-		disk, ok := device.(*types.VirtualDisk)
-		if !ok {
-			continue
-		}
-		if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
-			disks = append(disks, backing.FileName)
-		}
-		for base := linkedDisk(device); base != nil; base = base.Parent {
-			bases = append(bases, base.FileName)
-		}
-	}
-	return disks, bases
+// all gives the table as it is now. The caller must hold no VM's lock.
+func (m *machines) all() []machine {
+	m.refresh()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, list := m.since(ctx, 0)
+	return list
 }
 
 // since waits until the table is newer than the revision, or the context ends, and gives it.
@@ -232,44 +224,86 @@ func (m *machines) since(ctx context.Context, revision int64) (int64, []machine)
 	}
 }
 
-// find gives the VMs that are wanted, in order. The caller must hold no VM's lock.
-func (m *machines) find(wanted func(row) bool) (found []ref) {
-	m.refresh()
+// row gives what is known of a VM.
+func (m *machines) row(vm ref) (row, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.rows[vm]
+	return known, ok
+}
+
+// each shows every row. The table is locked meanwhile.
+func (m *machines) each(show func(ref, row)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for r, row := range m.rows {
+		show(r, row)
+	}
+}
+
+// find gives the VMs that are wanted, in order. The caller must hold no VM's lock.
+func (m *machines) find(wanted func(row) bool) (found []ref) {
+	m.refresh()
+	m.each(func(r ref, row row) {
 		if wanted(row) {
 			found = append(found, r)
 		}
-	}
+	})
 	slices.SortFunc(found, compareRefs)
 	return found
-}
-
-// findByUUID stands in for the library's search, which reads every VM without its lock.
-func (s *Sim) findByUUID(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
-	req := body.(*types.FindByUuid)
-	if !req.VmSearch {
-		return s.invoke(ctx, req.This, "FindByUuid", body)
-	}
-	found := s.machines.find(func(r row) bool {
-		if s.outages.of(ref{Type: "VirtualMachine", Value: r.MoID}).unset {
-			return false // what vCenter cannot read it cannot find
-		}
-		if req.InstanceUuid != nil && *req.InstanceUuid {
-			return strings.EqualFold(r.InstanceUUID, req.Uuid)
-		}
-		return strings.EqualFold(r.UUID, req.Uuid)
-	})
-	res := &types.FindByUuidResponse{}
-	if len(found) != 0 {
-		res.Returnval = &found[0]
-	}
-	return &methods.FindByUuidBody{Res: res}
 }
 
 // vmOf is the library's VM object.
 func (s *Sim) vmOf(ctx *simulator.Context, moid string) (*simulator.VirtualMachine, bool) {
 	vm, ok := ctx.Map.Get(ref{Type: "VirtualMachine", Value: moid}).(*simulator.VirtualMachine)
 	return vm, ok
+}
+
+// demand is what a VM reserves when it is powered on.
+type demand struct {
+	memory int64 // MiB
+	cpu    int64 // MHz
+}
+
+func demandOf(vm *simulator.VirtualMachine) demand {
+	var d demand
+	d.cpu, _ = allocation(vm.Config.CpuAllocation)
+	d.memory, _ = allocation(vm.Config.MemoryAllocation)
+	if locked := vm.Config.MemoryReservationLockedToMax; locked != nil && *locked {
+		d.memory = int64(vm.Config.Hardware.MemoryMB)
+	}
+	return d
+}
+
+func (d demand) plus(e demand) demand { return demand{d.memory + e.memory, d.cpu + e.cpu} }
+
+func (d demand) minus(e demand) demand { return demand{d.memory - e.memory, d.cpu - e.cpu} }
+
+// profiles are the storage profiles of a VM: its home and each of its disks have their own. The library has no place for them.
+type profiles struct {
+	home  []string
+	disks map[int32][]string // by the disk's key
+}
+
+// setProfiles notes the profiles that a change of settings brings: those that it leaves out stay.
+func (m *machines) setProfiles(vm ref, home []string, disks map[int32][]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := profiles{home: m.profiles[vm].home, disks: map[int32][]string{}}
+	for key, ids := range m.profiles[vm].disks {
+		now.disks[key] = ids
+	}
+	if len(home) != 0 {
+		now.home = home
+	}
+	for key, ids := range disks {
+		now.disks[key] = ids
+	}
+	m.profiles[vm] = now
+}
+
+func (m *machines) profilesOf(vm ref) profiles {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.profiles[vm]
 }

@@ -76,7 +76,7 @@ func parse(args []string) (Options, bool, error) {
 	collector := flags.String("collector", "ours", "PropertyCollector: ours or upstream")
 	reads := flags.String("soap", "strict", "requests over SOAP: strict, as vCenter reads them, or lenient, as the library does")
 	credentials := flags.String("credentials", "", "JSON `file` with username, password and controlToken, mode 0600")
-	spec := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
+	described := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
 	flags.BoolVar(&o.RealGuests, "real-guests", false, "guests shut down by themselves: ShutdownGuest only asks them, by the control API")
 	stdinExit := flags.Bool("stdin-exit", false, "exit when stdin is closed")
 	if err := flags.Parse(args); err != nil {
@@ -107,6 +107,6 @@ func parse(args []string) (Options, bool, error) {
 		return o, false, err
 	}
 	o.RecordFolder = os.Getenv(recordVariable)
-	o.Spec, err = readSpec(*spec)
+	o.Spec, err = readSpec(*described)
 	return o, *stdinExit, err
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"net/http"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // modules are the cluster modules: sets of VMs that DRS keeps on different hosts. The library has their routes, without
@@ -23,69 +21,49 @@ type module struct {
 	members map[string]bool
 }
 
-const modulesPath = "/rest/vcenter/cluster/modules"
-
-func (s *Sim) routeModules(mux *http.ServeMux) {
-	serve := func(pattern string, f func(*answer, *http.Request)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			s.guarded(w, r, []string{restName(r)}, true, func(out *answer) { f(out, r) })
-		})
-	}
-	serve("GET "+modulesPath, s.listModules)
-	serve("POST "+modulesPath, s.createModule)
-	serve("DELETE "+modulesPath+"/{id}", s.deleteModule)
-	serve("GET "+modulesPath+"/vm/{id}/members", s.listMembers)
-	serve("POST "+modulesPath+"/vm/{id}/members", s.changeMembers)
+func (m *modules) create(cluster string) (id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id = newUUID()
+	m.byID[id] = &module{cluster: cluster, members: map[string]bool{}}
+	return id
 }
 
-func (s *Sim) listModules(out *answer, _ *http.Request) {
-	s.modules.mu.Lock()
-	defer s.modules.mu.Unlock()
-	summaries := []any{}
-	for id, m := range s.modules.byID {
-		summaries = append(summaries, map[string]string{"module": id, "cluster": m.cluster})
-	}
-	writeREST(out, http.StatusOK, true, map[string]any{"summaries": summaries})
+// remove tells whether there was such a module.
+func (m *modules) remove(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.byID[id]
+	delete(m.byID, id)
+	return ok
 }
 
-func (s *Sim) createModule(out *answer, r *http.Request) {
-	var body struct {
-		Spec struct {
-			Cluster string `json:"cluster"`
-		} `json:"spec"`
-	}
-	err := json.NewDecoder(r.Body).Decode(&body)
-	if _, ok := s.registry.Get(ref{Type: "ClusterComputeResource", Value: body.Spec.Cluster}).(*simulator.ClusterComputeResource); !ok || err != nil {
-		restError(out, http.StatusNotFound, "not_found", "no cluster "+body.Spec.Cluster)
-		return
-	}
-	id := newUUID()
-	s.modules.mu.Lock()
-	defer s.modules.mu.Unlock()
-	s.modules.byID[id] = &module{cluster: body.Spec.Cluster, members: map[string]bool{}}
-	writeREST(out, http.StatusOK, true, id)
+func (m *modules) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.byID)
 }
 
-func (s *Sim) deleteModule(out *answer, r *http.Request) {
-	s.modules.mu.Lock()
-	defer s.modules.mu.Unlock()
-	if _, ok := s.modules.byID[r.PathValue("id")]; !ok {
-		restError(out, http.StatusNotFound, "not_found", "no module "+r.PathValue("id"))
-		return
-	}
-	delete(s.modules.byID, r.PathValue("id"))
+// saved copies the modules, for a backup.
+func (m *modules) saved() map[string]*module {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return copiedModules(m.byID)
 }
 
-func (s *Sim) listMembers(out *answer, r *http.Request) {
-	rows := s.rowsByID()
-	s.modules.mu.Lock()
-	defer s.modules.mu.Unlock()
-	m, ok := s.modules.byID[r.PathValue("id")]
-	if !ok {
-		restError(out, http.StatusNotFound, "not_found", "no module "+r.PathValue("id"))
-		return
+// restore puts the modules back to what was saved.
+func (m *modules) restore(saved map[string]*module) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byID = copiedModules(saved)
+}
+
+func copiedModules(of map[string]*module) map[string]*module {
+	all := map[string]*module{}
+	for id, m := range of {
+		all[id] = &module{m.cluster, maps.Clone(m.members)}
 	}
-	writeREST(out, http.StatusOK, true, map[string]any{"vms": m.living(rows)})
+	return all
 }
 
 // living are the members that still exist, in order: a destroyed VM leaves its modules.
@@ -102,50 +80,49 @@ func (m *module) living(rows map[string]row) []string {
 	return vms
 }
 
-// changeMembers adds or removes all of the VMs that it can; success says whether it could for all.
-func (s *Sim) changeMembers(out *answer, r *http.Request) {
-	var body struct {
-		VMs []string `json:"vms"`
-	}
-	action := r.URL.Query().Get("action")
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || action != "add" && action != "remove" {
-		restError(out, http.StatusBadRequest, "invalid_argument", "vms and ?action=add or remove are needed")
-		return
-	}
+// membersOf are the members of a module that still exist; ok tells whether there is such a module.
+func (s *Sim) membersOf(id string) (vms []string, ok bool) {
 	rows := s.rowsByID()
 	s.modules.mu.Lock()
 	defer s.modules.mu.Unlock()
-	m, ok := s.modules.byID[r.PathValue("id")]
+	m, ok := s.modules.byID[id]
 	if !ok {
-		restError(out, http.StatusNotFound, "not_found", "no module "+r.PathValue("id"))
-		return
+		return nil, false
 	}
-	success := true
-	for _, id := range body.VMs {
-		fits := m.members[id] == (action == "remove")
-		if action == "add" {
+	return m.living(rows), true
+}
+
+// changeModule adds or removes all of the VMs that it can, and tells whether it could for all.
+func (s *Sim) changeModule(id string, vms []string, add bool) (success, ok bool) {
+	rows := s.rowsByID()
+	s.modules.mu.Lock()
+	defer s.modules.mu.Unlock()
+	m, ok := s.modules.byID[id]
+	if !ok {
+		return false, false
+	}
+	success = true
+	for _, id := range vms {
+		fits := m.members[id] != add
+		if add {
 			pool, ok := s.registry.Get(rows[id].pool).(*simulator.ResourcePool)
 			fits = fits && ok && pool.Owner.Value == m.cluster
 		}
 		if !fits {
 			success = false
-		} else if action == "add" {
+		} else if add {
 			m.members[id] = true
 		} else {
 			delete(m.members, id)
 		}
 	}
-	writeREST(out, http.StatusOK, true, map[string]bool{"success": success})
+	return success, true
 }
 
 func (s *Sim) rowsByID() map[string]row {
 	s.machines.refresh()
-	s.machines.mu.Lock()
-	defer s.machines.mu.Unlock()
-	rows := make(map[string]row, len(s.machines.rows))
-	for r, row := range s.machines.rows {
-		rows[r.Value] = row
-	}
+	rows := map[string]row{}
+	s.machines.each(func(r ref, row row) { rows[r.Value] = row })
 	return rows
 }
 
@@ -168,14 +145,6 @@ func (s *Sim) modulesSeen() []moduleSeen {
 	return seen
 }
 
-// controlClearModules removes all modules.
-func (s *Sim) controlClearModules(*http.Request) (any, error) {
-	s.modules.mu.Lock()
-	defer s.modules.mu.Unlock()
-	clear(s.modules.byID)
-	return nil, nil
-}
-
 // avoided are the hosts on which another member of one of the VM's modules runs, or is about to.
 func (s *Sim) avoided(self ref) map[ref]bool {
 	s.modules.mu.Lock()
@@ -192,23 +161,10 @@ func (s *Sim) avoided(self ref) map[ref]bool {
 	if len(others) == 0 {
 		return hosts
 	}
-	s.machines.mu.Lock()
-	defer s.machines.mu.Unlock()
-	for r, row := range s.machines.rows {
-		on := row.PowerState == string(types.VirtualMachinePowerStatePoweredOn) || s.admitted[r]
-		if on && others[r.Value] && r != self {
+	s.machines.each(func(r ref, row row) {
+		if others[r.Value] && r != self && s.isOn(r, row) {
 			hosts[row.host] = true
 		}
-	}
-	return hosts
-}
-
-// restError is an error in the form of /rest.
-func restError(out *answer, status int, kind, text string) {
-	writeJSON(out, status, map[string]any{
-		"type": "com.vmware.vapi.std.errors." + kind,
-		"value": map[string]any{"messages": []any{
-			map[string]any{"id": "vcsim." + kind, "default_message": text, "args": []any{}},
-		}},
 	})
+	return hosts
 }

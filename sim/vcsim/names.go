@@ -57,7 +57,7 @@ func (s *Sim) childNamed(folder ref, name string) (ref, bool) {
 	if found := s.machines.find(func(r row) bool { return r.Folder == folder.Value && r.Name == name }); len(found) != 0 {
 		return found[0], true
 	}
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	for _, e := range ctx.Map.All("Folder") {
 		if is(ctx, e, folder, name) {
 			return e.Reference(), true

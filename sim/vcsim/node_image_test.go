@@ -13,7 +13,7 @@ import (
 
 	"github.com/vmware/govmomi/ovf"
 	"github.com/vmware/govmomi/ovf/importer"
-	"github.com/vmware/govmomi/vapi/library"
+	vapi "github.com/vmware/govmomi/vapi/library"
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -97,7 +97,7 @@ func TestANodeImageIsDeployedFromALibrary(t *testing.T) {
 	c := s.login(false)
 	r := rest.NewClient(c.Client)
 	must(t, r.Login(s.ctx, url.UserPassword(testCredentials.Username, testCredentials.Password)))
-	items, err := library.NewManager(r).GetLibraryItems(s.ctx, s.found.Libraries["layercake"])
+	items, err := vapi.NewManager(r).GetLibraryItems(s.ctx, s.found.Libraries["layercake"])
 	must(t, err)
 	vm, err := vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
 		DeploymentSpec: vcenter.DeploymentSpec{Name: "node", AcceptAllEULA: true, DefaultDatastoreID: s.found.Datastores["ds0"]},

@@ -47,6 +47,13 @@ func (o *outages) any() bool {
 	return len(o.now) != 0
 }
 
+// calm tells whether every host and every datastore is there.
+func (o *outages) calm() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.hosts) == 0 && len(o.stores) == 0
+}
+
 func (o *outages) hostAway(host ref) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,9 +77,102 @@ func (o *outages) lose(vm ref) {
 	o.lost[vm] = true
 }
 
+// loseVM shows a VM so until it is connected again. What vCenter can never read is unset.
+func (s *Sim) loseVM(vm ref, state types.VirtualMachineConnectionState, unset bool) {
+	unreadable := state == types.VirtualMachineConnectionStateInaccessible || state == types.VirtualMachineConnectionStateInvalid
+	ordered := vmOutage{state, unreadable || unset}
+	s.outages.mu.Lock()
+	if ordered == connected {
+		delete(s.outages.vms, vm)
+	} else {
+		s.outages.vms[vm] = ordered
+	}
+	s.outages.mu.Unlock()
+	s.settleOutages()
+}
+
+// loseHost takes a host away, or brings it back as connected. It tells whether there is such a host.
+func (s *Sim) loseHost(host ref, state types.HostSystemConnectionState) bool {
+	ctx := s.fresh()
+	if _, ok := ctx.Map.Get(host).(*simulator.HostSystem); !ok {
+		return false
+	}
+	s.outages.mu.Lock()
+	if state == types.HostSystemConnectionStateConnected {
+		delete(s.outages.hosts, host)
+	} else {
+		s.outages.hosts[host] = state
+	}
+	s.outages.mu.Unlock()
+	showHost(ctx, host, state)
+	s.settleOutages()
+	return true
+}
+
+// loseStore makes a datastore inaccessible, or accessible again. It tells whether there is such a datastore.
+func (s *Sim) loseStore(store ref, accessible bool) bool {
+	ctx := s.fresh()
+	if _, ok := ctx.Map.Get(store).(*simulator.Datastore); !ok {
+		return false
+	}
+	s.outages.mu.Lock()
+	if accessible {
+		delete(s.outages.stores, store)
+	} else {
+		s.outages.stores[store] = true
+	}
+	s.outages.mu.Unlock()
+	showStore(ctx, store, accessible)
+	s.settleOutages()
+	return true
+}
+
+// endOutages brings everything back that was ordered away.
+func (s *Sim) endOutages() {
+	ctx := s.fresh()
+	s.outages.mu.Lock()
+	hosts, stores := s.outages.hosts, s.outages.stores
+	s.outages.forget()
+	s.outages.mu.Unlock()
+	for host := range hosts {
+		showHost(ctx, host, types.HostSystemConnectionStateConnected)
+	}
+	for store := range stores {
+		showStore(ctx, store, true)
+	}
+	s.settleOutages()
+}
+
+func showHost(ctx *simulator.Context, self ref, state types.HostSystemConnectionState) {
+	if host, ok := ctx.Map.Get(self).(*simulator.HostSystem); ok {
+		ctx.WithLock(host, func() {
+			ctx.Update(host, []types.PropertyChange{
+				change("runtime.connectionState", state), change("summary.runtime.connectionState", state),
+			})
+		})
+	}
+}
+
+func showStore(ctx *simulator.Context, self ref, accessible bool) {
+	if store, ok := ctx.Map.Get(self).(*simulator.Datastore); ok {
+		ctx.WithLock(store, func() {
+			ctx.Update(store, []types.PropertyChange{change("summary.accessible", accessible)})
+		})
+	}
+}
+
+// forget ends all orders; the lock is held.
+func (o *outages) forget() {
+	o.vms, o.hosts = map[ref]vmOutage{}, map[ref]types.HostSystemConnectionState{}
+	o.stores = map[ref]bool{}
+	if o.now == nil {
+		o.now = map[ref]vmOutage{}
+	}
+}
+
 // settleOutages brings every VM to what follows from the orders.
 func (s *Sim) settleOutages() {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	for _, e := range ctx.Map.All("VirtualMachine") {
 		vm := e.(*simulator.VirtualMachine)
 		ctx.WithLock(vm, func() {
@@ -128,12 +228,12 @@ func (s *Sim) leaveOutUnreadable(objects []types.ObjectContent) {
 	if !s.outages.any() {
 		return
 	}
-	for i, o := range objects {
-		if o.Obj.Type != "VirtualMachine" || !s.outages.of(o.Obj).unset {
+	for i, seen := range objects {
+		if seen.Obj.Type != "VirtualMachine" || !s.outages.of(seen.Obj).unset {
 			continue
 		}
 		var kept []types.DynamicProperty
-		for _, p := range o.PropSet {
+		for _, p := range seen.PropSet {
 			if !unreadable(p.Name) {
 				kept = append(kept, types.DynamicProperty{Name: p.Name, Val: unread(p.Val)})
 			}
@@ -213,29 +313,4 @@ func (s *Sim) inaccessible(store ref) types.BaseMethodFault {
 		}
 	}
 	return fault
-}
-
-// reachable is the host of a VM that is to be made: the one that was asked for, else any that is there while others are away.
-func (s *Sim) reachable(ctx *simulator.Context, pool ref, host *ref, files *types.VirtualMachineFileInfo) (*ref, types.BaseMethodFault) {
-	s.outages.mu.Lock()
-	calm := len(s.outages.hosts) == 0 && len(s.outages.stores) == 0
-	s.outages.mu.Unlock()
-	var path object.DatastorePath
-	if calm || files == nil || !path.FromString(files.VmPathName) {
-		return host, nil
-	}
-	if store := (ref{Type: "Datastore", Value: s.found.Datastores[path.Datastore]}); s.outages.storeAway(store) {
-		return nil, s.inaccessible(store)
-	}
-	if host != nil {
-		if s.outages.hostAway(*host) {
-			return nil, &types.HostNotConnected{}
-		}
-		return host, nil
-	}
-	chosen, ok := s.chooseHost(ctx, pool, path.Datastore)
-	if !ok {
-		return nil, &types.NoCompatibleHost{}
-	}
-	return &chosen, nil
 }

@@ -51,7 +51,7 @@ func (s *Sim) connectPolicies() error {
 	profiles := s.policies.Get(ref{Type: "PbmProfileProfileManager", Value: "ProfileManager"}).(*pbmsim.ProfileManager)
 	s.found.StoragePolicies = map[string]string{}
 	s.fitting = map[string][]string{}
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	ctx.Session = &simulator.Session{UserSession: types.UserSession{UserName: s.inner.UserName}}
 	for _, policy := range s.options.Spec.StoragePolicies {
 		made := profiles.PbmCreate(ctx, &pbmtypes.PbmCreate{CreateSpec: pbmtypes.PbmCapabilityProfileCreateSpec{
@@ -161,11 +161,9 @@ func compareReleases(a, b string) int {
 	return slices.Compare(numbers(a), numbers(b))
 }
 
-// ofPolicies tells whether the object is one of the policies' service.
-func ofPolicies(this ref) bool { return strings.HasPrefix(this.Type, "Pbm") }
-
 // invokePolicies calls a method of the policies' service that came over VI/JSON.
-func (s *Sim) invokePolicies(ctx *simulator.Context, this ref, name string, body types.AnyType) soap.HasFault {
+func (s *Sim) invokePolicies(ctx *simulator.Context, k *call, body types.AnyType) soap.HasFault {
+	this, name := k.this, k.name
 	target := s.policies.Get(this)
 	if target == nil {
 		return faultBody("The object has already been deleted or has not been completely created",

@@ -2,30 +2,12 @@ package main
 
 import (
 	"slices"
+	"sync"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 )
-
-// demand is what a VM reserves when it is powered on.
-type demand struct {
-	memory int64 // MiB
-	cpu    int64 // MHz
-}
-
-func demandOf(vm *simulator.VirtualMachine) demand {
-	var d demand
-	d.cpu, _ = allocation(vm.Config.CpuAllocation)
-	d.memory, _ = allocation(vm.Config.MemoryAllocation)
-	if locked := vm.Config.MemoryReservationLockedToMax; locked != nil && *locked {
-		d.memory = int64(vm.Config.Hardware.MemoryMB)
-	}
-	return d
-}
-
-func (d demand) plus(e demand) demand { return demand{d.memory + e.memory, d.cpu + e.cpu} }
-
-func (d demand) minus(e demand) demand { return demand{d.memory - e.memory, d.cpu - e.cpu} }
 
 // hostsOf are the cluster's hosts that are up.
 func (s *Sim) hostsOf(ctx *simulator.Context, pool ref) []*simulator.HostSystem {
@@ -65,24 +47,50 @@ func (s *Sim) chooseHost(ctx *simulator.Context, pool ref, datastore string) (ch
 	return chosen, least >= 0
 }
 
+// admitted are the VMs that are being powered on.
+type admitted struct {
+	mu  sync.Mutex
+	vms map[ref]bool
+}
+
+func (a *admitted) set(vm ref, is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.vms == nil {
+		a.vms = map[ref]bool{}
+	}
+	if is {
+		a.vms[vm] = true
+	} else {
+		delete(a.vms, vm)
+	}
+}
+
+func (a *admitted) has(vm ref) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.vms[vm]
+}
+
+// isOn tells whether a VM is on, or is being powered on.
+func (s *Sim) isOn(vm ref, row row) bool {
+	return row.PowerState == string(types.VirtualMachinePowerStatePoweredOn) || s.admitted.has(vm)
+}
+
 // used sums up the demands of the VMs that are on, or are being powered on, and that the test selects.
 func (s *Sim) used(selects func(row) bool) (sum demand) {
-	s.machines.mu.Lock()
-	defer s.machines.mu.Unlock()
-	for r, row := range s.machines.rows {
-		if (row.PowerState == string(types.VirtualMachinePowerStatePoweredOn) || s.admitted[r]) && selects(row) {
+	s.machines.each(func(r ref, row row) {
+		if s.isOn(r, row) && selects(row) {
 			sum = sum.plus(row.demand)
 		}
-	}
+	})
 	return sum
 }
 
 // admit decides whether the VM's reservations can be met, and on which host. The caller holds the admission lock.
 func (s *Sim) admit(ctx *simulator.Context, self ref, extra demand) (ref, types.BaseMethodFault) {
 	s.machines.refresh()
-	s.machines.mu.Lock()
-	me, ok := s.machines.rows[self]
-	s.machines.mu.Unlock()
+	me, ok := s.machines.row(self)
 	if !ok {
 		return ref{}, &types.ManagedObjectNotFound{Obj: self}
 	}
@@ -197,4 +205,26 @@ func insufficient(wanted, free demand) types.BaseMethodFault {
 		return &types.InsufficientMemoryResourcesFault{Unreserved: free.memory << 20, Requested: wanted.memory << 20}
 	}
 	return &types.InsufficientCpuResourcesFault{Unreserved: free.cpu, Requested: wanted.cpu}
+}
+
+// reachable is the host of a VM that is to be made: the one that was asked for, else any that is there while others are away.
+func (s *Sim) reachable(ctx *simulator.Context, pool ref, host *ref, files *types.VirtualMachineFileInfo) (*ref, types.BaseMethodFault) {
+	var path object.DatastorePath
+	if s.outages.calm() || files == nil || !path.FromString(files.VmPathName) {
+		return host, nil
+	}
+	if store := (ref{Type: "Datastore", Value: s.found.Datastores[path.Datastore]}); s.outages.storeAway(store) {
+		return nil, s.inaccessible(store)
+	}
+	if host != nil {
+		if s.outages.hostAway(*host) {
+			return nil, &types.HostNotConnected{}
+		}
+		return host, nil
+	}
+	chosen, ok := s.chooseHost(ctx, pool, path.Datastore)
+	if !ok {
+		return nil, &types.NoCompatibleHost{}
+	}
+	return &chosen, nil
 }

@@ -7,6 +7,26 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
+// computeMethods are those that make, change and run VMs.
+func (s *Sim) computeMethods() map[string]override {
+	return map[string]override{
+		"AcquireTicket":     s.acquireTicket,
+		"CloneVM_Task":      s.cloneVM,
+		"CreateVM_Task":     s.createVM,
+		"CustomizeVM_Task":  s.customize,
+		"ImportVApp":        s.importVApp,
+		"PowerOffVM_Task":   s.powerOff,
+		"PowerOnVM_Task":    s.powerOn,
+		"PromoteDisks_Task": s.promoteDisks,
+		"RebootGuest":       s.rebootGuest,
+		"ReconfigVM_Task":   s.reconfigVM,
+		"ResetVM_Task":      s.reset,
+		"ShutdownGuest":     s.shutdownGuest,
+		"StandbyGuest":      s.standbyGuest,
+		"SuspendVM_Task":    s.suspend,
+	}
+}
+
 // powerOn admits the VM's reservations first, which the library does not look at.
 func (s *Sim) powerOn(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
 	req := body.(*types.PowerOnVM_Task)
@@ -23,24 +43,14 @@ func (s *Sim) powerOn(ctx *simulator.Context, _ *call, body types.AnyType) soap.
 	if fault != nil {
 		return answer(s.failedTask(req.This, "PowerOnVM_Task", fault))
 	}
-	s.setAdmitted(req.This, true)
+	s.admitted.set(req.This, true)
 	s.moveTo(ctx, vm, host)
 	res := s.invoke(ctx, req.This, "PowerOnVM_Task", body)
 	go func() {
 		_, _ = s.follow(res)
-		s.setAdmitted(req.This, false)
+		s.admitted.set(req.This, false)
 	}()
 	return res
-}
-
-func (s *Sim) setAdmitted(vm ref, is bool) {
-	s.machines.mu.Lock()
-	defer s.machines.mu.Unlock()
-	if is {
-		s.admitted[vm] = true
-	} else {
-		delete(s.admitted, vm)
-	}
 }
 
 // moveTo puts a VM that is off onto another host.
@@ -133,7 +143,7 @@ func (s *Sim) rebootGuest(ctx *simulator.Context, _ *call, body types.AnyType) s
 }
 
 func (s *Sim) bootAgain(this ref) (fault types.BaseMethodFault) {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	vm, ok := s.vmOf(ctx, this.Value)
 	if !ok {
 		return &types.ManagedObjectNotFound{Obj: this}

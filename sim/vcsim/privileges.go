@@ -35,17 +35,11 @@ func (p *privileges) lacks(id string) bool {
 	return p.missing[id]
 }
 
-// controlPrivileges takes privileges away from the client's user: {"missing":["VirtualMachine.Interact.PowerOn"]}. An
-// empty list gives all back.
-func (s *Sim) controlPrivileges(r *http.Request) (any, error) {
-	var body struct {
-		Missing []string `json:"missing"`
+// accessMethods are those that list what a user may do.
+func (s *Sim) accessMethods() map[string]override {
+	return map[string]override{
+		"FetchUserPrivilegeOnEntities": s.fetchPrivileges,
 	}
-	if err := decodeStrict(r, &body); err != nil {
-		return nil, err
-	}
-	s.privileges.set(body.Missing)
-	return nil, nil
 }
 
 // need is a privilege that a call needs on an object.

@@ -13,7 +13,7 @@ import (
 func (s *Sim) promoteDisks(_ *simulator.Context, k *call, body types.AnyType) soap.HasFault {
 	req := body.(*types.PromoteDisks_Task)
 	return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) {
-		ctx := fresh(s.svc)
+		ctx := s.fresh()
 		vm, ok := s.vmOf(ctx, req.This.Value)
 		if !ok {
 			return nil, &types.ManagedObjectNotFound{Obj: req.This}

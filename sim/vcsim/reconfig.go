@@ -156,7 +156,7 @@ func (s *Sim) createVM(ctx *simulator.Context, _ *call, body types.AnyType) soap
 	return s.inTask(&call{name: "CreateVM_Task", this: req.This}, func() (types.AnyType, types.BaseMethodFault) {
 		defer release()
 		defer releaseUUID()
-		return s.writing(fresh(s.svc), req.This, "CreateVM_Task", body)
+		return s.writing(s.fresh(), req.This, "CreateVM_Task", body)
 	})
 }
 

@@ -5,17 +5,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode"
-
-	"github.com/vmware/govmomi/vim25/types"
 )
-
-// tokenHeader carries the session on every JSON surface of vCenter.
-const tokenHeader = "vmware-api-session-id"
 
 // restSession is the one vAPI session that stands in for every client's: the library keeps its own kind of session
 // there, but since 8.0 U3 one token opens VIM and vAPI alike.
@@ -25,85 +19,12 @@ type restSession struct {
 }
 
 func (s *Sim) routeREST(mux *http.ServeMux) {
-	for _, path := range []string{"/api/session", "/rest/com/vmware/cis/session"} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			s.guarded(w, r, []string{restName(r)}, false, func(out *answer) { s.serveSession(out, r) })
-		})
-	}
 	mux.HandleFunc("/rest/", s.serveREST)
 	mux.HandleFunc("/api/", s.serveREST)
 	s.routeAPI(mux)
 	s.routeModules(mux)
 	s.routeCapture(mux)
 	s.routeUploads(mux)
-}
-
-// guarded counts a REST call and lets it meet its fault before it is served. It is known by the first name, and
-// a rule may mean it by any.
-func (s *Sim) guarded(w http.ResponseWriter, r *http.Request, names []string, session bool, serve func(*answer)) {
-	s.counters.add(wireREST, names[0])
-	if changesREST(names[0]) {
-		s.journal.add(entry{wireREST, names[0], r.URL.Path})
-	}
-	out := newAnswer()
-	verdict, goOn := s.strike(out, r, names)
-	switch {
-	case !goOn:
-	case session && !s.alive(r, tokenOf(r)):
-		unauthenticated(out, strings.HasPrefix(r.URL.Path, "/rest"))
-	case s.refusesREST(out, r):
-	default:
-		serve(out)
-	}
-	if verdict != nil {
-		verdict(out)
-	}
-	out.send(w)
-}
-
-// serveSession logs in and out of the one session by which all of vCenter is reached.
-func (s *Sim) serveSession(out *answer, r *http.Request) {
-	old := strings.HasPrefix(r.URL.Path, "/rest")
-	switch {
-	case r.Method == http.MethodPost && r.URL.Query().Get("~action") == "":
-		s.openSession(out, r, old)
-	case !s.alive(r, tokenOf(r)):
-		unauthenticated(out, old)
-	case r.Method == http.MethodDelete:
-		k := &call{wire: wireInner, token: tokenOf(r), request: r}
-		s.perform(k, sessionManager, "Logout", &types.Logout{This: sessionManager})
-		out.status = http.StatusNoContent
-	default:
-		writeREST(out, http.StatusOK, old, map[string]any{"user": s.options.Credentials.Username})
-	}
-}
-
-func (s *Sim) openSession(out *answer, r *http.Request, old bool) {
-	token := ""
-	if user, password, ok := r.BasicAuth(); ok {
-		token = s.login(r, user, password)
-	}
-	if token == "" {
-		unauthenticated(out, old)
-		return
-	}
-	if old && !strings.EqualFold(r.Header.Get("vmware-use-header-authn"), "true") {
-		http.SetCookie(out, &http.Cookie{Name: tokenHeader, Value: token, Path: "/rest"})
-	}
-	status := http.StatusOK
-	if !old {
-		status = http.StatusCreated
-		out.Header().Set(tokenHeader, token)
-	}
-	writeREST(out, status, old, token)
-}
-
-// writeREST writes a value as the old form or the new one has it.
-func writeREST(w http.ResponseWriter, status int, old bool, value any) {
-	if old {
-		value = map[string]any{"value": value}
-	}
-	writeJSON(w, status, value)
 }
 
 // serveREST serves what the library's vAPI handlers have, in their own form.
@@ -199,26 +120,6 @@ func addMissing(value map[string]json.RawMessage, members map[string]string) {
 	}
 }
 
-var sessionManager = types.ManagedObjectReference{Type: "SessionManager", Value: "SessionManager"}
-
-// login opens a session and gives its token, or "" for wrong credentials.
-func (s *Sim) login(r *http.Request, user, password string) string {
-	k := &call{wire: wireInner, request: r}
-	return sessionOf(s.perform(k, sessionManager, "Login",
-		&types.Login{This: sessionManager, UserName: user, Password: password}))
-}
-
-// alive tells whether the token opens a session, and counts as its use.
-func (s *Sim) alive(r *http.Request, token string) bool {
-	if token == "" {
-		return false
-	}
-	k := &call{wire: wireInner, token: token, request: r}
-	this := types.ManagedObjectReference{Type: "ServiceInstance", Value: "ServiceInstance"}
-	s.perform(k, this, "CurrentTime", &types.CurrentTime{This: this})
-	return k.result != nil && k.result.Fault() == nil
-}
-
 func (t *restSession) current() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -246,44 +147,4 @@ func (s *Sim) sharedSession() string {
 	_ = json.Unmarshal(request(http.MethodPost, path).body.Bytes(), &made)
 	s.shared.id = made.Value
 	return s.shared.id
-}
-
-func tokenOf(r *http.Request) string {
-	if token := r.Header.Get(tokenHeader); token != "" {
-		return token
-	}
-	if cookie, err := r.Cookie(tokenHeader); err == nil {
-		return cookie.Value
-	}
-	return ""
-}
-
-func unauthenticated(w http.ResponseWriter, old bool) {
-	if old {
-		writeJSON(w, http.StatusUnauthorized, map[string]any{
-			"type":  "com.vmware.vapi.std.errors.unauthenticated",
-			"value": map[string]any{"messages": []any{}},
-		})
-		return
-	}
-	writeJSON(w, http.StatusUnauthorized, map[string]any{"error_type": "UNAUTHENTICATED", "messages": []any{}})
-}
-
-var ids = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}`)
-
-// restName is how a REST call is counted and matched: without /rest, ids or query, but with its action.
-func restName(r *http.Request) string {
-	name := r.Method + " " + ids.ReplaceAllString(strings.TrimPrefix(r.URL.Path, "/rest"), "{id}")
-	for _, key := range []string{"~action", "action"} {
-		if action := r.URL.Query().Get(key); action != "" {
-			name += "?" + key + "=" + action
-		}
-	}
-	return name
-}
-
-func writeJSON(w http.ResponseWriter, status int, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value)
 }

@@ -52,6 +52,9 @@ type LibraryItem struct {
 	Files       []string `json:"files"`
 }
 
+// stockNetwork is the standard network that the library puts into every datacenter.
+const stockNetwork = "VM Network"
+
 // readSpec reads the file, or gives the defaults when there is none.
 func readSpec(file string) (Spec, error) {
 	var s Spec
@@ -87,13 +90,6 @@ func (s *Spec) fill() {
 	}
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // readCredentials refuses a file that others may read: it holds a password.
 func readCredentials(file string) (Credentials, error) {
 	var c Credentials
@@ -115,4 +111,18 @@ func readCredentials(file string) (Credentials, error) {
 		return c, fmt.Errorf("credentials %s: username, password and controlToken must all be set", file)
 	}
 	return c, nil
+}
+
+// Inventory is what the ready line tells: the morefs of everything that the spec names.
+type Inventory struct {
+	Datacenter   string            `json:"datacenter"`
+	Cluster      string            `json:"cluster"`
+	ResourcePool string            `json:"resourcePool"`
+	Folder       string            `json:"folder"`
+	Datastores   map[string]string `json:"datastores"`
+	Networks     map[string]string `json:"networks"`
+	Segments     map[string]string `json:"segments"` // NSX's UUIDs of networks that are its segments
+	Libraries    map[string]string `json:"libraries"`
+
+	StoragePolicies map[string]string `json:"storagePolicies"`
 }

@@ -23,7 +23,6 @@ type member struct {
 
 var (
 	timeType   = reflect.TypeFor[time.Time]()
-	moRefType  = reflect.TypeFor[types.ManagedObjectReference]()
 	primitives = map[string]reflect.Type{
 		"boolean": reflect.TypeFor[bool](), "byte": reflect.TypeFor[int8](), "short": reflect.TypeFor[int16](),
 		"int": reflect.TypeFor[int32](), "long": reflect.TypeFor[int64](), "float": reflect.TypeFor[float32](),
@@ -31,7 +30,6 @@ var (
 		"binary": reflect.TypeFor[[]byte](),
 	}
 	memberCache sync.Map // reflect.Type → map[string]member
-	typeByName  = types.TypeFunc()
 )
 
 // strict checks the value against the type and gives it back as govmomi's decoder wants it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -24,7 +25,7 @@ type work func() (types.AnyType, types.BaseMethodFault)
 // runTask runs the work as a task of the entity. Unlike the library's tasks, it does not hold the entity's lock: the
 // work locks what it needs, so that sixteen clones of one template run at once and the template stays readable.
 func (s *Sim) runTask(entity ref, method string, do work) ref {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	task := s.newTask(ctx, entity, method)
 	go func() {
 		s.setTask(ctx, task, change("info.state", types.TaskInfoStateRunning), change("info.startTime", s.clock.now()))
@@ -83,10 +84,6 @@ func (s *Sim) setTask(ctx *simulator.Context, task *simulator.Task, changes ...t
 	ctx.Map.AtomicUpdate(ctx, task, changes)
 }
 
-func change(name string, val types.AnyType) types.PropertyChange {
-	return types.PropertyChange{Name: name, Val: val}
-}
-
 // failedTask is the answer of a method whose task fails before it begins.
 func (s *Sim) failedTask(entity ref, method string, fault types.BaseMethodFault) ref {
 	return s.runTask(entity, method, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
@@ -94,7 +91,7 @@ func (s *Sim) failedTask(entity ref, method string, fault types.BaseMethodFault)
 
 // await waits for the end of any task.
 func (s *Sim) await(task ref) (types.AnyType, types.BaseMethodFault) {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	done, forget := s.hub.finished(task)
 	defer forget()
 	for {
@@ -143,24 +140,24 @@ func taskOf(res soap.HasFault) (ref, bool) {
 	return task, ok && task.Type == "Task"
 }
 
-// faultText is the message that a user would see.
-func faultText(fault types.BaseMethodFault) string {
-	switch f := fault.(type) {
-	case *types.DuplicateName:
-		return fmt.Sprintf("The name '%s' already exists.", f.Name)
-	case *types.InvalidArgument:
-		return fmt.Sprintf("A specified parameter was not correct: %s", f.InvalidProperty)
-	case *types.InsufficientMemoryResourcesFault:
-		return fmt.Sprintf("The available Memory resources in the parent resource pool are insufficient for the operation: %d bytes requested, %d unreserved.", f.Requested, f.Unreserved)
-	case *types.InsufficientCpuResourcesFault:
-		return fmt.Sprintf("The available CPU resources in the parent resource pool are insufficient for the operation: %d MHz requested, %d unreserved.", f.Requested, f.Unreserved)
-	case *types.ConcurrentAccess:
-		return "The object has been concurrently modified by another operation."
-	case *types.NotSupported:
-		return "The operation is not supported on the object."
+// inTask answers with a task of ours in place of the method's own.
+func (s *Sim) inTask(k *call, do work) soap.HasFault {
+	return &taskAnswer{Res: &taskReturn{Returnval: s.runTask(k.this, k.name, do)}}
+}
+
+func (s *Sim) runningTasks(ctx *simulator.Context) []string {
+	running := []string{}
+	for _, o := range ctx.Map.AllReference("Task") {
+		task, ok := o.(*simulator.Task)
+		if !ok {
+			continue
+		}
+		ctx.WithLock(task, func() {
+			if state := task.Info.State; state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued {
+				running = append(running, task.Info.DescriptionId+" on "+task.Info.EntityName)
+			}
+		})
 	}
-	for _, m := range fault.GetMethodFault().FaultMessage {
-		return m.Message
-	}
-	return strings.TrimPrefix(fmt.Sprintf("%T", fault), "*types.")
+	slices.Sort(running)
+	return running
 }

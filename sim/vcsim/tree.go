@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
@@ -11,6 +13,16 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
+
+// inventoryMethods are those of the tree of folders.
+func (s *Sim) inventoryMethods() map[string]override {
+	return map[string]override{
+		"Destroy_Task":        s.destroy,
+		"FindByUuid":          s.findByUUID,
+		"MoveIntoFolder_Task": s.moveIntoFolder,
+		"Rename_Task":         s.rename,
+	}
+}
 
 // rename refuses a name that is taken with vCenter's fault.
 func (s *Sim) rename(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
@@ -79,7 +91,7 @@ func (s *Sim) inDestroyTask(this ref, do func(ref) types.BaseMethodFault) soap.H
 // destroyVM takes the VM out of the inventory and its files off the disk, with those of every disk that is attached to it,
 // wherever they lie. The library deletes them behind its own back.
 func (s *Sim) destroyVM(this ref) types.BaseMethodFault {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	vm, ok := s.vmOf(ctx, this.Value)
 	if !ok {
 		return &types.ManagedObjectNotFound{Obj: this}
@@ -135,7 +147,7 @@ func giveBack(ctx *simulator.Context, disk *types.VirtualDisk) {
 
 // destroyFolder destroys what is in the folder, then the folder. A VM that is on stops it.
 func (s *Sim) destroyFolder(folder ref) types.BaseMethodFault {
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	vms := s.machines.find(func(r row) bool { return r.Folder == folder.Value })
 	for _, vm := range vms {
 		if fault := s.destroyVM(vm); fault != nil {
@@ -153,4 +165,33 @@ func (s *Sim) destroyFolder(folder ref) types.BaseMethodFault {
 	}
 	_, fault := s.follow(s.invoke(ctx, folder, "Destroy_Task", &types.Destroy_Task{This: folder}))
 	return fault
+}
+
+func (s *Sim) vmsBelow(folder ref) (vms []ref) {
+	ctx := s.fresh()
+	f, ok := ctx.Map.Get(folder).(*simulator.Folder)
+	if !ok {
+		return nil
+	}
+	var children []ref
+	ctx.WithLock(f, func() { children = slices.Clone(f.ChildEntity) })
+	for _, child := range children {
+		switch child.Type {
+		case "VirtualMachine":
+			vms = append(vms, child)
+		case "Folder":
+			vms = append(vms, s.vmsBelow(child)...)
+		}
+	}
+	return vms
+}
+
+// makeFolder makes a folder of VMs.
+func (s *Sim) makeFolder(parent ref, name string) (ref, error) {
+	res := s.carry(s.fresh(), &call{name: "CreateFolder", this: parent}, &types.CreateFolder{This: parent, Name: name})
+	body, ok := res.(*methods.CreateFolderBody)
+	if !ok || body.Res == nil {
+		return ref{}, fmt.Errorf("folder %s was not made", name)
+	}
+	return body.Res.Returnval, nil
 }

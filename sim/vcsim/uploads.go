@@ -368,3 +368,27 @@ func (s *Sim) contentOf(path string) (content, bool) {
 	}
 	return content{}, false
 }
+
+// uploadsSeen are the update sessions as an administrator sees them.
+func (s *Sim) uploadsSeen() []any {
+	s.uploads.mu.Lock()
+	defer s.uploads.mu.Unlock()
+	list := []any{}
+	for _, session := range s.uploads.sessions {
+		files := []any{}
+		for _, f := range session.files {
+			files = append(files, map[string]any{"name": f.name, "status": f.status, "received": f.got})
+		}
+		list = append(list, map[string]any{
+			"id": session.id, "item": session.item, "state": session.state, "progress": session.progress, "files": files,
+		})
+	}
+	return list
+}
+
+// expireUploads lets the time pass in which sessions without activity expire.
+func (s *Sim) expireUploads() {
+	s.uploads.mu.Lock()
+	defer s.uploads.mu.Unlock()
+	s.expireSessions(time.Now().Add(2 * idleLifetime))
+}

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 )
 
 const libraryPath = "/com/vmware/content/library"
@@ -173,29 +172,4 @@ func (route libraryRoute) understand(r *http.Request, old bool) (*libraryCall, *
 		return nil, invalid("client_token is no UUID")
 	}
 	return in, nil
-}
-
-// controlUploads shows the update sessions.
-func (s *Sim) controlUploads(*http.Request) (any, error) {
-	s.uploads.mu.Lock()
-	defer s.uploads.mu.Unlock()
-	list := []any{}
-	for _, session := range s.uploads.sessions {
-		files := []any{}
-		for _, f := range session.files {
-			files = append(files, map[string]any{"name": f.name, "status": f.status, "received": f.got})
-		}
-		list = append(list, map[string]any{
-			"id": session.id, "item": session.item, "state": session.state, "progress": session.progress, "files": files,
-		})
-	}
-	return map[string]any{"sessions": list}, nil
-}
-
-// controlExpireUploads lets the time pass in which sessions without activity expire.
-func (s *Sim) controlExpireUploads(*http.Request) (any, error) {
-	s.uploads.mu.Lock()
-	defer s.uploads.mu.Unlock()
-	s.expireSessions(time.Now().Add(2 * idleLifetime))
-	return nil, nil
 }

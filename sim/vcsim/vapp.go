@@ -46,7 +46,7 @@ func (s *Sim) setOvfTransport(vm ref, spec types.BaseVmConfigSpec) {
 	if spec == nil || len(spec.GetVmConfigSpec().OvfEnvironmentTransport) == 0 {
 		return
 	}
-	ctx := fresh(s.svc)
+	ctx := s.fresh()
 	changed, ok := s.vmOf(ctx, vm.Value)
 	if !ok {
 		return

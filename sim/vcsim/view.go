@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
@@ -37,6 +37,20 @@ func (v *containerView) Get() mo.Reference {
 	seen := v.ContainerView
 	seen.View, _ = v.current()
 	return &seen
+}
+
+// propertiesMethods are those that read properties. The library's own collector takes the place of ours if it is asked for.
+func (s *Sim) propertiesMethods() map[string]override {
+	methods := map[string]override{"Fetch": s.fetch}
+	if s.options.StockCollector {
+		return methods
+	}
+	ours := &collector{}
+	ours.Self = s.registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.PropertyCollector
+	s.registry.Put(ours)
+	s.registry.Put(newAnchor(s))
+	methods["CreateContainerView"] = s.createContainerView
+	return methods
 }
 
 // createContainerView stands in for the library's method.
@@ -97,17 +111,12 @@ func (v *containerView) current() ([]ref, int) {
 	return v.sorted, v.generation
 }
 
-// compareRefs orders vm-9 before vm-10, so that answers come in the order in which objects were made.
-func compareRefs(a, b ref) int {
-	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(len(a.Value), len(b.Value)), cmp.Compare(a.Value, b.Value))
-}
-
 func (v *containerView) includes(r ref) bool {
 	wanted := len(v.Type) == 0 || slices.ContainsFunc(v.Type, func(kind string) bool { return isA(r.Type, kind) })
 	if !wanted || r == v.Container {
 		return false
 	}
-	ctx := fresh(v.sim.svc)
+	ctx := v.sim.fresh()
 	if _, ok := ctx.Map.Get(r).(mo.Entity); !ok {
 		return false
 	}

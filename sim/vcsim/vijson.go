@@ -91,14 +91,6 @@ func (s *Sim) serveMethod(w http.ResponseWriter, r *http.Request) {
 	sendJSON(w, k, k.result, nil)
 }
 
-func hasThis(kind reflect.Type) bool {
-	if kind.Kind() != reflect.Struct {
-		return false
-	}
-	_, ok := kind.FieldByName("This")
-	return ok
-}
-
 // decodeParameters decodes a body strictly; none at all is right for a method without parameters.
 func decodeParameters(content []byte, name string, kind reflect.Type) (reflect.Value, error) {
 	body := reflect.New(kind)
@@ -179,7 +171,7 @@ func propertyOf(value any, w http.ResponseWriter) any {
 // sendJSON writes an answer as vCenter does: the bare return value, 204 for none, 500 with the fault itself.
 func sendJSON(w http.ResponseWriter, k *call, res soap.HasFault, pick func(any) any) {
 	out := newAnswer()
-	out.header.Set("Content-Type", "application/json")
+	out.Header().Set("Content-Type", "application/json")
 	encodeAnswer(out, res, pick)
 	if k != nil && k.verdict != nil {
 		k.verdict(out)
@@ -222,11 +214,6 @@ func encodeAnswer(out *answer, res soap.HasFault, pick func(any) any) {
 		return
 	}
 	_, _ = out.Write(data)
-}
-
-func empty(value any) bool {
-	v := reflect.ValueOf(value)
-	return !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil()
 }
 
 // encodeValue boxes nothing at the root: scalars are bare, arrays are arrays.

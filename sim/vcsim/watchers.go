@@ -67,14 +67,14 @@ func (s *Sim) reapEverySecond() {
 		case <-tick.C:
 			s.reap()
 			for _, task := range s.hub.outdated(time.Now().Add(-taskLife)) {
-				s.registry.Remove(fresh(s.svc), task)
+				s.registry.Remove(s.fresh(), task)
 			}
 		}
 	}
 }
 
 func (s *Sim) sessionLives(key, user string) bool {
-	res := s.registry.SessionManager().SessionIsActive(fresh(s.svc), &types.SessionIsActive{SessionID: key, UserName: user})
+	res := s.registry.SessionManager().SessionIsActive(s.fresh(), &types.SessionIsActive{SessionID: key, UserName: user})
 	body, ok := res.(*methods.SessionIsActiveBody)
 	return ok && body.Res != nil && body.Res.Returnval
 }
