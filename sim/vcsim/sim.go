@@ -2,69 +2,45 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"sync"
-	"sync/atomic"
 
-	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/types"
+	"layercake.invalid/sim/vcsim/access"
+	"layercake.invalid/sim/vcsim/backup"
+	"layercake.invalid/sim/vcsim/compute"
+	"layercake.invalid/sim/vcsim/control"
+	"layercake.invalid/sim/vcsim/core"
+	"layercake.invalid/sim/vcsim/inventory"
+	"layercake.invalid/sim/vcsim/library"
+	"layercake.invalid/sim/vcsim/outage"
+	"layercake.invalid/sim/vcsim/policy"
+	"layercake.invalid/sim/vcsim/properties"
+	"layercake.invalid/sim/vcsim/spec"
+	"layercake.invalid/sim/vcsim/storage"
+	"layercake.invalid/sim/vcsim/traffic"
+	"layercake.invalid/sim/vcsim/wire"
 )
 
 // Sim is one simulated vCenter with its listeners.
 type Sim struct {
-	options  Options
-	svc      *simulator.Service
-	registry *simulator.Registry
-	vapi     http.Handler
-	model    *simulator.Model
-	dir      string
-	address  string // of the endpoint
+	*core.VCenter
+	storage    *storage.Storage
+	outages    *outage.Outages
+	privileges *access.Privileges
+	inventory  *inventory.Inventory
+	compute    *compute.Compute
+	properties *properties.Properties
+	policy     *policy.Policies
+	wire       *wire.Server
+	library    *library.Libraries
+	backups    *backup.Backups
+	api        *control.API
 
-	calls     calls
-	counters  counters
-	journal   journal
-	hub       *hub
-	machines  *machines
-	shared    restSession
-	issued    issued
-	watchers  watchers
-	waits     atomic.Int64 // in progress
-	first     sync.Mutex   // see target
-	overrides map[string]override
-	onCall    override // receives every call
-	ofAnother override // carries out calls of the policies' service
-	rules     rules
-	claims    claims
-	modules   modules
-	captures  captures
-	uploads   uploads
-	images    images
-	outages   outages
-	clock     clock
-	backups   backups
-	admission sync.Mutex   // of reservations
-	files     sync.RWMutex // see storage.go
-	admitted  admitted
-	turn      atomic.Int64 // of hosts
-	inner     types.Login  // how the library's own handlers log in
-	found     Inventory
-	policies  *simulator.Registry // storage policies' own
-	fitting   map[string][]string // datastores that satisfy a policy, by its id
-
-	recorder *recorder
-
-	privileges privileges
-
-	done     chan struct{} // closed by Close
-	listener net.Listener
-	control  net.Listener
-	front    *frontend
-
+	recorder      *traffic.Recorder
+	listener      net.Listener
+	control       net.Listener
 	controlServer *http.Server
 }
 
@@ -72,20 +48,16 @@ type Sim struct {
 type Ready struct {
 	URL     string `json:"url"`
 	Control string `json:"control"`
-	Inventory
+	spec.Found
 }
 
 // Start builds the inventory, imports the libraries and listens.
-func Start(o Options) (*Sim, error) {
+func Start(o spec.Options) (*Sim, error) {
 	certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("server certificate: %w", err)
 	}
-	s := &Sim{options: o, inner: types.Login{UserName: "vcsim-inner", Password: rand.Text()}, done: make(chan struct{}), overrides: map[string]override{}}
-	s.modules.byID = map[string]*module{}
-	s.captures.items = map[string]string{}
-	s.uploads.begin()
-	s.outages.forget()
+	s := assemble(core.New(o))
 	if err := s.start(certificate); err != nil {
 		s.Close()
 		return nil, err
@@ -93,88 +65,97 @@ func Start(o Options) (*Sim, error) {
 	return s, nil
 }
 
+// assemble makes the parts, each of what is below it.
+func assemble(vc *core.VCenter) *Sim {
+	s := &Sim{VCenter: vc, storage: storage.New(vc), outages: outage.New(vc), privileges: access.New(vc), policy: policy.New(vc)}
+	s.inventory = inventory.New(vc, s.storage, s.outages)
+	s.compute = compute.New(vc, s.storage, s.inventory)
+	s.properties = properties.New(vc, s.outages)
+	s.wire = wire.New(vc, s.outages, s.privileges)
+	s.library = library.New(vc, s.wire, s.inventory, s.compute, s.privileges)
+	s.backups = backup.New(vc, s.wire, s.inventory, s.outages)
+	s.api = control.New(vc, control.Parts{
+		Storage: s.storage, Outages: s.outages, Privileges: s.privileges, Inventory: s.inventory, Compute: s.compute,
+		Wire: s.wire, Library: s.library, Backups: s.backups,
+	})
+	return s
+}
+
 func (s *Sim) start(certificate tls.Certificate) error {
 	ctx := context.Background()
 	var err error
-	if s.recorder, err = newRecorder(s.options.RecordFolder); err != nil {
+	if s.recorder, err = traffic.NewRecorder(s.Options.RecordFolder); err != nil {
 		return err
 	}
-	if s.listener, err = net.Listen("tcp", s.options.Listen); err != nil {
+	if s.listener, err = net.Listen("tcp", s.Options.Listen); err != nil {
 		return err
 	}
-	s.address = s.listener.Addr().String()
-	if s.control, err = net.Listen("tcp", s.options.ControlListen); err != nil {
+	if s.control, err = net.Listen("tcp", s.Options.ControlListen); err != nil {
 		return err
 	}
-	if s.dir, err = os.MkdirTemp("", "layercake-vcsim-"); err != nil {
+	if err := s.Create(s.listener.Addr().String()); err != nil {
 		return err
 	}
-	if err := s.emptyModel(); err != nil {
+	if s.Found, err = inventory.Build(ctx, s.Service, s.Options.Spec, s.Dir); err != nil {
 		return err
 	}
-	if s.found, err = build(ctx, s.svc, s.options.Spec, s.dir); err != nil {
-		return err
-	}
-	s.open(certificate)
-	s.connectLibrary()
+	s.Open(certificate)
+	s.library.Connect()
 	s.takeOver()
-	if err := s.connectPolicies(); err != nil {
+	if err := s.policy.Connect(); err != nil {
 		return err
 	}
 	s.serve(certificate)
-	return s.importLibraries()
+	return s.library.Import()
 }
 
 // takeOver puts ours in place of what the library does otherwise than vCenter.
 func (s *Sim) takeOver() {
-	for _, methods := range []map[string]override{
-		s.clockMethods(), s.storageMethods(), s.inventoryMethods(), s.computeMethods(), s.propertiesMethods(), s.accessMethods(),
+	for _, methods := range []map[string]core.Override{
+		s.Methods(), s.storage.Methods(), s.inventory.Methods(), s.compute.Methods(), s.properties.Methods(), s.privileges.Methods(),
 	} {
-		s.replace(methods)
+		s.Replace(methods)
 	}
-	s.onCall, s.ofAnother = s.dispatch, s.invokePolicies
-	if s.options.GuestDelay.set {
-		s.hub.onBoot = s.bootGuest
+	s.OnCall, s.OfAnother = s.wire.Dispatch, s.policy.Invoke
+	if s.Options.GuestDelay.IsSet {
+		s.Hub.OnBoot = s.compute.BootGuest
 	}
 }
 
 // routes tells the wires apart.
 func (s *Sim) routes() http.Handler {
 	mux := http.NewServeMux()
-	s.routeSOAP(mux)
-	s.routeVIJSON(mux)
-	s.routeSessions(mux)
-	s.routeREST(mux)
-	mux.HandleFunc("POST /pbm", s.servePolicies)
-	mux.Handle("/", s.svc.ServeMux)
-	return s.recorder.recorded(s.counters.metered(asPolicies(mux)))
+	s.wire.RouteSOAP(mux)
+	s.wire.RouteVIJSON(mux)
+	s.wire.RouteSessions(mux)
+	s.library.RouteREST(mux)
+	mux.HandleFunc("POST /pbm", s.policy.Serve)
+	mux.Handle("/", s.Service.ServeMux)
+	return s.recorder.Recorded(s.Counters.Metered(policy.AsPolicies(mux)))
 }
 
 func (s *Sim) serve(certificate tls.Certificate) {
-	s.front = newFrontend(s.listener, certificate, s.routes(), s.done)
-	s.controlServer = serve(s.control, s.controlHandler())
+	s.wire.Listen(s.listener, certificate, s.routes())
+	s.controlServer = wire.Serve(s.control, s.api.Handler())
 }
 
 // Ready tells where the simulator listens and what its inventory is.
 func (s *Sim) Ready() Ready {
-	return Ready{URL: s.url().String(), Control: "http://" + s.control.Addr().String(), Inventory: s.found}
+	return Ready{URL: s.URL().String(), Control: "http://" + s.control.Addr().String(), Found: s.Found}
 }
 
 // Close ends all connections at once and removes the files.
 func (s *Sim) Close() {
-	close(s.done)
+	close(s.Done)
 	for _, l := range []net.Listener{s.listener, s.control} {
 		if l != nil {
 			_ = l.Close()
 		}
 	}
-	if s.front != nil {
-		s.front.close()
+	if s.controlServer != nil {
+		s.wire.Close()
 		_ = s.controlServer.Close()
 	}
-	s.recorder.close()
-	s.removeModel()
-	if s.dir != "" {
-		_ = os.RemoveAll(s.dir)
-	}
+	s.recorder.Close()
+	s.Remove()
 }
