@@ -86,7 +86,7 @@ func TestCopiesAreThereToBeRead(t *testing.T) {
 	c := s.login(true)
 	vm := s.create(c, "original")
 	uuid := s.props(c, vm.Reference()).Config.InstanceUuid
-	var made []control.VmCopy
+	var made []control.VMCopy
 	path := "/v1/vms/" + vm.Reference().Value + "/copies"
 	if status := s.open("POST", path, map[string]any{"count": 300, "prefix": "copy"}, &made); status != 200 {
 		t.Fatal(status)

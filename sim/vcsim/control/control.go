@@ -2,13 +2,14 @@
 package control
 
 import (
-	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
 
 	"layercake.invalid/sim/vcsim/access"
 	"layercake.invalid/sim/vcsim/backup"
@@ -19,6 +20,7 @@ import (
 	"layercake.invalid/sim/vcsim/outage"
 	"layercake.invalid/sim/vcsim/storage"
 	"layercake.invalid/sim/vcsim/traffic"
+	"layercake.invalid/sim/vcsim/vim"
 	"layercake.invalid/sim/vcsim/wire"
 )
 
@@ -46,114 +48,157 @@ func New(vc *core.VCenter, parts Parts) *API { return &API{vc, parts} }
 // Handler is the control API: plain HTTP on loopback, with a bearer token.
 func (api *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/requests", func(w http.ResponseWriter, _ *http.Request) {
-		traffic.WriteJSON(w, http.StatusOK, api.Counters.Snapshot())
-	})
-	mux.HandleFunc("DELETE /v1/requests", func(w http.ResponseWriter, _ *http.Request) {
-		api.Counters.Reset()
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("GET /v1/journal", controlJSON(api.controlJournal))
-	mux.HandleFunc("DELETE /v1/journal", controlJSON(api.controlJournal))
-	mux.HandleFunc("GET /v1/orphans", controlJSON(api.controlOrphans))
-	mux.HandleFunc("DELETE /v1/orphans", controlJSON(api.controlRemoveOrphans))
-	mux.HandleFunc("POST /v1/front/cut", controlJSON(api.controlCut))
-	mux.HandleFunc("POST /v1/vms/{moid}/rename", controlJSON(api.controlRename))
-	mux.HandleFunc("POST /v1/vms/{moid}/move", controlJSON(api.controlMove))
-	mux.HandleFunc("POST /v1/vms/{moid}/disks", controlJSON(api.controlAttachFile))
-	mux.HandleFunc("PUT /v1/vms/{moid}/outage", controlJSON(api.controlVMOutage))
-	mux.HandleFunc("PUT /v1/hosts/{moid}/outage", controlJSON(api.controlHostOutage))
-	mux.HandleFunc("PUT /v1/datastores/{name}/outage", controlJSON(api.controlStoreOutage))
-	mux.HandleFunc("DELETE /v1/outages", controlJSON(api.controlEndOutages))
-	mux.HandleFunc("POST /v1/folders", controlJSON(api.controlMakeFolder))
-	mux.HandleFunc("POST /v1/folders/{moid}/rename", controlJSON(api.controlRenameFolder))
-	mux.HandleFunc("POST /v1/folders/{moid}/move", controlJSON(api.controlMoveFolder))
-	mux.HandleFunc("DELETE /v1/folders/{moid}", controlJSON(func(r *http.Request) (any, error) { return api.controlClear(r, "Folder") }))
-	mux.HandleFunc("DELETE /v1/pools/{moid}", controlJSON(func(r *http.Request) (any, error) { return api.controlClear(r, "ResourcePool") }))
-	mux.HandleFunc("GET /v1/vms", api.controlVMs)
-	mux.HandleFunc("GET /v1/vms/{moid}/guestinfo", controlJSON(api.controlGuestInfo))
-	mux.HandleFunc("PATCH /v1/vms/{moid}/guestinfo", controlJSON(api.controlSetGuestInfo))
-	mux.HandleFunc("GET /v1/vms/{moid}/hardware", controlJSON(api.controlHardware))
-	mux.HandleFunc("PUT /v1/vms/{moid}/guest", controlJSON(api.controlGuest))
-	mux.HandleFunc("POST /v1/vms/{moid}/power", controlJSON(api.controlPower))
-	mux.HandleFunc("POST /v1/vms/{moid}/copies", controlJSON(api.controlCopies))
-	mux.HandleFunc("PUT /v1/vms/{moid}/disks/{id}", controlJSON(api.controlAttachDisk))
-	mux.HandleFunc("DELETE /v1/vms/{moid}/disks/{id}", controlJSON(api.controlDetachDisk))
-	mux.HandleFunc("GET /v1/disks", controlJSON(api.controlDisks))
-	mux.HandleFunc("POST /v1/disks", controlJSON(api.controlMakeDisk))
-	mux.HandleFunc("DELETE /v1/disks/{id}", controlJSON(api.controlDeleteDisk))
-	mux.HandleFunc("GET /v1/inventory", controlJSON(api.controlInventory))
-	mux.HandleFunc("POST /v1/faults", controlJSON(api.controlAddFault))
-	mux.HandleFunc("GET /v1/faults", controlJSON(api.controlFaults))
-	mux.HandleFunc("DELETE /v1/faults", controlJSON(api.controlRemoveFault))
-	mux.HandleFunc("DELETE /v1/faults/{id}", controlJSON(api.controlRemoveFault))
-	mux.HandleFunc("PUT /v1/privileges", controlJSON(api.controlPrivileges))
-	mux.HandleFunc("PUT /v1/clock", controlJSON(api.controlClock))
-	mux.HandleFunc("POST /v1/backup", controlJSON(api.controlBackup))
-	mux.HandleFunc("POST /v1/restore", controlJSON(api.controlRestore))
-	mux.HandleFunc("POST /v1/hosts/reconnect", controlJSON(api.controlReconnect))
-	mux.HandleFunc("POST /v1/sessions/expire", controlJSON(api.controlExpire))
-	mux.HandleFunc("GET /v1/sessions", controlJSON(api.controlSessions))
-	mux.HandleFunc("GET /v1/uploads", controlJSON(api.controlUploads))
-	mux.HandleFunc("POST /v1/uploads/expire", controlJSON(api.ControlExpireUploads))
-	mux.HandleFunc("DELETE /v1/modules", controlJSON(api.controlClearModules))
-
+	for pattern, act := range api.routes() {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, act) })
+	}
 	want := []byte("Bearer " + api.Options.Credentials.ControlToken)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			traffic.WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "the control API's bearer token is missing or wrong"})
+			writeError(w, http.StatusUnauthorized, "the control API's bearer token is missing or wrong")
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// controlError is a refusal with its status.
-type controlError struct {
+// action carries a request out.
+type action func(*http.Request) (any, error)
+
+// answer writes what came of a request: a value is 200, nil is 204, an error is {"error":…}.
+func answer(w http.ResponseWriter, r *http.Request, act action) {
+	value, err := act(r)
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		writeError(w, refused.status, refused.message)
+	case err != nil:
+		writeError(w, http.StatusInternalServerError, err.Error())
+	case value == nil:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		traffic.WriteJSON(w, http.StatusOK, value)
+	}
+}
+
+func writeError(w http.ResponseWriter, status int, message string) {
+	traffic.WriteJSON(w, status, map[string]string{"error": message})
+}
+
+// refusal is an error with its status.
+type refusal struct {
 	status  int
 	message string
 }
 
 // Error is part of error.
-func (e *controlError) Error() string { return e.message }
+func (e *refusal) Error() string { return e.message }
 
 func refuse(status int, format string, args ...any) error {
-	return &controlError{status, fmt.Sprintf(format, args...)}
+	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// controlJSON turns a function of a request into a handler: a value is 200, nil is 204, an error is {"error":…}.
-func controlJSON(f func(*http.Request) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		value, err := f(r)
-		switch e, isControl := err.(*controlError); {
-		case isControl:
-			traffic.WriteJSON(w, e.status, map[string]string{"error": e.message})
-		case err != nil:
-			traffic.WriteJSON(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})
-		case value == nil:
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			traffic.WriteJSON(w, http.StatusOK, value)
-		}
-	}
-}
+func invalid(format string, args ...any) error { return refuse(http.StatusBadRequest, format, args...) }
 
-// decodeStrict refuses members that it does not know: a test that misspells one must not pass.
-func decodeStrict(r *http.Request, into any) error {
+func conflict(format string, args ...any) error { return refuse(http.StatusConflict, format, args...) }
+
+func notFound(format string, args ...any) error { return refuse(http.StatusNotFound, format, args...) }
+
+// decode refuses members that it does not know: a test that misspells one must not pass.
+func decode[T any](r *http.Request) (order T, err error) {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return refuse(http.StatusBadRequest, "body: %v", err)
+	if err := decoder.Decode(&order); err != nil {
+		return order, invalid("body: %v", err)
 	}
-	return nil
+	return order, nil
 }
 
-// controlVMs answers as soon as the table is newer than ?since, or after ?waitMs.
-func (api *API) controlVMs(w http.ResponseWriter, r *http.Request) {
-	since, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
-	wait, _ := strconv.Atoi(r.URL.Query().Get("waitMs"))
-	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(wait)*time.Millisecond)
-	defer cancel()
-	revision, rows := api.Machines.Since(ctx, since)
-	traffic.WriteJSON(w, http.StatusOK, map[string]any{"revision": revision, "vms": rows})
+// look is an action that changes nothing and needs no parameters.
+func look(see func() any) action {
+	return func(*http.Request) (any, error) { return see(), nil }
+}
+
+// do is an action without parameters and without an answer.
+func do(act func()) action {
+	return func(*http.Request) (any, error) { act(); return nil, nil }
+}
+
+// order is an action whose parameters are the body.
+func order[T any](act func(*http.Request, T) (any, error)) action {
+	return func(r *http.Request) (any, error) {
+		order, err := decode[T](r)
+		if err != nil {
+			return nil, err
+		}
+		return act(r, order)
+	}
+}
+
+// target is the VM of a path, with a Context to lock it by.
+type target struct {
+	*simulator.VirtualMachine
+	ctx *simulator.Context
+	id  string // of what the path names besides
+}
+
+// locked runs f with the VM's lock held.
+func (t target) locked(f func()) { t.ctx.WithLock(t.VirtualMachine, f) }
+
+// update is called with the VM's lock held.
+func (t target) update(changes []types.PropertyChange) { t.ctx.Update(t.VirtualMachine, changes) }
+
+func (t target) config() types.VirtualMachineConfigInfo { return vim.VMConfig(t.ctx, t.VirtualMachine) }
+
+// onVM is an action on the VM that the path names.
+func (api *API) onVM(act func(target) (any, error)) action {
+	return func(r *http.Request) (any, error) {
+		ctx := api.Fresh()
+		vm, ok := api.VMOf(ctx, r.PathValue("moid"))
+		if !ok {
+			return nil, notFound("VM %s does not exist", r.PathValue("moid"))
+		}
+		return act(target{vm, ctx, r.PathValue("id")})
+	}
+}
+
+// orderVM is an action on the VM that the path names, whose parameters are the body.
+func orderVM[T any](api *API, act func(target, T) (any, error)) action {
+	return func(r *http.Request) (any, error) {
+		return api.onVM(func(vm target) (any, error) {
+			order, err := decode[T](r)
+			if err != nil {
+				return nil, err
+			}
+			return act(vm, order)
+		})(r)
+	}
+}
+
+// orderFolder is an action on the folder that the path names, whose parameters are the body.
+func orderFolder[T any](api *API, act func(vim.Ref, T) error) action {
+	return func(r *http.Request) (any, error) {
+		folder := vim.Ref{Type: "Folder", Value: r.PathValue("moid")}
+		if _, ok := api.Registry.Get(folder).(*simulator.Folder); !ok {
+			return nil, notFound("folder %s does not exist", folder.Value)
+		}
+		order, err := decode[T](r)
+		if err != nil {
+			return nil, err
+		}
+		return nil, act(folder, order)
+	}
+}
+
+// carryOut carries out a method as an administrator would who sits at another client, and waits for its end.
+func (api *API) carryOut(this vim.Ref, method string, body types.AnyType) types.BaseMethodFault {
+	_, fault := api.Follow(api.Carry(api.Fresh(), &core.Call{Name: method, This: this}, body))
+	return fault
+}
+
+// behind does the same, and refuses the request with the fault.
+func (api *API) behind(this vim.Ref, method string, body types.AnyType) error {
+	if fault := api.carryOut(this, method, body); fault != nil {
+		return conflict("%s on %s: %s", method, this.Value, vim.FaultText(fault))
+	}
+	return nil
 }

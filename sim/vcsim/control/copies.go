@@ -2,7 +2,6 @@ package control
 
 import (
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,50 +15,39 @@ import (
 // firstCopy keeps the morefs of copies apart from the library's.
 const firstCopy = 1_000_000
 
-// VmCopy is what its owner needs to know of a VM that came to be without him.
-type VmCopy struct {
+// VMCopy is what its owner needs to know of a VM that came to be without him.
+type VMCopy struct {
 	Name string `json:"name"`
 	MoID string `json:"moid"`
 	UUID string `json:"uuid"`
 	IP   string `json:"ip"`
 }
 
-// controlCopies puts copies of a VM beside it, ten thousand in a second: an inventory that a client finds when it comes.
+// copies puts copies of a VM beside it, ten thousand in a second: an inventory that a client finds when it comes.
 //
 // A copy has a name, UUIDs and, if the original has one, an address of its own, which also stand for the original's in its
 // ExtraConfig. It shares everything else with the original, so that it is there to be read and not to be changed.
-func (api *API) controlCopies(r *http.Request) (any, error) {
-	ctx, vm, err := api.controlVM(r)
-	if err != nil {
-		return nil, err
+func copies(vm target, order copiesOrder) (any, error) {
+	if order.Count < 1 || order.Prefix == "" {
+		return nil, invalid("count and prefix must be given")
 	}
-	var request struct {
-		Count  int    `json:"count"`
-		Prefix string `json:"prefix"`
-	}
-	if err := decodeStrict(r, &request); err != nil {
-		return nil, err
-	}
-	if request.Count < 1 || request.Prefix == "" {
-		return nil, refuse(http.StatusBadRequest, "count and prefix must be given")
-	}
-	folder, ok := ctx.Map.Get(*vm.Parent).(*simulator.Folder)
+	folder, ok := vm.ctx.Map.Get(*vm.Parent).(*simulator.Folder)
 	if !ok {
-		return nil, refuse(http.StatusConflict, "VM %s is in no folder", vm.Name)
+		return nil, conflict("VM %s is in no folder", vm.Name)
 	}
-	made := make([]VmCopy, request.Count)
+	made := make([]VMCopy, order.Count)
 	address, _ := netip.ParseAddr(vm.Guest.IpAddress)
 	for i := range made {
 		address = address.Next()
-		one := copyOf(vm, fmt.Sprintf("%s-%05d", request.Prefix, i), fmt.Sprintf("vm-%d", firstCopy+i), address)
-		made[i] = VmCopy{Name: one.Name, MoID: one.Self.Value, UUID: one.Config.Uuid, IP: one.Guest.IpAddress}
-		api.show(ctx, folder, one)
+		one := copyOf(vm.VirtualMachine, fmt.Sprintf("%s-%05d", order.Prefix, i), fmt.Sprintf("vm-%d", firstCopy+i), address)
+		made[i] = VMCopy{Name: one.Name, MoID: one.Self.Value, UUID: one.Config.Uuid, IP: one.Guest.IpAddress}
+		show(vm.ctx, folder, one)
 	}
 	return made, nil
 }
 
 // show enters a VM into the inventory as the library does, but for the references of host and pool.
-func (api *API) show(ctx *simulator.Context, folder *simulator.Folder, vm *simulator.VirtualMachine) {
+func show(ctx *simulator.Context, folder *simulator.Folder, vm *simulator.VirtualMachine) {
 	ctx.Map.AppendReference(ctx, folder, &folder.ChildEntity, vm.Self)
 	ctx.Map.PutEntity(folder, vm)
 	ctx.WithLock(vm, func() { ctx.Update(vm, []types.PropertyChange{vim.Change("name", vm.Name)}) })
