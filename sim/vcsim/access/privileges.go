@@ -241,8 +241,7 @@ func (p *Privileges) fetchPrivileges(ctx *simulator.Context, k *core.Call, body 
 	}
 	for i := range fetched.Res.Returnval {
 		if p.Registry.Get(fetched.Res.Returnval[i].Entity) == nil {
-			return vim.FaultBody("The object has already been deleted or has not been completely created",
-				&types.ManagedObjectNotFound{Obj: fetched.Res.Returnval[i].Entity})
+			return vim.Gone(fetched.Res.Returnval[i].Entity)
 		}
 		held := slices.Clone(fetched.Res.Returnval[i].Privileges)
 		fetched.Res.Returnval[i].Privileges = slices.DeleteFunc(held, p.Lacks)

@@ -6,7 +6,6 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/simulator/esx"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -42,15 +41,13 @@ func (cp *Compute) cloneVM(ctx *simulator.Context, k *core.Call, body types.AnyT
 	location := req.Spec.Location
 	for _, r := range []*vim.Ref{&req.This, &req.Folder, location.Pool, location.Datastore, location.Host, req.Spec.Snapshot} {
 		if r != nil && ctx.Map.Get(*r) == nil {
-			return vim.FaultBody("The object has already been deleted or has not been completely created",
-				&types.ManagedObjectNotFound{Obj: *r})
+			return vim.Gone(*r)
 		}
 	}
 	if k != nil {
 		c.rule = k.Rule
 	}
-	task := cp.RunTask(req.This, "CloneVM_Task", c.run)
-	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: task}}
+	return cp.InTask(req.This, "CloneVM_Task", c.run)
 }
 
 func (c *cloning) run() (types.AnyType, types.BaseMethodFault) {

@@ -18,8 +18,7 @@ func (cp *Compute) acquireTicket(ctx *simulator.Context, _ *core.Call, body type
 	req := body.(*types.AcquireTicket)
 	vm, ok := cp.VMOf(ctx, req.This.Value)
 	if !ok {
-		return vim.FaultBody("The object has already been deleted or has not been completely created",
-			&types.ManagedObjectNotFound{Obj: req.This})
+		return vim.Gone(req.This)
 	}
 	if req.TicketType != string(types.VirtualMachineTicketTypeWebmks) {
 		return vim.FaultBody("A specified parameter was not correct: ticketType", &types.InvalidArgument{InvalidProperty: "ticketType"})

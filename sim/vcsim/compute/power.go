@@ -50,9 +50,6 @@ func (cp *Compute) Methods() map[string]core.Override {
 // powerOn admits the VM's reservations first, which the library does not look at.
 func (cp *Compute) powerOn(ctx *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
 	req := body.(*types.PowerOnVM_Task)
-	answer := func(task vim.Ref) soap.HasFault {
-		return &methods.PowerOnVM_TaskBody{Res: &types.PowerOnVM_TaskResponse{Returnval: task}}
-	}
 	vm, ok := cp.VMOf(ctx, req.This.Value)
 	if !ok {
 		return cp.Invoke(ctx, req.This, "PowerOnVM_Task", body)
@@ -61,7 +58,7 @@ func (cp *Compute) powerOn(ctx *simulator.Context, _ *core.Call, body types.AnyT
 	defer cp.inventory.Admission.Unlock()
 	host, fault := cp.inventory.Admit(ctx, req.This, core.Demand{})
 	if fault != nil {
-		return answer(cp.FailedTask(req.This, "PowerOnVM_Task", fault))
+		return cp.FailedTask(req.This, "PowerOnVM_Task", fault)
 	}
 	cp.inventory.Admitted.Set(req.This, true)
 	cp.moveTo(ctx, vm, host)
@@ -145,10 +142,9 @@ func (cp *Compute) withoutGuest(ctx *simulator.Context, this vim.Ref, method str
 // reset boots the guest again. The VM stays on all the while, which the library's does not.
 func (cp *Compute) reset(ctx *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
 	req := body.(*types.ResetVM_Task)
-	task := cp.RunTask(req.This, "ResetVM_Task", func() (types.AnyType, types.BaseMethodFault) {
+	return cp.InTask(req.This, "ResetVM_Task", func() (types.AnyType, types.BaseMethodFault) {
 		return nil, cp.bootAgain(req.This)
 	})
-	return &methods.ResetVM_TaskBody{Res: &types.ResetVM_TaskResponse{Returnval: task}}
 }
 
 func (cp *Compute) rebootGuest(ctx *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {

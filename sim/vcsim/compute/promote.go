@@ -15,7 +15,7 @@ import (
 // nothing where none is named, sleeps a second for each GiB, and leaves config.ChangeVersion as it was.
 func (cp *Compute) promoteDisks(_ *simulator.Context, k *core.Call, body types.AnyType) soap.HasFault {
 	req := body.(*types.PromoteDisks_Task)
-	return cp.InTask(k, func() (types.AnyType, types.BaseMethodFault) {
+	return cp.InTask(k.This, k.Name, func() (types.AnyType, types.BaseMethodFault) {
 		ctx := cp.Fresh()
 		vm, ok := cp.VMOf(ctx, req.This.Value)
 		if !ok {

@@ -2,7 +2,6 @@ package compute
 
 import (
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -19,8 +18,7 @@ func (cp *Compute) ReconfigVM(ctx *simulator.Context, _ *core.Call, body types.A
 		return cp.Invoke(ctx, req.This, "ReconfigVM_Task", body)
 	}
 	fail := func(fault types.BaseMethodFault) soap.HasFault {
-		task := cp.FailedTask(req.This, "ReconfigVM_Task", fault)
-		return &methods.ReconfigVM_TaskBody{Res: &types.ReconfigVM_TaskResponse{Returnval: task}}
+		return cp.FailedTask(req.This, "ReconfigVM_Task", fault)
 	}
 	if fault := checkConfig("spec", &req.Spec); fault != nil {
 		return fail(fault)
@@ -148,16 +146,14 @@ func (cp *Compute) createVM(ctx *simulator.Context, _ *core.Call, body types.Any
 	req.Host = host
 	release, fault := cp.inventory.ClaimName(req.This, req.Config.Name)
 	if fault != nil {
-		return &methods.CreateVM_TaskBody{Res: &types.CreateVM_TaskResponse{
-			Returnval: cp.FailedTask(req.This, "CreateVM_Task", fault),
-		}}
+		return cp.FailedTask(req.This, "CreateVM_Task", fault)
 	}
 	uuid, releaseUUID := cp.inventory.ClaimInstanceUUID(req.Config.InstanceUuid, vim.Ref{})
 	req.Config.InstanceUuid = uuid
 	if req.Config.Uuid == "" {
 		req.Config.Uuid = vim.NewUUID()
 	}
-	return cp.InTask(&core.Call{Name: "CreateVM_Task", This: req.This}, func() (types.AnyType, types.BaseMethodFault) {
+	return cp.InTask(req.This, "CreateVM_Task", func() (types.AnyType, types.BaseMethodFault) {
 		defer release()
 		defer releaseUUID()
 		return cp.storage.Writing(cp.Fresh(), req.This, "CreateVM_Task", body)

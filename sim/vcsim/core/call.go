@@ -155,8 +155,7 @@ func (vc *VCenter) Carry(ctx *simulator.Context, k *Call, body types.AnyType) so
 func (vc *VCenter) Invoke(ctx *simulator.Context, this types.ManagedObjectReference, name string, body types.AnyType) (res soap.HasFault) {
 	target := vc.target(ctx, this)
 	if target == nil {
-		return vim.FaultBody("The object has already been deleted or has not been completely created",
-			&types.ManagedObjectNotFound{Obj: this})
+		return vim.Gone(this)
 	}
 	method := reflect.ValueOf(target).MethodByName(goName(name))
 	if !method.IsValid() || method.Type().NumOut() != 1 {

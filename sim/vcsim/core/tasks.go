@@ -24,9 +24,9 @@ var lastTask atomic.Int64
 // work is what a task does.
 type work func() (types.AnyType, types.BaseMethodFault)
 
-// RunTask runs the work as a task of the entity. Unlike the library's tasks, it does not hold the entity's lock: the
+// runTask runs the work as a task of the entity. Unlike the library's tasks, it does not hold the entity's lock: the
 // work locks what it needs, so that sixteen clones of one template run at once and the template stays readable.
-func (vc *VCenter) RunTask(entity vim.Ref, method string, do work) vim.Ref {
+func (vc *VCenter) runTask(entity vim.Ref, method string, do work) vim.Ref {
 	ctx := vc.Fresh()
 	task := vc.newTask(ctx, entity, method)
 	go func() {
@@ -87,8 +87,8 @@ func (vc *VCenter) setTask(ctx *simulator.Context, task *simulator.Task, changes
 }
 
 // FailedTask is the answer of a method whose task fails before it begins.
-func (vc *VCenter) FailedTask(entity vim.Ref, method string, fault types.BaseMethodFault) vim.Ref {
-	return vc.RunTask(entity, method, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
+func (vc *VCenter) FailedTask(this vim.Ref, method string, fault types.BaseMethodFault) soap.HasFault {
+	return vc.InTask(this, method, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
 }
 
 // await waits for the end of any task.
@@ -143,8 +143,8 @@ func taskOf(res soap.HasFault) (vim.Ref, bool) {
 }
 
 // InTask answers with a task of ours in place of the method's own.
-func (vc *VCenter) InTask(k *Call, do work) soap.HasFault {
-	return &vim.TaskAnswer{Res: &vim.TaskReturn{Returnval: vc.RunTask(k.This, k.Name, do)}}
+func (vc *VCenter) InTask(this vim.Ref, method string, do work) soap.HasFault {
+	return &vim.TaskAnswer{Res: &vim.TaskReturn{Returnval: vc.runTask(this, method, do)}}
 }
 
 // RunningTasks are those that have not ended, by name.

@@ -63,9 +63,7 @@ func (inv *Inventory) rename(ctx *simulator.Context, _ *core.Call, body types.An
 	ctx.WithLock(e, func() { parent = *e.Entity().Parent })
 	release, fault := inv.ClaimName(parent, req.NewName)
 	if fault != nil {
-		return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{
-			Returnval: inv.FailedTask(req.This, "Rename_Task", fault),
-		}}
+		return inv.FailedTask(req.This, "Rename_Task", fault)
 	}
 	defer release()
 	res := inv.Invoke(ctx, req.This, "Rename_Task", body)
@@ -82,9 +80,7 @@ func (inv *Inventory) moveIntoFolder(ctx *simulator.Context, _ *core.Call, body 
 			ctx.WithLock(e, func() { name = e.Entity().Name })
 		}
 		if holder, taken := inv.ChildNamed(req.This, name); taken && holder != child {
-			return &methods.MoveIntoFolder_TaskBody{Res: &types.MoveIntoFolder_TaskResponse{
-				Returnval: inv.FailedTask(req.This, "MoveIntoFolder_Task", &types.DuplicateName{Name: name, Object: holder}),
-			}}
+			return inv.FailedTask(req.This, "MoveIntoFolder_Task", &types.DuplicateName{Name: name, Object: holder})
 		}
 	}
 	res := inv.Invoke(ctx, req.This, "MoveIntoFolder_Task", body)
@@ -112,8 +108,7 @@ func (inv *Inventory) destroy(ctx *simulator.Context, _ *core.Call, body types.A
 }
 
 func (inv *Inventory) inDestroyTask(this vim.Ref, do func(vim.Ref) types.BaseMethodFault) soap.HasFault {
-	task := inv.RunTask(this, "Destroy_Task", func() (types.AnyType, types.BaseMethodFault) { return nil, do(this) })
-	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{Returnval: task}}
+	return inv.InTask(this, "Destroy_Task", func() (types.AnyType, types.BaseMethodFault) { return nil, do(this) })
 }
 
 // DestroyVM takes the VM out of the inventory and its files off the disk, with those of every disk that is attached to it,

@@ -6,12 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
-	"github.com/vmware/govmomi/ovf"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"layercake.invalid/sim/vcsim/traffic"
@@ -249,12 +247,7 @@ func (l *Libraries) takeFirmware(this vim.Ref, item string) {
 	if len(found) == 0 || !ok {
 		return
 	}
-	file, err := os.Open(found[0])
-	if err != nil {
-		return
-	}
-	defer func() { _ = file.Close() }()
-	envelope, err := ovf.Unmarshal(file)
+	envelope, err := readDescriptor(found[0])
 	if err != nil || envelope.VirtualSystem == nil {
 		return
 	}

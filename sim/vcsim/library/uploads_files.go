@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path"
@@ -129,19 +130,11 @@ func (l *Libraries) validateFiles(in *libraryCall) (any, *vapiError) {
 		}
 		missing, wrong := session.check()
 		invalid := []any{}
-		for _, name := range sorted(wrong) {
+		for _, name := range slices.Sorted(maps.Keys(wrong)) {
 			invalid = append(invalid, map[string]any{"name": name, "error_message": localized(wrong[name])})
 		}
 		return map[string]any{"has_errors": len(missing)+len(wrong) != 0, "missing_files": missing, "invalid_files": invalid}, nil
 	})
-}
-
-func sorted(of map[string]string) (names []string) {
-	for name := range of {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // received refuses a session some of whose files are not here.

@@ -3,7 +3,6 @@ package policy
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
@@ -146,23 +145,13 @@ func (p *Policies) Serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case compareReleases(version, p.Options.Spec.APIRelease) > 0:
-		p.refusePolicies(w, "InvalidRequest", "Unsupported version URI urn:pbm/"+version, "")
+		wire.RefuseSOAP(w, "ServerFaultCode", "Unsupported version URI urn:pbm/"+version, "InvalidRequest", "")
 	case compareReleases(version, policiesSince[method.Name.Local]) < 0:
 		p.Counters.Add(traffic.SOAP, method.Name.Local)
-		p.refusePolicies(w, "MethodNotFound", "The method is not implemented", `<method>`+method.Name.Local+`</method>`)
+		wire.RefuseSOAP(w, "ServerFaultCode", "The method is not implemented", "MethodNotFound", `<method>`+method.Name.Local+`</method>`)
 	default:
 		p.Service.ServeMux.ServeHTTP(w, r)
 	}
-}
-
-func (p *Policies) refusePolicies(w http.ResponseWriter, fault, text, detail string) {
-	out := traffic.NewAnswer()
-	out.Replace(http.StatusInternalServerError, "text/xml; charset=utf-8", xml.Header+
-		`<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="`+wire.InstanceSpace+`">`+
-		`<soapenv:Body><soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>`+text+`</faultstring>`+
-		`<detail><`+fault+`Fault xmlns="urn:vim25" xsi:type="`+fault+`">`+detail+`</`+fault+`Fault></detail>`+
-		`</soapenv:Fault></soapenv:Body></soapenv:Envelope>`)
-	out.Send(w)
 }
 
 // compareReleases compares by number; no release is older than all.
@@ -182,8 +171,7 @@ func (p *Policies) Invoke(ctx *simulator.Context, k *core.Call, body types.AnyTy
 	this, name := k.This, k.Name
 	target := p.registry.Get(this)
 	if target == nil {
-		return vim.FaultBody("The object has already been deleted or has not been completely created",
-			&types.ManagedObjectNotFound{Obj: this})
+		return vim.Gone(this)
 	}
 	method := reflect.ValueOf(target).MethodByName(name)
 	if !method.IsValid() {

@@ -46,14 +46,7 @@ func (p *Properties) fetch(ctx *simulator.Context, _ *core.Call, body types.AnyT
 		}
 		return &fetched{Res: &fetchReturn{Returnval: res.(*methods.RetrieveServiceContentBody).Res.Returnval}}
 	}
-	collector := vim.Ref{Type: "PropertyCollector", Value: "propertyCollector"}
-	res := p.Invoke(ctx, collector, "RetrievePropertiesEx", &types.RetrievePropertiesEx{
-		This: collector,
-		SpecSet: []types.PropertyFilterSpec{{
-			PropSet:   []types.PropertySpec{{Type: this.Type, PathSet: []string{name}}},
-			ObjectSet: []types.ObjectSpec{{Obj: this}},
-		}},
-	})
+	res := p.Invoke(ctx, vim.PropertyCollector, "RetrievePropertiesEx", vim.RetrieveProperty(this, name))
 	if res.Fault() != nil {
 		return res
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -25,19 +24,17 @@ const fcdFolder = "fcd"
 // attachDisk plugs a first class disk into a VM. One that is attached to the VM already stays as it is.
 func (s *Storage) attachDisk(_ *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
 	req := body.(*types.AttachDisk_Task)
-	task := s.RunTask(req.This, "AttachDisk_Task", func() (types.AnyType, types.BaseMethodFault) {
+	return s.InTask(req.This, "AttachDisk_Task", func() (types.AnyType, types.BaseMethodFault) {
 		return nil, s.attached(req)
 	})
-	return &methods.AttachDisk_TaskBody{Res: &types.AttachDisk_TaskResponse{Returnval: task}}
 }
 
 // detachDisk takes a first class disk off a VM. One that is not attached to it is free as well then.
 func (s *Storage) detachDisk(_ *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
 	req := body.(*types.DetachDisk_Task)
-	task := s.RunTask(req.This, "DetachDisk_Task", func() (types.AnyType, types.BaseMethodFault) {
+	return s.InTask(req.This, "DetachDisk_Task", func() (types.AnyType, types.BaseMethodFault) {
 		return nil, s.detached(req.This, req.DiskId.Id)
 	})
-	return &methods.DetachDisk_TaskBody{Res: &types.DetachDisk_TaskResponse{Returnval: task}}
 }
 
 func (s *Storage) attached(req *types.AttachDisk_Task) types.BaseMethodFault {

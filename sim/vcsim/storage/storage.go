@@ -49,7 +49,7 @@ func (s *Storage) Reading(ctx *simulator.Context, this vim.Ref, method string, b
 
 func (s *Storage) createSnapshot(ctx *simulator.Context, k *core.Call, body types.AnyType) soap.HasFault {
 	this := body.(*types.CreateSnapshot_Task).This
-	return s.InTask(&core.Call{Name: "CreateSnapshot_Task", This: this}, func() (types.AnyType, types.BaseMethodFault) {
+	return s.InTask(this, "CreateSnapshot_Task", func() (types.AnyType, types.BaseMethodFault) {
 		return s.Reading(s.Fresh(), this, "CreateSnapshot_Task", body)
 	})
 }

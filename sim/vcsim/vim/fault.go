@@ -23,6 +23,11 @@ func FaultBody(message string, detail types.BaseMethodFault) soap.HasFault {
 	return &refusal{Reason: simulator.Fault(message, detail)}
 }
 
+// Gone is the answer to a call on an object that does not exist.
+func Gone(this Ref) soap.HasFault {
+	return FaultBody("The object has already been deleted or has not been completely created", &types.ManagedObjectNotFound{Obj: this})
+}
+
 // NotAuthenticated is the answer to a call without a session.
 func NotAuthenticated(this types.ManagedObjectReference) soap.HasFault {
 	return FaultBody("The session is not authenticated.", &types.NotAuthenticated{

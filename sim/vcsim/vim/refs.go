@@ -60,3 +60,17 @@ var (
 	MoRefType  = reflect.TypeFor[types.ManagedObjectReference]()
 	TypeByName = types.TypeFunc()
 )
+
+// RetrieveProperty is the call that reads one property of an object.
+func RetrieveProperty(this Ref, name string) *types.RetrievePropertiesEx {
+	return &types.RetrievePropertiesEx{
+		This: PropertyCollector,
+		SpecSet: []types.PropertyFilterSpec{{
+			PropSet:   []types.PropertySpec{{Type: this.Type, PathSet: []string{name}}},
+			ObjectSet: []types.ObjectSpec{{Obj: this}},
+		}},
+	}
+}
+
+// PropertyCollector is the one that every session has.
+var PropertyCollector = Ref{Type: "PropertyCollector", Value: "propertyCollector"}

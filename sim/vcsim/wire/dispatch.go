@@ -53,7 +53,7 @@ func (s *Server) Dispatch(ctx *simulator.Context, k *core.Call, body types.AnyTy
 	if !inner {
 		if fault := s.outages.OutOfReach(k, body); fault != nil {
 			if strings.HasSuffix(k.Name, "_Task") {
-				return s.InTask(k, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
+				return s.FailedTask(k.This, k.Name, fault)
 			}
 			return vim.FaultBody(vim.FaultText(fault), fault)
 		}
@@ -100,7 +100,7 @@ func (s *Server) suffer(ctx *simulator.Context, k *core.Call, body types.AnyType
 		return vim.FaultBody(r.Text(), r.Detail(k.This))
 	case faults.KindTaskFault:
 		if isTask {
-			return s.InTask(k, func() (types.AnyType, types.BaseMethodFault) { return nil, r.Detail(k.This) })
+			return s.FailedTask(k.This, k.Name, r.Detail(k.This))
 		}
 		return vim.FaultBody(r.Text(), r.Detail(k.This))
 	case faults.KindHTTP503, faults.KindHTML, faults.KindAbort:
@@ -125,7 +125,7 @@ func (s *Server) suffer(ctx *simulator.Context, k *core.Call, body types.AnyType
 			return nil
 		}
 		session := ctx.Session
-		return s.InTask(k, func() (types.AnyType, types.BaseMethodFault) {
+		return s.InTask(k.This, k.Name, func() (types.AnyType, types.BaseMethodFault) {
 			s.Rules.Wait(r, s.Done)
 			later := s.Fresh()
 			later.Session = session

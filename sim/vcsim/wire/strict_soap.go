@@ -105,14 +105,19 @@ func (s *Server) refusedSOAP(w http.ResponseWriter, r *http.Request) bool {
 	s.Counters.Add(traffic.SOAP, name)
 	var why bytes.Buffer
 	_ = xml.EscapeText(&why, []byte(err.Error()))
+	RefuseSOAP(w, "ClientFaultCode", why.String(), "InvalidRequest", "")
+	return true
+}
+
+// RefuseSOAP answers with a fault; text and detail are XML.
+func RefuseSOAP(w http.ResponseWriter, code, text, fault, detail string) {
 	out := traffic.NewAnswer()
 	out.Replace(http.StatusInternalServerError, "text/xml; charset=utf-8", xml.Header+
 		`<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="`+InstanceSpace+`">`+
-		`<soapenv:Body><soapenv:Fault><faultcode>ClientFaultCode</faultcode><faultstring>`+why.String()+`</faultstring>`+
-		`<detail><InvalidRequestFault xmlns="urn:vim25" xsi:type="InvalidRequest"></InvalidRequestFault></detail>`+
+		`<soapenv:Body><soapenv:Fault><faultcode>`+code+`</faultcode><faultstring>`+text+`</faultstring>`+
+		`<detail><`+fault+`Fault xmlns="urn:vim25" xsi:type="`+fault+`">`+detail+`</`+fault+`Fault></detail>`+
 		`</soapenv:Fault></soapenv:Body></soapenv:Envelope>`)
 	out.Send(w)
-	return true
 }
 
 // StrictMethod checks a call; one that nobody knows is left to those who say so.

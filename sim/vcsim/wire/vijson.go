@@ -142,14 +142,7 @@ func (s *Server) serveProperty(w http.ResponseWriter, r *http.Request) {
 		sendJSON(w, k, k.Result, nil)
 		return
 	}
-	collector := vim.Ref{Type: "PropertyCollector", Value: "propertyCollector"}
-	s.perform(k, collector, "RetrievePropertiesEx", &types.RetrievePropertiesEx{
-		This: collector,
-		SpecSet: []types.PropertyFilterSpec{{
-			PropSet:   []types.PropertySpec{{Type: this.Type, PathSet: []string{name}}},
-			ObjectSet: []types.ObjectSpec{{Obj: this}},
-		}},
-	})
+	s.perform(k, vim.PropertyCollector, "RetrievePropertiesEx", vim.RetrieveProperty(this, name))
 	sendJSON(w, k, k.Result, func(v any) any { return propertyOf(v, w) })
 }
 
