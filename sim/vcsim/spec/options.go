@@ -13,7 +13,7 @@ type Options struct {
 	StockCollector bool
 	LenientSOAP    bool
 	GuestDelay     Delay
-	RealGuests     bool   // see shutdownGuest
+	RealGuests     bool   // see compute.shutdownGuest
 	RecordFolder   string // see Recorder
 }
 
