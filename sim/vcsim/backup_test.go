@@ -8,12 +8,16 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/backup"
+	"layercake.invalid/sim/vcsim/control"
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 type inventorySeen struct {
-	VMs     []inventoryVM   `json:"vms"`
-	Folders []inventoryNode `json:"folders"`
-	Pools   []inventoryNode `json:"pools"`
+	VMs     []control.InventoryVM   `json:"vms"`
+	Folders []control.InventoryNode `json:"folders"`
+	Pools   []control.InventoryNode `json:"pools"`
 	Modules []struct {
 		ID      string
 		Members []string
@@ -26,7 +30,7 @@ func (s *site) inventory() (seen inventorySeen) {
 	return seen
 }
 
-func (i inventorySeen) vm(name string) *inventoryVM {
+func (i inventorySeen) vm(name string) *control.InventoryVM {
 	for _, vm := range i.VMs {
 		if vm.Name == name {
 			return &vm
@@ -35,7 +39,7 @@ func (i inventorySeen) vm(name string) *inventoryVM {
 	return nil
 }
 
-func (i inventorySeen) folder(name string) *inventoryNode {
+func (i inventorySeen) folder(name string) *control.InventoryNode {
 	for _, folder := range i.Folders {
 		if folder.Name == name {
 			return &folder
@@ -57,14 +61,14 @@ func TestARestoredVCenterKnowsWhatItsBackupKnew(t *testing.T) {
 		s := newSite(t)
 		c := s.login(vijson)
 		var old, younger struct{ Moid string }
-		s.ordered("/v1/folders", map[string]any{"parent": s.found.Folder, "name": "old"}, &old)
+		s.ordered("/v1/folders", map[string]any{"parent": s.Found.Folder, "name": "old"}, &old)
 		kept, doomed := s.create(c, "kept"), s.create(c, "doomed")
 		if s.open("POST", "/v1/restore", nil, nil) != http.StatusConflict {
 			t.Error("there was no backup")
 		}
 		s.ordered("/v1/backup", nil, nil)
 
-		s.ordered("/v1/folders", map[string]any{"parent": s.found.Folder, "name": "younger"}, &younger)
+		s.ordered("/v1/folders", map[string]any{"parent": s.Found.Folder, "name": "younger"}, &younger)
 		s.ordered("/v1/vms/"+kept.Reference().Value+"/move", map[string]any{"folder": younger.Moid}, nil)
 		s.ordered("/v1/folders/"+old.Moid+"/rename", map[string]any{"name": "renamed"}, nil)
 		must(t, must2(t)(doomed.Destroy(s.ctx)).Wait(s.ctx))
@@ -81,7 +85,7 @@ func TestARestoredVCenterKnowsWhatItsBackupKnew(t *testing.T) {
 		if seen.vm("a") != nil || seen.folder("younger") != nil || seen.folder("renamed") != nil || seen.folder("old").MoID != old.Moid {
 			t.Errorf("after the restore: %+v", seen)
 		}
-		if vm := seen.vm("kept"); vm.Folder != s.found.Folder || vm.ConnectionState != "connected" {
+		if vm := seen.vm("kept"); vm.Folder != s.Found.Folder || vm.ConnectionState != "connected" {
 			t.Errorf("the VM that was there all the time: %+v", vm)
 		}
 		if vm := seen.vm("doomed"); vm.MoID != doomed.Reference().Value || vm.ConnectionState != "orphaned" {
@@ -94,10 +98,10 @@ func TestARestoredVCenterKnowsWhatItsBackupKnew(t *testing.T) {
 		seen = s.inventory()
 		found := seen.vm("a")
 		if found == nil || found.MoID != made[1].Reference().Value || found.InstanceUUID != uuid || found.PowerState != "poweredOn" ||
-			found.Folder != seen.folder(discovered).MoID || found.Pool == s.found.ResourcePool {
+			found.Folder != seen.folder(backup.DiscoveredFolder).MoID || found.Pool == s.Found.ResourcePool {
 			t.Errorf("the VM that was made since: %+v", found)
 		}
-		vm := object.NewVirtualMachine(c.Client, ref{Type: "VirtualMachine", Value: found.MoID})
+		vm := object.NewVirtualMachine(c.Client, vim.Ref{Type: "VirtualMachine", Value: found.MoID})
 		must(t, must2(t)(vm.PowerOff(s.ctx)).Wait(s.ctx))
 		must(t, must2(t)(vm.Destroy(s.ctx)).Wait(s.ctx))
 		must(t, object.NewVirtualMachine(c.Client, doomed.Reference()).Unregister(s.ctx))

@@ -14,10 +14,14 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/core"
+	"layercake.invalid/sim/vcsim/spec"
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 // linked is the spec of a linked clone, to be edited.
-func (s *site) linked(snapshot ref, edit ...func(*types.VirtualMachineCloneSpec)) types.VirtualMachineCloneSpec {
+func (s *site) linked(snapshot vim.Ref, edit ...func(*types.VirtualMachineCloneSpec)) types.VirtualMachineCloneSpec {
 	spec := types.VirtualMachineCloneSpec{
 		Snapshot: &snapshot,
 		Location: types.VirtualMachineRelocateSpec{Pool: s.pool(), DiskMoveType: "createNewChildDiskBacking"},
@@ -29,20 +33,20 @@ func (s *site) linked(snapshot ref, edit ...func(*types.VirtualMachineCloneSpec)
 	return spec
 }
 
-func (s *site) clone(c *govmomi.Client, source *object.VirtualMachine, name string, spec types.VirtualMachineCloneSpec) (ref, error) {
+func (s *site) clone(c *govmomi.Client, source *object.VirtualMachine, name string, spec types.VirtualMachineCloneSpec) (vim.Ref, error) {
 	s.t.Helper()
 	t, err := source.Clone(s.ctx, s.folder(c), name, spec)
 	if err != nil {
-		return ref{}, err
+		return vim.Ref{}, err
 	}
 	info, err := t.WaitForResult(s.ctx)
 	if err != nil {
-		return ref{}, err
+		return vim.Ref{}, err
 	}
-	return info.Result.(ref), nil
+	return info.Result.(vim.Ref), nil
 }
 
-func (s *site) props(c *govmomi.Client, vm ref) (props mo.VirtualMachine) {
+func (s *site) props(c *govmomi.Client, vm vim.Ref) (props mo.VirtualMachine) {
 	s.t.Helper()
 	must(s.t, c.RetrieveOne(s.ctx, vm, nil, &props))
 	return props
@@ -90,7 +94,7 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 		})).Wait(s.ctx))
 		vm, err := s.clone(c, golden, "clone", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) {
 			spec.PowerOn = true
-			spec.Location.Datastore = &ref{Type: "Datastore", Value: s.found.Datastores["ds0"]}
+			spec.Location.Datastore = &vim.Ref{Type: "Datastore", Value: s.Found.Datastores["ds0"]}
 			spec.Location.DeviceChange = []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{
 				Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: s.adapter(c, golden),
 			}}
@@ -130,23 +134,23 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 			t.Error("an empty value was kept")
 		}
 		devices := object.VirtualDeviceList(config.Hardware.Device)
-		if linkedDisk(devices.SelectByType((*types.VirtualDisk)(nil))[0]) == nil {
+		if vim.LinkedDisk(devices.SelectByType((*types.VirtualDisk)(nil))[0]) == nil {
 			t.Error("the disk rests on nothing")
 		}
 		adapter := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
-		if port, ok := adapter.Backing.(*types.VirtualEthernetCardDistributedVirtualPortBackingInfo); !ok || port.Port.PortgroupKey != s.found.Networks["workload"] {
+		if port, ok := adapter.Backing.(*types.VirtualEthernetCardDistributedVirtualPortBackingInfo); !ok || port.Port.PortgroupKey != s.Found.Networks["workload"] {
 			t.Errorf("adapter %+v", adapter)
 		}
-		if profiles := s.machines.profilesOf(vm); !slices.Equal(profiles.home, []string{"gold"}) || len(profiles.disks) != 0 {
+		if profiles := s.Machines.ProfilesOf(vm); !slices.Equal(profiles.Home, []string{"gold"}) || len(profiles.Disks) != 0 {
 			t.Errorf("profiles %v", profiles)
 		}
 		// Nobody looks after the golden VM's disk but who destroys it.
-		made, _ := s.vmOf(fresh(s.svc), vm.Value)
-		if s.lacksFiles(fresh(s.svc), made) {
+		made, _ := s.VMOf(s.Fresh(), vm.Value)
+		if s.storage.LacksFiles(s.Fresh(), made) {
 			t.Error("a disk is gone before its time")
 		}
 		must(t, must2(t)(golden.Destroy(s.ctx)).Wait(s.ctx))
-		if !s.lacksFiles(fresh(s.svc), made) {
+		if !s.storage.LacksFiles(s.Fresh(), made) {
 			t.Error("the clone's disk rests on what is gone")
 		}
 	})
@@ -158,7 +162,7 @@ func (s *site) adapter(c *govmomi.Client, vm *object.VirtualMachine) types.BaseV
 	devices, err := vm.Device(s.ctx)
 	must(s.t, err)
 	adapter := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0]
-	group := object.NewDistributedVirtualPortgroup(c.Client, ref{Type: "DistributedVirtualPortgroup", Value: s.found.Networks["workload"]})
+	group := object.NewDistributedVirtualPortgroup(c.Client, vim.Ref{Type: "DistributedVirtualPortgroup", Value: s.Found.Networks["workload"]})
 	backing, err := group.EthernetCardBackingInfo(s.ctx)
 	must(s.t, err)
 	ethernet := adapter.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
@@ -167,10 +171,10 @@ func (s *site) adapter(c *govmomi.Client, vm *object.VirtualMachine) types.BaseV
 }
 
 func TestACloneIsRefused(t *testing.T) {
-	s := newSite(t, func(o *Options) { o.Spec.Datastores = []string{"ds0", "ds1"} })
+	s := newSite(t, func(o *spec.Options) { o.Spec.Datastores = []string{"ds0", "ds1"} })
 	c := s.login(false)
 	golden, snapshot := s.golden(c)
-	nowhere := ref{Type: "VirtualMachineSnapshot", Value: "snapshot-999"}
+	nowhere := vim.Ref{Type: "VirtualMachineSnapshot", Value: "snapshot-999"}
 	other := s.create(c, "other")
 	must(t, must2(t)(other.CreateSnapshot(s.ctx, "s", "", false, false)).Wait(s.ctx))
 	foreign := *s.props(c, other.Reference()).Snapshot.CurrentSnapshot
@@ -192,7 +196,7 @@ func TestACloneIsRefused(t *testing.T) {
 		}
 	}))
 	failsWith[*types.InvalidDeviceOperation](t, err)
-	elsewhere := ref{Type: "Datastore", Value: s.found.Datastores["ds1"]}
+	elsewhere := vim.Ref{Type: "Datastore", Value: s.Found.Datastores["ds1"]}
 	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &elsewhere }))
 	failsWith[*types.InvalidArgument](t, err)
 	must(t, must2(t)(golden.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{NumCPUs: 4, NumCoresPerSocket: types.NewInt32(2)})).Wait(s.ctx))
@@ -257,7 +261,7 @@ func TestReconfiguration(t *testing.T) {
 }
 
 func TestReservationsAreAdmitted(t *testing.T) {
-	s := newSite(t, func(o *Options) { o.Spec.Hosts, o.Spec.HostMemoryMiB = 2, 8192 })
+	s := newSite(t, func(o *spec.Options) { o.Spec.Hosts, o.Spec.HostMemoryMiB = 2, 8192 })
 	c := s.login(false)
 	golden, snapshot := s.golden(c)
 	reserve := func(mib int64) func(*types.VirtualMachineCloneSpec) {
@@ -297,7 +301,7 @@ func TestManyClonesWithAStreamOpen(t *testing.T) {
 		golden, snapshot := s.golden(c)
 		w := s.watchVMs(s.login(json))
 		w.until("golden", func() bool { return w.named("golden") != nil })
-		tasks := make(chan ref, many)
+		tasks := make(chan vim.Ref, many)
 		s.inParallel(workers, many, func(i int) {
 			task, err := golden.Clone(s.ctx, s.folder(c), fmt.Sprint("clone-", i), s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) {
 				spec.PowerOn = true
@@ -328,11 +332,11 @@ func TestManyClonesWithAStreamOpen(t *testing.T) {
 		})
 		t.Logf("seen after %v", time.Since(start))
 		hosts := map[string]int{}
-		s.machines.find(func(r row) bool { hosts[r.host.Value]++; return false })
+		s.Machines.Find(func(r core.Row) bool { hosts[r.Host.Value]++; return false })
 		if len(hosts) != 4 {
 			t.Errorf("all on few hosts: %v", hosts)
 		}
-		vms := s.machines.find(func(r row) bool { return r.Name != "golden" })
+		vms := s.Machines.Find(func(r core.Row) bool { return r.Name != "golden" })
 		s.inParallel(workers, len(vms), func(i int) {
 			vm := object.NewVirtualMachine(c.Client, vms[i])
 			for _, f := range []func() (*object.Task, error){
@@ -371,7 +375,7 @@ func (s *site) inParallel(workers, n int, f func(int)) {
 	wait.Wait()
 }
 
-func slice(c <-chan ref) (all []ref) {
+func slice(c <-chan vim.Ref) (all []vim.Ref) {
 	for r := range c {
 		all = append(all, r)
 	}

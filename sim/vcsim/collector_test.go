@@ -12,17 +12,19 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 // stream is a client that watches the VMs of the site's folder, and a list of tasks.
 type stream struct {
 	*site
 	c       *govmomi.Client
-	pc      ref
-	tasks   ref
+	pc      vim.Ref
+	tasks   vim.Ref
 	version string
-	seen    map[ref]map[string]types.AnyType
-	left    []ref
+	seen    map[vim.Ref]map[string]types.AnyType
+	left    []vim.Ref
 }
 
 var vmPaths = []string{"name", "runtime.powerState", "guest.ipAddress", "guest.net", "config.instanceUuid",
@@ -30,7 +32,7 @@ var vmPaths = []string{"name", "runtime.powerState", "guest.ipAddress", "guest.n
 
 func (s *site) watchVMs(c *govmomi.Client) *stream {
 	s.t.Helper()
-	w := &stream{site: s, c: c, pc: c.ServiceContent.PropertyCollector, seen: map[ref]map[string]types.AnyType{}}
+	w := &stream{site: s, c: c, pc: c.ServiceContent.PropertyCollector, seen: map[vim.Ref]map[string]types.AnyType{}}
 	list, err := methods.CreateListView(s.ctx, c, &types.CreateListView{This: *c.ServiceContent.ViewManager})
 	must(s.t, err)
 	w.tasks = list.Returnval
@@ -45,23 +47,23 @@ func (s *site) watchVMs(c *govmomi.Client) *stream {
 	return w
 }
 
-func (w *stream) view() ref {
+func (w *stream) view() vim.Ref {
 	w.t.Helper()
 	res, err := methods.CreateContainerView(w.ctx, w.c, &types.CreateContainerView{
-		This: *w.c.ServiceContent.ViewManager, Container: ref{Type: "Folder", Value: w.found.Folder},
+		This: *w.c.ServiceContent.ViewManager, Container: vim.Ref{Type: "Folder", Value: w.Found.Folder},
 		Type: []string{"VirtualMachine"}, Recursive: true,
 	})
 	must(w.t, err)
 	return res.Returnval
 }
 
-func through(view ref) types.ObjectSpec {
+func through(view vim.Ref) types.ObjectSpec {
 	return types.ObjectSpec{Obj: view, Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
 		&types.TraversalSpec{Type: view.Type, Path: "view", Skip: types.NewBool(false)},
 	}}
 }
 
-func (w *stream) filter(spec types.PropertyFilterSpec) ref {
+func (w *stream) filter(spec types.PropertyFilterSpec) vim.Ref {
 	w.t.Helper()
 	res, err := methods.CreateFilter(w.ctx, w.c, &types.CreateFilter{This: w.pc, Spec: spec})
 	must(w.t, err)
@@ -162,7 +164,7 @@ func TestTheStreamTellsOfEverything(t *testing.T) {
 		}
 		task, err := vm.PowerOn(s.ctx)
 		must(t, err)
-		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []ref{task.Reference()}})
+		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []vim.Ref{task.Reference()}})
 		must(t, err)
 		w.until("power on and its task", func() bool {
 			return w.named("a")["runtime.powerState"] == types.VirtualMachinePowerStatePoweredOn &&
@@ -174,7 +176,7 @@ func TestTheStreamTellsOfEverything(t *testing.T) {
 		w.until("address", func() bool { return w.named("a")["guest.ipAddress"] == "10.1.2.3" })
 		task, err = vm.Destroy(s.ctx)
 		must(t, err)
-		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []ref{task.Reference()}})
+		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []vim.Ref{task.Reference()}})
 		must(t, err)
 		w.until("a failed task", func() bool {
 			switch failure := w.seen[task.Reference()]["info.error"].(type) {
@@ -189,7 +191,7 @@ func TestTheStreamTellsOfEverything(t *testing.T) {
 		must(t, must2(t)(vm.PowerOff(s.ctx)).Wait(s.ctx))
 		// The view of tasks changes while the VM goes: neither may hide the other.
 		task = must2(t)(vm.Destroy(s.ctx))
-		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []ref{task.Reference()}})
+		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []vim.Ref{task.Reference()}})
 		must(t, err)
 		w.until("leave", func() bool { return w.named("a") == nil && len(w.left) == 1 })
 	})
@@ -216,7 +218,7 @@ func TestALateFilterIsDeliveredAtOnce(t *testing.T) {
 	}()
 	late := w.filter(types.PropertyFilterSpec{
 		PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"name"}}},
-		ObjectSet: []types.ObjectSpec{{Obj: ref{Type: "Folder", Value: s.found.Folder}}},
+		ObjectSet: []types.ObjectSpec{{Obj: vim.Ref{Type: "Folder", Value: s.Found.Folder}}},
 	})
 	set := <-answers
 	if set == nil || len(set.FilterSet) != 1 || set.FilterSet[0].Filter != late {
@@ -246,7 +248,7 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 	_, err = w.ask("nonsense", 0, 0)
 	isFault[*types.InvalidCollectorVersion](t, err)
 	// From nothing, everything enters again.
-	w.seen, w.version = map[ref]map[string]types.AnyType{}, ""
+	w.seen, w.version = map[vim.Ref]map[string]types.AnyType{}, ""
 	w.until("both", func() bool { return w.named("a") != nil && w.named("b") != nil })
 }
 
@@ -299,7 +301,7 @@ func TestTheEndOfAWait(t *testing.T) {
 			_, err := w.ask(w.version, 60, 0)
 			errs <- err
 		}()
-		s.eventually("the wait is there", func() bool { return s.waits.Load() > 0 })
+		s.eventually("the wait is there", func() bool { return s.properties.Waits.Load() > 0 })
 		return errs
 	}
 	w := s.watchVMs(s.login(false))
@@ -329,11 +331,11 @@ func TestTheEndOfAWait(t *testing.T) {
 		_, err := w.ask(w.version, 60, 0)
 		errs <- err
 	}()
-	s.eventually("the wait is there", func() bool { return s.waits.Load() > 0 })
+	s.eventually("the wait is there", func() bool { return s.properties.Waits.Load() > 0 })
 	leave()
 	<-errs
 	s.ctx = patient
-	s.eventually("the wait is gone", func() bool { return s.waits.Load() == 0 })
+	s.eventually("the wait is gone", func() bool { return s.properties.Waits.Load() == 0 })
 }
 
 func (s *site) eventually(what string, right func() bool) {

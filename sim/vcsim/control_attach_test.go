@@ -7,6 +7,9 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/control"
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 // A disk of somebody else's outlives a VM that it was taken off, and goes with one that it is attached to, as in vCenter.
@@ -29,9 +32,9 @@ func TestADiskIsHungOnAVMBehindTheClientsBack(t *testing.T) {
 		if first.UUID == "" || again != first {
 			t.Errorf("attached as %q, then as %q", first.UUID, again.UUID)
 		}
-		var inventory struct{ VMs []inventoryVM }
+		var inventory struct{ VMs []control.InventoryVM }
 		s.open("GET", "/v1/inventory", nil, &inventory)
-		if !slices.Contains(inventory.VMs[0].Disks, diskSeen{file, 64}) || len(orphans()) != 0 {
+		if !slices.Contains(inventory.VMs[0].Disks, control.DiskSeen{File: file, CapacityMiB: 64}) || len(orphans()) != 0 {
 			t.Errorf("disks %v, orphans %v", inventory.VMs[0].Disks, orphans())
 		}
 		if taken {
@@ -86,8 +89,8 @@ func TestADiskIsHungIntoTheLastOnesPlace(t *testing.T) {
 	}
 	s.open("POST", "/v1/vms/"+vm+"/disks", map[string]any{"file": "[ds0] theirs/a.vmdk", "capacityMiB": 64}, nil)
 	place := func() (int32, int32) {
-		made, _ := s.vmOf(fresh(s.svc), vm)
-		disks := object.VirtualDeviceList(vmConfig(fresh(s.svc), made).Hardware.Device).SelectByType((*types.VirtualDisk)(nil))
+		made, _ := s.VMOf(s.Fresh(), vm)
+		disks := object.VirtualDeviceList(vim.VMConfig(s.Fresh(), made).Hardware.Device).SelectByType((*types.VirtualDisk)(nil))
 		last := disks[len(disks)-1].GetVirtualDevice()
 		return last.ControllerKey, *last.UnitNumber
 	}
@@ -96,7 +99,7 @@ func TestADiskIsHungIntoTheLastOnesPlace(t *testing.T) {
 	if c, u := place(); c != controller || u != unit {
 		t.Errorf("it hangs at %d:%d instead of %d:%d", c, u, controller, unit)
 	}
-	var inventory struct{ VMs []inventoryVM }
+	var inventory struct{ VMs []control.InventoryVM }
 	s.open("GET", "/v1/inventory", nil, &inventory)
 	if disks := inventory.VMs[0].Disks; len(disks) != 2 || disks[1].File != "[ds0] theirs/b.vmdk" || inventory.VMs[0].Broken {
 		t.Errorf("disks %v, broken %v", disks, inventory.VMs[0].Broken)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/storage"
 )
 
 func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing.T) {
@@ -31,7 +33,7 @@ func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing
 	if disks := devicesOf(s.props(c, vm.Reference())); disks != 2 {
 		t.Errorf("%d disks", disks)
 	}
-	s.look(made.ID, firstClass{Exists: true, VM: first, DiskUUID: uuid})
+	s.look(made.ID, storage.FirstClass{Exists: true, VM: first, DiskUUID: uuid})
 	if got := s.open("DELETE", "/v1/disks/"+made.ID, nil, nil); got != http.StatusConflict {
 		t.Errorf("deleted while it is attached to a VM: %d", got)
 	}
@@ -41,26 +43,26 @@ func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing
 			t.Errorf("detached: %d", got)
 		}
 	}
-	s.look(made.ID, firstClass{Exists: true})
+	s.look(made.ID, storage.FirstClass{Exists: true})
 	uuid = attach(second, made.ID, http.StatusOK)
-	s.look(made.ID, firstClass{Exists: true, VM: second, DiskUUID: uuid})
+	s.look(made.ID, storage.FirstClass{Exists: true, VM: second, DiskUUID: uuid})
 
 	task, err := other.Destroy(s.ctx)
 	must(t, err)
 	must(t, task.Wait(s.ctx))
-	s.look(made.ID, firstClass{})
+	s.look(made.ID, storage.FirstClass{})
 	if got := s.open("DELETE", "/v1/disks/"+made.ID, nil, nil); got != http.StatusNoContent {
 		t.Errorf("deleted: %d", got)
 	}
-	if disks := s.firstClassDisks(fresh(s.svc)); len(disks) != 0 {
+	if disks := s.storage.FirstClassDisks(s.Fresh()); len(disks) != 0 {
 		t.Errorf("left: %+v", disks)
 	}
 }
 
 // look compares what the control API lists of a disk.
-func (s *site) look(id string, want firstClass) {
+func (s *site) look(id string, want storage.FirstClass) {
 	s.t.Helper()
-	var list struct{ Disks []firstClass }
+	var list struct{ Disks []storage.FirstClass }
 	s.open("GET", "/v1/disks", nil, &list)
 	want.ID, want.Name, want.CapacityMiB = id, "data", 64
 	if len(list.Disks) != 1 || list.Disks[0] != want {

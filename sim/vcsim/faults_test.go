@@ -10,6 +10,11 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/core"
+	"layercake.invalid/sim/vcsim/faults"
+	"layercake.invalid/sim/vcsim/vim"
+	"layercake.invalid/sim/vcsim/wire"
 )
 
 // order has the control API arrange a fault.
@@ -22,8 +27,8 @@ func (s *site) order(r map[string]any) string {
 	return made.ID
 }
 
-func (s *site) vmNamed(name string) []ref {
-	return s.machines.find(func(r row) bool { return r.Name == name })
+func (s *site) vmNamed(name string) []vim.Ref {
+	return s.Machines.Find(func(r core.Row) bool { return r.Name == name })
 }
 
 func TestFaultsOfAClone(t *testing.T) {
@@ -78,7 +83,7 @@ func TestFaultsOfAClone(t *testing.T) {
 }
 
 type faultsAnswer struct {
-	Faults []rule `json:"faults"`
+	Faults []faults.Rule `json:"faults"`
 }
 
 func TestAFaultIsForTheObjectsThatItsNameFits(t *testing.T) {
@@ -88,7 +93,7 @@ func TestAFaultIsForTheObjectsThatItsNameFits(t *testing.T) {
 	}{
 		{"p", "p", true}, {"p", "pq", false}, {"p.deleted-*", "p.deleted-group-7", true}, {"p.deleted-*", "p", false}, {"*", "a", true},
 	} {
-		if (&rule{Object: c.object}).isOn(c.name) != c.fits {
+		if (&faults.Rule{Object: c.object}).IsOn(c.name) != c.fits {
 			t.Errorf("%s is for %s: %t", c.object, c.name, !c.fits)
 		}
 	}
@@ -169,7 +174,7 @@ func TestFaultsOfREST(t *testing.T) {
 	s.order(map[string]any{"method": "GET /com/vmware/content/library", "kind": "abort"})
 	r, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "https://"+s.endpoint().Host+path, http.NoBody)
 	must(t, err)
-	r.Header.Set(tokenHeader, token)
+	r.Header.Set(wire.TokenHeader, token)
 	if res, err := s.https().Do(r); err == nil {
 		_ = res.Body.Close()
 		t.Error(errors.New("answered"))
@@ -183,11 +188,11 @@ func TestTheGuestThroughTheControlAPI(t *testing.T) {
 	id := vm.Reference().Value
 	path := "/v1/vms/" + id
 	var table struct {
-		Revision int64     `json:"revision"`
-		VMs      []machine `json:"vms"`
+		Revision int64          `json:"revision"`
+		VMs      []core.Machine `json:"vms"`
 	}
 	boots := func() int {
-		s.machines.refresh()
+		s.Machines.Refresh()
 		s.open("GET", "/v1/vms?since=0", nil, &table)
 		if len(table.VMs) != 1 || table.VMs[0].Name != "vm" {
 			t.Fatalf("table %+v", table)

@@ -11,20 +11,26 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25/mo"
+
+	"layercake.invalid/sim/vcsim/control"
+	"layercake.invalid/sim/vcsim/floor"
+	"layercake.invalid/sim/vcsim/spec"
+	"layercake.invalid/sim/vcsim/traffic"
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 func TestTheFloorIsOneCloneAMachine(t *testing.T) {
-	for _, wire := range []string{wireJSON, wireSOAP} {
+	for _, wire := range []string{traffic.VIJSON, traffic.SOAP} {
 		t.Run(wire, func(t *testing.T) {
-			s := newSite(t, func(o *Options) { must(t, o.GuestDelay.Set("1ms")) })
+			s := newSite(t, func(o *spec.Options) { must(t, o.GuestDelay.Set("1ms")) })
 			credentials := filepath.Join(t.TempDir(), "credentials.json")
 			content, err := json.Marshal(testCredentials)
 			must(t, err)
 			must(t, os.WriteFile(credentials, content, 0o600))
 			begin, out := strings.NewReader("go\n"), &bytes.Buffer{}
-			must(t, floor([]string{
+			must(t, floor.Run([]string{
 				"--url", s.Ready().URL, "--credentials", credentials, "--wire", wire, "--count", "9", "--parallel", "3",
-				"--folder", s.found.Folder, "--pool", s.found.ResourcePool, "--library", s.found.Libraries["layercake"],
+				"--folder", s.Found.Folder, "--pool", s.Found.ResourcePool, "--library", s.Found.Libraries["layercake"],
 				"--item", "ob-1", "--network", "workload",
 			}, io.Reader(begin), out))
 			ready, result, _ := strings.Cut(out.String(), "\n")
@@ -32,14 +38,14 @@ func TestTheFloorIsOneCloneAMachine(t *testing.T) {
 				t.Fatalf("%q", out)
 			}
 			var requests struct {
-				Bytes  traffic
+				Bytes  traffic.Bytes
 				ByWire map[string]map[string]int
 			}
 			s.open("GET", "/v1/requests", nil, &requests)
 			if n := requests.ByWire[wire]["CloneVM_Task"]; n != 9 {
 				t.Errorf("%d clones: %v", n, requests.ByWire)
 			}
-			if requests.Bytes.Received < 9*userdataBytes || requests.Bytes.Sent == 0 {
+			if requests.Bytes.Received < 9*floor.UserdataBytes || requests.Bytes.Sent == 0 {
 				t.Errorf("%+v", requests.Bytes)
 			}
 		})
@@ -47,7 +53,7 @@ func TestTheFloorIsOneCloneAMachine(t *testing.T) {
 }
 
 func TestGuestsReportByThemselves(t *testing.T) {
-	s := newSite(t, func(o *Options) { must(t, o.GuestDelay.Set("1ms")) })
+	s := newSite(t, func(o *spec.Options) { must(t, o.GuestDelay.Set("1ms")) })
 	c := s.login(false)
 	vm := s.create(c, "a")
 	on := func() string {
@@ -80,15 +86,15 @@ func TestCopiesAreThereToBeRead(t *testing.T) {
 	c := s.login(true)
 	vm := s.create(c, "original")
 	uuid := s.props(c, vm.Reference()).Config.InstanceUuid
-	var made []vmCopy
+	var made []control.VMCopy
 	path := "/v1/vms/" + vm.Reference().Value + "/copies"
 	if status := s.open("POST", path, map[string]any{"count": 300, "prefix": "copy"}, &made); status != 200 {
 		t.Fatal(status)
 	}
 	var seen []mo.VirtualMachine
-	var all []ref
+	var all []vim.Ref
 	for _, one := range made {
-		all = append(all, ref{Type: "VirtualMachine", Value: one.MoID})
+		all = append(all, vim.Ref{Type: "VirtualMachine", Value: one.MoID})
 	}
 	must(t, c.Retrieve(s.ctx, all, []string{"name", "config.instanceUuid", "parent"}, &seen))
 	if len(seen) != 300 {

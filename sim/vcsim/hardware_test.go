@@ -7,20 +7,25 @@ import (
 	"github.com/vmware/govmomi/vapi/library"
 	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/control"
+	"layercake.invalid/sim/vcsim/core"
+	"layercake.invalid/sim/vcsim/spec"
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 func TestAVMsHardwareIsThatOfItsImage(t *testing.T) {
 	s := newSite(t)
 	c := s.login(true)
 	r := s.automation()
-	items, err := library.NewManager(r).GetLibraryItems(s.ctx, s.found.Libraries["layercake"])
+	items, err := library.NewManager(r).GetLibraryItems(s.ctx, s.Found.Libraries["layercake"])
 	must(t, err)
 	deployed, err := vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
-		DeploymentSpec: vcenter.DeploymentSpec{Name: "golden", AcceptAllEULA: true, DefaultDatastoreID: s.found.Datastores["ds0"]},
-		Target:         vcenter.Target{ResourcePoolID: s.found.ResourcePool, FolderID: s.found.Folder},
+		DeploymentSpec: vcenter.DeploymentSpec{Name: "golden", AcceptAllEULA: true, DefaultDatastoreID: s.Found.Datastores["ds0"]},
+		Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
 	})
 	must(t, err)
-	vms := []ref{*deployed}
+	vms := []vim.Ref{*deployed}
 	for _, name := range []string{"a", "b"} {
 		vm, err := s.clone(c, object.NewVirtualMachine(c.Client, vms[len(vms)-1]), name, types.VirtualMachineCloneSpec{
 			Location: types.VirtualMachineRelocateSpec{Pool: s.pool()},
@@ -29,7 +34,7 @@ func TestAVMsHardwareIsThatOfItsImage(t *testing.T) {
 		vms = append(vms, vm)
 	}
 	for _, vm := range vms {
-		var found hardware
+		var found control.Hardware
 		s.open("GET", "/v1/vms/"+vm.Value+"/hardware", nil, &found)
 		if found.Image != "ob-1" || found.NumCPUs != 2 || found.MemoryMB != 2048 {
 			t.Errorf("%s: %+v", vm.Value, found)
@@ -38,7 +43,7 @@ func TestAVMsHardwareIsThatOfItsImage(t *testing.T) {
 			t.Errorf("%s: %+v", vm.Value, found)
 		}
 	}
-	var made hardware
+	var made control.Hardware
 	s.open("GET", "/v1/vms/"+s.create(c, "c").Reference().Value+"/hardware", nil, &made)
 	if made.Image != "" {
 		t.Errorf("a VM of no image is one of %q", made.Image)
@@ -47,7 +52,7 @@ func TestAVMsHardwareIsThatOfItsImage(t *testing.T) {
 
 func TestARealGuestShutsDownByItself(t *testing.T) {
 	for _, real := range []bool{false, true} {
-		s := newSite(t, func(o *Options) { o.RealGuests = real })
+		s := newSite(t, func(o *spec.Options) { o.RealGuests = real })
 		c := s.login(true)
 		vm := s.create(c, "a")
 		must(t, must2(t)(vm.PowerOn(s.ctx)).Wait(s.ctx))
@@ -58,7 +63,7 @@ func TestARealGuestShutsDownByItself(t *testing.T) {
 		if on := state == types.VirtualMachinePowerStatePoweredOn; on != real {
 			t.Errorf("real %v: the VM is %s", real, state)
 		}
-		var list struct{ VMs []machine }
+		var list struct{ VMs []core.Machine }
 		s.eventually("the request is seen", func() bool {
 			s.open("GET", "/v1/vms", nil, &list)
 			asked := 0

@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"layercake.invalid/sim/vcsim/traffic"
 )
 
 func (s *site) journaled() []string {
 	s.t.Helper()
-	var answer struct{ Calls []entry }
+	var answer struct{ Calls []traffic.Entry }
 	s.open("DELETE", "/v1/journal", nil, &answer)
 	calls := []string{}
 	for _, c := range answer.Calls {
@@ -74,7 +76,7 @@ func TestTheFrontIsCutAndOpensAgain(t *testing.T) {
 func TestOrphanedFilesAndRenamesThroughTheControlAPI(t *testing.T) {
 	s := newSite(t)
 	vm := s.create(s.login(true), "a").Reference()
-	must(t, os.Mkdir(filepath.Join(s.dir, "datastore-ds0", "nobodys"), 0o700))
+	must(t, os.Mkdir(filepath.Join(s.Dir, "datastore-ds0", "nobodys"), 0o700))
 	var left struct{ Files, Tasks []string }
 	s.open("GET", "/v1/orphans", nil, &left)
 	if !slices.Equal(left.Files, []string{"ds0/nobodys"}) || len(left.Tasks) != 0 {
@@ -90,7 +92,7 @@ func TestOrphanedFilesAndRenamesThroughTheControlAPI(t *testing.T) {
 		t.Error("no VM of the new name")
 	}
 	var made struct{ MoID string }
-	s.open("POST", "/v1/folders", map[string]any{"parent": s.found.Folder, "name": "run"}, &made)
+	s.open("POST", "/v1/folders", map[string]any{"parent": s.Found.Folder, "name": "run"}, &made)
 	s.open("POST", "/v1/vms/"+vm.Value+"/move", map[string]any{"folder": made.MoID}, nil)
 	s.open("POST", "/v1/vms/"+vm.Value+"/power", map[string]any{"action": "on"}, nil)
 	if status := s.open("DELETE", "/v1/folders/"+made.MoID, nil, nil); status != http.StatusNoContent || len(s.vmNamed("b")) != 0 {

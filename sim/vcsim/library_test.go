@@ -12,6 +12,11 @@ import (
 	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
+
+	"layercake.invalid/sim/vcsim/spec"
+	"layercake.invalid/sim/vcsim/traffic"
+	"layercake.invalid/sim/vcsim/vim"
+	"layercake.invalid/sim/vcsim/wire"
 )
 
 func TestALibraryItemIsReadAndDeployed(t *testing.T) {
@@ -21,7 +26,7 @@ func TestALibraryItemIsReadAndDeployed(t *testing.T) {
 	must(t, r.Login(s.ctx, url.UserPassword(testCredentials.Username, testCredentials.Password)))
 	m := library.NewManager(r)
 
-	items, err := m.GetLibraryItems(s.ctx, s.found.Libraries["layercake"])
+	items, err := m.GetLibraryItems(s.ctx, s.Found.Libraries["layercake"])
 	must(t, err)
 	if len(items) != 1 || items[0].Name != "ob-1" || items[0].Type != "ovf" {
 		t.Fatalf("items: %+v", items)
@@ -34,7 +39,7 @@ func TestALibraryItemIsReadAndDeployed(t *testing.T) {
 	source, err := url.Parse(file.DownloadEndpoint.URI)
 	must(t, err)
 	download := soap.DefaultDownload
-	download.Headers = map[string]string{tokenHeader: r.SessionID()}
+	download.Headers = map[string]string{wire.TokenHeader: r.SessionID()}
 	body, _, err := r.Download(s.ctx, source, &download)
 	must(t, err)
 	text, err := io.ReadAll(body)
@@ -43,13 +48,13 @@ func TestALibraryItemIsReadAndDeployed(t *testing.T) {
 		t.Fatalf("descriptor without its property: %s", text)
 	}
 
-	before := s.counters.snapshot()["byWire"].(map[string]map[string]int)[wireSOAP]
+	before := s.Counters.Snapshot()["byWire"].(map[string]map[string]int)[traffic.SOAP]
 	vm, err := vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
-		DeploymentSpec: vcenter.DeploymentSpec{Name: "golden", AcceptAllEULA: true, DefaultDatastoreID: s.found.Datastores["ds0"]},
-		Target:         vcenter.Target{ResourcePoolID: s.found.ResourcePool, FolderID: s.found.Folder},
+		DeploymentSpec: vcenter.DeploymentSpec{Name: "golden", AcceptAllEULA: true, DefaultDatastoreID: s.Found.Datastores["ds0"]},
+		Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
 	})
 	must(t, err)
-	after := s.counters.snapshot()["byWire"].(map[string]map[string]int)[wireSOAP]
+	after := s.Counters.Snapshot()["byWire"].(map[string]map[string]int)[traffic.SOAP]
 	if len(before) != len(after) {
 		t.Errorf("the library's own calls were counted: %v, then %v", before, after)
 	}
@@ -86,12 +91,12 @@ func TestLibrariesInTheFormOfAPI(t *testing.T) {
 	if len(ids) != 0 {
 		t.Errorf("found %v", ids)
 	}
-	get("GET", "/api/content/library/"+s.found.Libraries["layercake"], "", 200, &item)
+	get("GET", "/api/content/library/"+s.Found.Libraries["layercake"], "", 200, &item)
 	get("GET", "/api/content/library/00000000-0000-0000-0000-000000000000", "", 404, &item)
 	if item["error_type"] != "NOT_FOUND" {
 		t.Errorf("%v", item)
 	}
-	get("GET", "/api/content/library/item?library_id="+s.found.Libraries["layercake"], "", 200, &ids)
+	get("GET", "/api/content/library/item?library_id="+s.Found.Libraries["layercake"], "", 200, &ids)
 	get("GET", "/api/content/library/item/"+ids[0], "", 200, &item)
 	if item["name"] != "ob-1" {
 		t.Errorf("item %v", item)
@@ -105,7 +110,7 @@ func TestLibrariesInTheFormOfAPI(t *testing.T) {
 
 	deploy := fmt.Sprintf(`{"deployment_spec":{"name":"golden","annotation":"note","accept_all_EULA":true,"storage_profile_id":"gold",
 		"network_mappings":{"nic0":%q},"additional_parameters":[{"type":"ExtraConfigParams","extra_configs":[{"key":"k","value":"v"}]}]},
-		"target":{"resource_pool_id":%q,"folder_id":%q}}`, s.found.Networks["workload"], s.found.ResourcePool, s.found.Folder)
+		"target":{"resource_pool_id":%q,"folder_id":%q}}`, s.Found.Networks["workload"], s.Found.ResourcePool, s.Found.Folder)
 	var done struct {
 		Succeeded bool
 		Resource  struct{ ID string } `json:"resource_id"`
@@ -115,8 +120,8 @@ func TestLibrariesInTheFormOfAPI(t *testing.T) {
 	if !done.Succeeded {
 		t.Fatalf("%+v", done)
 	}
-	vm := s.props(s.login(true), ref{Type: "VirtualMachine", Value: done.Resource.ID})
-	if vm.Config.Annotation != "note" || extraConfig(vm)["k"] != "v" || vm.Network[0].Value != s.found.Networks["workload"] {
+	vm := s.props(s.login(true), vim.Ref{Type: "VirtualMachine", Value: done.Resource.ID})
+	if vm.Config.Annotation != "note" || extraConfig(vm)["k"] != "v" || vm.Network[0].Value != s.Found.Networks["workload"] {
 		t.Errorf("deployed %+v", vm)
 	}
 	get("POST", "/api/vcenter/ovf/library-item/"+ids[0]+"?action=deploy", deploy, 200, &done)
@@ -126,13 +131,13 @@ func TestLibrariesInTheFormOfAPI(t *testing.T) {
 }
 
 func TestASubscribedItemIsFetchedWhenAsked(t *testing.T) {
-	s := newSite(t, func(o *Options) {
-		o.Spec.Libraries = append(o.Spec.Libraries, Library{Name: "subscribed", Subscribes: "layercake"})
+	s := newSite(t, func(o *spec.Options) {
+		o.Spec.Libraries = append(o.Spec.Libraries, spec.Library{Name: "subscribed", Subscribes: "layercake"})
 	})
 	token := s.token()
 	call := s.asking(token)
 	var ids []string
-	call("GET", "/api/content/library/item?library_id="+s.found.Libraries["subscribed"], "", 200, &ids)
+	call("GET", "/api/content/library/item?library_id="+s.Found.Libraries["subscribed"], "", 200, &ids)
 	if len(ids) != 1 {
 		t.Fatalf("items: %v", ids)
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 // Of the changes in a clone's location vCenter takes an adapter's backing and a disk's profile, and nothing else.
@@ -29,11 +31,11 @@ func TestALocationIsHeededForBackingsAndProfilesOnly(t *testing.T) {
 		return devices.SelectByType(kind)[0]
 	}
 	number := 0
-	clone := func(edit func(*types.VirtualMachineCloneSpec)) (ref, error) {
+	clone := func(edit func(*types.VirtualMachineCloneSpec)) (vim.Ref, error) {
 		number++
 		return s.clone(c, golden, fmt.Sprint("clone-", number), s.linked(snapshot, edit))
 	}
-	count := func(vm ref) string {
+	count := func(vm vim.Ref) string {
 		devices := object.VirtualDeviceList(s.props(c, vm).Config.Hardware.Device)
 		return fmt.Sprint(len(devices.SelectByType((*types.VirtualEthernetCard)(nil))), len(devices.SelectByType((*types.VirtualDisk)(nil))))
 	}
@@ -88,7 +90,7 @@ func TestALocationIsHeededForBackingsAndProfilesOnly(t *testing.T) {
 		spec.Location.DeviceChange = changes(edit, s.adapter(c, golden))
 		spec.Config.DeviceChange = append(changes(edit, adapter), changes(add, newDisk(), "data")...)
 		disk := first((*types.VirtualDisk)(nil)).GetVirtualDevice().Key
-		datastore := ref{Type: "Datastore", Value: s.found.Datastores["ds0"]}
+		datastore := vim.Ref{Type: "Datastore", Value: s.Found.Datastores["ds0"]}
 		spec.Location.Datastore = &datastore
 		spec.Location.Disk = []types.VirtualMachineRelocateSpecDiskLocator{{
 			DiskId: disk, Datastore: datastore, DiskMoveType: spec.Location.DiskMoveType,
@@ -104,7 +106,7 @@ func TestALocationIsHeededForBackingsAndProfilesOnly(t *testing.T) {
 	if _, ok := adapter.Backing.(*types.VirtualEthernetCardDistributedVirtualPortBackingInfo); !ok || adapter.MacAddress != "00:50:56:12:34:56" || adapter.UnitNumber == nil {
 		t.Errorf("%+v", adapter)
 	}
-	if home, disks := s.machines.profilesOf(vm).home, s.diskProfiles(vm); fmt.Sprint(home, disks) != "[home] [[boot] [data]]" {
+	if home, disks := s.Machines.ProfilesOf(vm).Home, s.compute.DiskProfiles(vm); fmt.Sprint(home, disks) != "[home] [[boot] [data]]" {
 		t.Errorf("home %v, disks %v", home, disks)
 	}
 }

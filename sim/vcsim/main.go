@@ -16,6 +16,10 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"layercake.invalid/sim/vcsim/floor"
+	"layercake.invalid/sim/vcsim/spec"
+	"layercake.invalid/sim/vcsim/traffic"
 )
 
 func main() {
@@ -25,7 +29,7 @@ func main() {
 	debug.SetGCPercent(50)
 	serve := run
 	if len(os.Args) > 1 && os.Args[1] == "floor" {
-		os.Args, serve = os.Args[1:], floor
+		os.Args, serve = os.Args[1:], floor.Run
 	}
 	if err := serve(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		log.Fatal(err)
@@ -65,9 +69,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 }
 
 // parse reads the flags and the files they name.
-func parse(args []string) (Options, bool, error) {
+func parse(args []string) (spec.Options, bool, error) {
 	flags := flag.NewFlagSet("vcsim", flag.ContinueOnError)
-	var o Options
+	var o spec.Options
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the vCenter endpoint (HTTPS)")
 	flags.StringVar(&o.ControlListen, "control", "127.0.0.1:0", "address of the control API (HTTP)")
 	flags.StringVar(&o.CertFile, "tlscert", "", "PEM `file` of the server certificate")
@@ -76,7 +80,7 @@ func parse(args []string) (Options, bool, error) {
 	collector := flags.String("collector", "ours", "PropertyCollector: ours or upstream")
 	reads := flags.String("soap", "strict", "requests over SOAP: strict, as vCenter reads them, or lenient, as the library does")
 	credentials := flags.String("credentials", "", "JSON `file` with username, password and controlToken, mode 0600")
-	spec := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
+	described := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
 	flags.BoolVar(&o.RealGuests, "real-guests", false, "guests shut down by themselves: ShutdownGuest only asks them, by the control API")
 	stdinExit := flags.Bool("stdin-exit", false, "exit when stdin is closed")
 	if err := flags.Parse(args); err != nil {
@@ -103,10 +107,10 @@ func parse(args []string) (Options, bool, error) {
 		return o, false, fmt.Errorf("--credentials is required")
 	}
 	var err error
-	if o.Credentials, err = readCredentials(*credentials); err != nil {
+	if o.Credentials, err = spec.ReadCredentials(*credentials); err != nil {
 		return o, false, err
 	}
-	o.RecordFolder = os.Getenv(recordVariable)
-	o.Spec, err = readSpec(*spec)
+	o.RecordFolder = os.Getenv(traffic.RecordVariable)
+	o.Spec, err = spec.ReadSpec(*described)
 	return o, *stdinExit, err
 }

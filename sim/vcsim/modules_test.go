@@ -12,6 +12,8 @@ import (
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 func (s *site) automation() *rest.Client {
@@ -24,11 +26,11 @@ func (s *site) automation() *rest.Client {
 func TestMembersOfAModuleRunApart(t *testing.T) {
 	s := newSite(t)
 	c, m := s.login(false), cluster.NewManager(s.automation())
-	id, err := m.CreateModule(s.ctx, ref{Type: "ClusterComputeResource", Value: s.found.Cluster})
+	id, err := m.CreateModule(s.ctx, vim.Ref{Type: "ClusterComputeResource", Value: s.Found.Cluster})
 	must(t, err)
 	list, err := m.ListModules(s.ctx)
 	must(t, err)
-	if len(list) != 1 || list[0].Module != id || list[0].Cluster != s.found.Cluster {
+	if len(list) != 1 || list[0].Module != id || list[0].Cluster != s.Found.Cluster {
 		t.Fatalf("modules: %+v", list)
 	}
 
@@ -43,7 +45,7 @@ func TestMembersOfAModuleRunApart(t *testing.T) {
 	if !ok || again {
 		t.Errorf("added %v, added again %v", ok, again)
 	}
-	hosts := map[ref]bool{}
+	hosts := map[vim.Ref]bool{}
 	for _, vm := range vms {
 		task, err := object.NewVirtualMachine(c.Client, vm.Reference()).PowerOn(s.ctx)
 		must(t, err)
@@ -82,7 +84,7 @@ func TestAVMBecomesAnItemOnce(t *testing.T) {
 	}) {
 		t.Helper()
 		body := fmt.Sprintf(`{"source":{"type":"VirtualMachine","id":%q},"target":{"library_id":%q},"create_spec":{"name":%q,"description":"d"}}`,
-			vm.Reference().Value, s.found.Libraries["layercake"], name)
+			vm.Reference().Value, s.Found.Libraries["layercake"], name)
 		status, _, text := s.rawWith(http.Header{"Client-Token": {clientToken}}, "POST", "/api/vcenter/ovf/library-item", token, body)
 		if status != 200 {
 			t.Fatalf("%d %s", status, text)
@@ -101,7 +103,7 @@ func TestAVMBecomesAnItemOnce(t *testing.T) {
 		t.Errorf("the name was given twice: %+v", taken)
 	}
 	deploy := fmt.Sprintf(`{"deployment_spec":{"name":"deployed"},"target":{"resource_pool_id":%q,"folder_id":%q}}`,
-		s.found.ResourcePool, s.found.Folder)
+		s.Found.ResourcePool, s.Found.Folder)
 	if status, _, text := s.raw("POST", "/api/vcenter/ovf/library-item/"+first.Item+"?action=deploy", token, deploy); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}

@@ -13,11 +13,14 @@ import (
 
 	"github.com/vmware/govmomi/ovf"
 	"github.com/vmware/govmomi/ovf/importer"
-	"github.com/vmware/govmomi/vapi/library"
+	vapi "github.com/vmware/govmomi/vapi/library"
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/library"
+	"layercake.invalid/sim/vcsim/spec"
 )
 
 // nodeImage packs the descriptor that `layercake image build` writes, with a disk that is empty.
@@ -25,7 +28,7 @@ func nodeImage(t *testing.T) string {
 	t.Helper()
 	descriptor, err := os.ReadFile("../../image/src/testdata/node.ovf")
 	must(t, err)
-	disk := smallestDisk()
+	disk := library.SmallestDisk()
 	// The size is the file's own in an image; the library compares them.
 	descriptor = []byte(strings.Replace(string(descriptor), `ovf:size="1234"`, fmt.Sprintf(`ovf:size="%d"`, len(disk)), 1))
 	manifest := fmt.Sprintf("SHA256(node.ovf)= %x\nSHA256(disk.vmdk)= %x\n", sha256.Sum256(descriptor), sha256.Sum256(disk))
@@ -93,15 +96,15 @@ func TestANodeImageIsDeployedFromALibrary(t *testing.T) {
 		files = append(files, filepath.Join(dir, name))
 		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	s := newSite(t, func(o *Options) { o.Spec.Libraries[0].Items = []LibraryItem{{Name: "node", Files: files}} })
+	s := newSite(t, func(o *spec.Options) { o.Spec.Libraries[0].Items = []spec.LibraryItem{{Name: "node", Files: files}} })
 	c := s.login(false)
 	r := rest.NewClient(c.Client)
 	must(t, r.Login(s.ctx, url.UserPassword(testCredentials.Username, testCredentials.Password)))
-	items, err := library.NewManager(r).GetLibraryItems(s.ctx, s.found.Libraries["layercake"])
+	items, err := vapi.NewManager(r).GetLibraryItems(s.ctx, s.Found.Libraries["layercake"])
 	must(t, err)
 	vm, err := vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
-		DeploymentSpec: vcenter.DeploymentSpec{Name: "node", AcceptAllEULA: true, DefaultDatastoreID: s.found.Datastores["ds0"]},
-		Target:         vcenter.Target{ResourcePoolID: s.found.ResourcePool, FolderID: s.found.Folder},
+		DeploymentSpec: vcenter.DeploymentSpec{Name: "node", AcceptAllEULA: true, DefaultDatastoreID: s.Found.Datastores["ds0"]},
+		Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
 	})
 	must(t, err)
 	var made mo.VirtualMachine

@@ -6,10 +6,12 @@ import (
 	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 // outage is how a client sees a VM.
-func (s *site) outage(vijson bool, vm ref) mo.VirtualMachine {
+func (s *site) outage(vijson bool, vm vim.Ref) mo.VirtualMachine {
 	s.t.Helper()
 	c := s.login(vijson)
 	var seen mo.VirtualMachine

@@ -7,26 +7,28 @@ import (
 
 	"github.com/vmware/govmomi/pbm"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
+
+	"layercake.invalid/sim/vcsim/spec"
 )
 
 func TestPoliciesOverSOAP(t *testing.T) {
-	s := newSite(t, func(o *Options) {
+	s := newSite(t, func(o *spec.Options) {
 		o.Spec.Datastores = []string{"ds0", "ds1"}
-		o.Spec.StoragePolicies = []StoragePolicy{{Name: "Gold", Datastores: []string{"ds1"}}}
+		o.Spec.StoragePolicies = []spec.StoragePolicy{{Name: "Gold", Datastores: []string{"ds1"}}}
 	})
 	c := s.login(false)
 	policies, err := pbm.NewClient(s.ctx, c.Client)
 	must(t, err)
 	id, err := policies.ProfileIDByName(s.ctx, "Gold")
 	must(t, err)
-	if id != s.found.StoragePolicies["Gold"] {
-		t.Errorf("Gold is %s, the ready line has %s", id, s.found.StoragePolicies["Gold"])
+	if id != s.Found.StoragePolicies["Gold"] {
+		t.Errorf("Gold is %s, the ready line has %s", id, s.Found.StoragePolicies["Gold"])
 	}
 	requirement := &pbmtypes.PbmPlacementCapabilityProfileRequirement{ProfileId: pbmtypes.PbmProfileId{UniqueId: id}}
 	result, err := policies.CheckRequirements(s.ctx, nil, nil, []pbmtypes.BasePbmPlacementRequirement{requirement})
 	must(t, err)
 	fitting := result.CompatibleDatastores()
-	if len(fitting) != 1 || fitting[0].HubId != s.found.Datastores["ds1"] || len(result.NonCompatibleDatastores()) != 1 {
+	if len(fitting) != 1 || fitting[0].HubId != s.Found.Datastores["ds1"] || len(result.NonCompatibleDatastores()) != 1 {
 		t.Errorf("fitting are %v", fitting)
 	}
 	must(t, c.Logout(s.ctx))
@@ -38,7 +40,7 @@ func TestPoliciesOverSOAP(t *testing.T) {
 // A method is there from the version on with which it came, and over VI/JSON policies are there from 8.0 U3 on.
 func TestPoliciesAreOfVersions(t *testing.T) {
 	for _, release := range []string{"8.0.2.0", "8.0.3.0"} {
-		s := newSite(t, func(o *Options) { o.Spec.APIRelease = release })
+		s := newSite(t, func(o *spec.Options) { o.Spec.APIRelease = release })
 		token := s.token()
 		ask := func(version, method string) (int, string) {
 			header := http.Header{"Soapaction": {`"urn:pbm/` + version + `"`}}

@@ -29,9 +29,13 @@ import (
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/library"
+	"layercake.invalid/sim/vcsim/spec"
+	"layercake.invalid/sim/vcsim/vim"
 )
 
-var testCredentials = Credentials{Username: "administrator@vsphere.local", Password: "secret", ControlToken: "control"}
+var testCredentials = spec.Credentials{Username: "administrator@vsphere.local", Password: "secret", ControlToken: "control"}
 
 // site is a simulator under test with a client.
 type site struct {
@@ -40,13 +44,13 @@ type site struct {
 	ctx context.Context
 }
 
-func newSite(t *testing.T, edit ...func(*Options)) *site {
+func newSite(t *testing.T, edit ...func(*spec.Options)) *site {
 	t.Helper()
 	dir := t.TempDir()
-	o := Options{Listen: "127.0.0.1:0", ControlListen: "127.0.0.1:0", Credentials: testCredentials}
+	o := spec.Options{Listen: "127.0.0.1:0", ControlListen: "127.0.0.1:0", Credentials: testCredentials}
 	o.CertFile, o.KeyFile = writeCertificate(t, dir)
-	o.Spec.Libraries = []Library{{Name: "layercake", Items: []LibraryItem{writeImage(t, dir, "ob-1")}}}
-	o.Spec.fill()
+	o.Spec.Libraries = []spec.Library{{Name: "layercake", Items: []spec.LibraryItem{writeImage(t, dir, "ob-1")}}}
+	o.Spec.Fill()
 	for _, f := range edit {
 		f(&o)
 	}
@@ -80,12 +84,12 @@ func writeCertificate(t *testing.T, dir string) (certFile, keyFile string) {
 }
 
 // writeImage makes an OVF with one property and an empty disk.
-func writeImage(t *testing.T, dir, name string) LibraryItem {
+func writeImage(t *testing.T, dir, name string) spec.LibraryItem {
 	t.Helper()
 	ovf, disk := filepath.Join(dir, name+".ovf"), filepath.Join(dir, name+"-disk1.vmdk")
 	must(t, os.WriteFile(ovf, []byte(strings.ReplaceAll(testOVF, "NAME", name)), 0o600))
-	must(t, os.WriteFile(disk, smallestDisk(), 0o600))
-	return LibraryItem{Name: name, Files: []string{ovf, disk}}
+	must(t, os.WriteFile(disk, library.SmallestDisk(), 0o600))
+	return spec.LibraryItem{Name: name, Files: []string{ovf, disk}}
 }
 
 const testOVF = `<?xml version="1.0"?>
@@ -175,20 +179,20 @@ func (s *site) open(method, path string, body, into any) int {
 }
 
 func (s *site) folder(c *govmomi.Client) *object.Folder {
-	return object.NewFolder(c.Client, ref{Type: "Folder", Value: s.found.Folder})
+	return object.NewFolder(c.Client, vim.Ref{Type: "Folder", Value: s.Found.Folder})
 }
 
-func (s *site) pool() *ref { return &ref{Type: "ResourcePool", Value: s.found.ResourcePool} }
+func (s *site) pool() *vim.Ref { return &vim.Ref{Type: "ResourcePool", Value: s.Found.ResourcePool} }
 
 // golden makes a powered-off VM with a disk, a adapter and a snapshot, to be cloned.
-func (s *site) golden(c *govmomi.Client) (*object.VirtualMachine, ref) {
+func (s *site) golden(c *govmomi.Client) (*object.VirtualMachine, vim.Ref) {
 	s.t.Helper()
 	vm := s.create(c, "golden")
 	task, err := vm.CreateSnapshot(s.ctx, "base", "", false, false)
 	must(s.t, err)
 	info, err := task.WaitForResult(s.ctx)
 	must(s.t, err)
-	return vm, info.Result.(ref)
+	return vm, info.Result.(vim.Ref)
 }
 
 func (s *site) create(c *govmomi.Client, name string) *object.VirtualMachine {
@@ -196,10 +200,10 @@ func (s *site) create(c *govmomi.Client, name string) *object.VirtualMachine {
 	var devices object.VirtualDeviceList
 	scsi, err := devices.CreateSCSIController("pvscsi")
 	must(s.t, err)
-	disk := devices.CreateDisk(scsi.(types.BaseVirtualController), ref{}, fmt.Sprintf("[ds0] %s/disk1.vmdk", name))
+	disk := devices.CreateDisk(scsi.(types.BaseVirtualController), vim.Ref{}, fmt.Sprintf("[ds0] %s/disk1.vmdk", name))
 	disk.CapacityInKB = 1 << 20
 	adapter, err := devices.CreateEthernetCard("vmxnet3", &types.VirtualEthernetCardNetworkBackingInfo{
-		VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: stockNetwork},
+		VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: spec.StockNetwork},
 	})
 	must(s.t, err)
 	devices = append(devices, scsi, disk, adapter)
@@ -212,5 +216,5 @@ func (s *site) create(c *govmomi.Client, name string) *object.VirtualMachine {
 	must(s.t, err)
 	info, err := task.WaitForResult(s.ctx)
 	must(s.t, err)
-	return object.NewVirtualMachine(c.Client, info.Result.(ref))
+	return object.NewVirtualMachine(c.Client, info.Result.(vim.Ref))
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/core"
+	"layercake.invalid/sim/vcsim/vim"
 )
 
 // Many hands act on few VMs at once, some by the control API; whatever comes of it, nothing hangs, and the stream's picture is
@@ -49,7 +52,7 @@ func TestAStormLeavesATruePicture(t *testing.T) {
 }
 
 // act does one thing to one VM. What is refused is as good as what is done.
-func (s *site) act(c *govmomi.Client, golden *object.VirtualMachine, snapshot ref, r *rand.Rand) {
+func (s *site) act(c *govmomi.Client, golden *object.VirtualMachine, snapshot vim.Ref, r *rand.Rand) {
 	name := fmt.Sprint("vm", r.IntN(12))
 	found := s.vmNamed(name)
 	if len(found) == 0 {
@@ -86,8 +89,8 @@ func (s *site) act(c *govmomi.Client, golden *object.VirtualMachine, snapshot re
 
 // matches compares the stream's picture with the inventory.
 func (w *stream) matches() bool {
-	rows := map[ref]machine{}
-	w.machines.find(func(r row) bool { rows[ref{Type: "VirtualMachine", Value: r.MoID}] = r.machine; return false })
+	rows := map[vim.Ref]core.Machine{}
+	w.Machines.Find(func(r core.Row) bool { rows[vim.Ref{Type: "VirtualMachine", Value: r.MoID}] = r.Machine; return false })
 	if len(rows) != len(w.seen) {
 		return false
 	}

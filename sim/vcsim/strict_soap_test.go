@@ -7,13 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"layercake.invalid/sim/vcsim/spec"
+	"layercake.invalid/sim/vcsim/wire"
 )
 
 // envelope sends one call as it stands and gives the status and the answer.
 func (s *site) envelope(cookie, call string) (int, string) {
 	s.t.Helper()
 	body := `<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsd="http://www.w3.org/2001/XMLSchema"` +
-		` xmlns:xsi="` + instanceSpace + `"><S:Body>` + call + `</S:Body></S:Envelope>`
+		` xmlns:xsi="` + wire.InstanceSpace + `"><S:Body>` + call + `</S:Body></S:Envelope>`
 	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.Ready().URL, strings.NewReader(body))
 	must(s.t, err)
 	r.Header.Set("Cookie", "vmware_soap_session="+cookie)
@@ -72,7 +75,7 @@ func TestSOAPIsStrict(t *testing.T) {
 }
 
 func TestSOAPCanBeLenient(t *testing.T) {
-	s := newSite(t, func(o *Options) { o.LenientSOAP = true })
+	s := newSite(t, func(o *spec.Options) { o.LenientSOAP = true })
 	call := `<CreateContainerView xmlns="urn:vim25"><_this type="ViewManager">ViewManager</_this><recursive>true</recursive>` +
 		`<container type="Folder">group-d1</container></CreateContainerView>`
 	if status, body := s.envelope(s.token(), call); status != http.StatusOK {
@@ -93,10 +96,10 @@ func TestTheClientsRequestsAreInOrder(t *testing.T) {
 				continue
 			}
 			calls++
-			method, err := readMethod([]byte(`<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="` +
-				instanceSpace + `"><S:Body>` + line + `</S:Body></S:Envelope>`))
+			method, err := wire.ReadMethod([]byte(`<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="` +
+				wire.InstanceSpace + `"><S:Body>` + line + `</S:Body></S:Envelope>`))
 			must(t, err)
-			if err := strictMethod(method); err != nil {
+			if err := wire.StrictMethod(method); err != nil {
 				t.Errorf("%s: %v", filepath.Base(file), err)
 			}
 		}

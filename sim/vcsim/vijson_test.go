@@ -12,6 +12,9 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/vim"
+	"layercake.invalid/sim/vcsim/wire"
 )
 
 // raw sends one VI/JSON request as it stands and gives status, headers and body.
@@ -29,7 +32,7 @@ func (s *site) rawWith(headers http.Header, method, path, token, body string) (i
 		r.Header[name] = values
 	}
 	if token != "" {
-		r.Header.Set(tokenHeader, token)
+		r.Header.Set(wire.TokenHeader, token)
 	}
 	res, err := s.https().Do(r)
 	must(s.t, err)
@@ -97,11 +100,11 @@ func TestGovmomiSpeaksJSON(t *testing.T) {
 	info, err := task.WaitForResult(s.ctx)
 	must(t, err)
 	var vm mo.VirtualMachine
-	must(t, c.RetrieveOne(s.ctx, info.Result.(ref), []string{"runtime.powerState", "config.hardware.numCPU"}, &vm))
+	must(t, c.RetrieveOne(s.ctx, info.Result.(vim.Ref), []string{"runtime.powerState", "config.hardware.numCPU"}, &vm))
 	if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn || vm.Config.Hardware.NumCPU != 4 {
 		t.Fatalf("clone: %+v", vm)
 	}
-	task, err = object.NewVirtualMachine(c.Client, info.Result.(ref)).PowerOff(s.ctx)
+	task, err = object.NewVirtualMachine(c.Client, info.Result.(vim.Ref)).PowerOff(s.ctx)
 	must(t, err)
 	must(t, task.Wait(s.ctx))
 	must(t, c.Logout(s.ctx))
@@ -124,8 +127,8 @@ func TestJSONSurface(t *testing.T) {
 		{"a call needs a session", "POST", json8 + "/ServiceInstance/ServiceInstance/CurrentTime", "", "", 500, `{"_typeName":"NotAuthenticated"`},
 		{"a property needs a session", "GET", json8 + "/Folder/group-d1/name", "", "", 500, `{"_typeName":"NotAuthenticated"`},
 		{"a retrieval needs a session", "POST", json8 + "/PropertyCollector/propertyCollector/RetrievePropertiesEx", "", `{"specSet":[{"propSet":[{"type":"Folder","pathSet":["name"]}],"objectSet":[{"obj":{"type":"Folder","value":"group-d1"}}]}],"options":{}}`, 500, `{"_typeName":"NotAuthenticated"`},
-		{"scalar property", "GET", json8 + "/Datacenter/" + s.found.Datacenter + "/name", token, "", 200, `"dc0"`},
-		{"array property", "GET", json8 + "/ClusterComputeResource/" + s.found.Cluster + "/host", token, "", 200, `[{"_typeName":"ManagedObjectReference"`},
+		{"scalar property", "GET", json8 + "/Datacenter/" + s.Found.Datacenter + "/name", token, "", 200, `"dc0"`},
+		{"array property", "GET", json8 + "/ClusterComputeResource/" + s.Found.Cluster + "/host", token, "", 200, `[{"_typeName":"ManagedObjectReference"`},
 		{"unset property", "GET", json8 + "/Folder/group-d1/parent", token, "", 204, ``},
 		{"no such property", "GET", json8 + "/Folder/group-d1/nope", token, "", 500, `{"_typeName":"InvalidProperty"`},
 		{"no such object", "GET", json8 + "/Folder/group-99/name", token, "", 500, `{"_typeName":"ManagedObjectNotFound"`},
@@ -193,7 +196,7 @@ func TestOneSessionForEverything(t *testing.T) {
 	}
 	_, header, _ := s.raw("POST", json8+"/SessionManager/SessionManager/Login", "",
 		`{"userName":"`+testCredentials.Username+`","password":"`+testCredentials.Password+`"}`)
-	if status, _, _ := s.raw("GET", library, header.Get(tokenHeader), ""); status != 200 {
+	if status, _, _ := s.raw("GET", library, header.Get(wire.TokenHeader), ""); status != 200 {
 		t.Fatalf("REST with the token of a VI/JSON login: %d", status)
 	}
 	if status, _, body := s.raw("DELETE", "/api/session", token, ""); status != 204 {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/wire"
 )
 
 func TestObjectsAreWhole(t *testing.T) {
@@ -41,10 +43,10 @@ func TestObjectsAreWhole(t *testing.T) {
 func TestWhatIsUnsetIsLeftOut(t *testing.T) {
 	s := newSite(t)
 	for call, wanted := range map[string]string{
-		`<Fetch xmlns="urn:vim25"><_this type="Folder">` + s.found.Folder + `</_this><prop>alarmActionsEnabled</prop></Fetch>`: `<FetchResponse xmlns="urn:vim25"></FetchResponse>`,
-		`<Fetch xmlns="urn:vim25"><_this type="Folder">` + s.found.Folder + `</_this><prop>name</prop></Fetch>`:                `xsd:string">layercake</returnval>`,
+		`<Fetch xmlns="urn:vim25"><_this type="Folder">` + s.Found.Folder + `</_this><prop>alarmActionsEnabled</prop></Fetch>`: `<FetchResponse xmlns="urn:vim25"></FetchResponse>`,
+		`<Fetch xmlns="urn:vim25"><_this type="Folder">` + s.Found.Folder + `</_this><prop>name</prop></Fetch>`:                `xsd:string">layercake</returnval>`,
 		`<RetrieveProperties xmlns="urn:vim25"><_this type="PropertyCollector">propertyCollector</_this><specSet><propSet><type>Folder</type>` +
-			`<pathSet>alarmActionsEnabled</pathSet></propSet><objectSet><obj type="Folder">` + s.found.Folder + `</obj></objectSet></specSet></RetrieveProperties>`: `</obj></returnval>`,
+			`<pathSet>alarmActionsEnabled</pathSet></propSet><objectSet><obj type="Folder">` + s.Found.Folder + `</obj></objectSet></specSet></RetrieveProperties>`: `</obj></returnval>`,
 	} {
 		status, answer := s.envelope(s.token(), call)
 		if status != http.StatusOK || !strings.Contains(answer, wanted) {
@@ -54,7 +56,7 @@ func TestWhatIsUnsetIsLeftOut(t *testing.T) {
 }
 
 func TestAnEmptyArrayIsAnArray(t *testing.T) {
-	data, err := encodeValue(types.DynamicProperty{Name: "guest.net", Val: types.ArrayOfGuestNicInfo{}})
+	data, err := wire.EncodeValue(types.DynamicProperty{Name: "guest.net", Val: types.ArrayOfGuestNicInfo{}})
 	must(t, err)
 	if !strings.Contains(string(data), `"_value":[]`) {
 		t.Errorf("%s", data)
@@ -65,7 +67,7 @@ func TestModelsOfTheAutomationAPIAreVCenters(t *testing.T) {
 	s := newSite(t)
 	ask := s.asking(s.token())
 	var model map[string]any
-	ask(http.MethodGet, "/api/content/library/"+s.found.Libraries["layercake"], "", http.StatusOK, &model)
+	ask(http.MethodGet, "/api/content/library/"+s.Found.Libraries["layercake"], "", http.StatusOK, &model)
 	for name := range model {
 		if unicode.IsUpper(rune(name[0])) {
 			t.Errorf("a library's model has a member %s", name)

@@ -1,0 +1,233 @@
+package inventory
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"layercake.invalid/sim/vcsim/core"
+	"layercake.invalid/sim/vcsim/vim"
+)
+
+// hostsOf are the cluster's hosts that are up.
+func (inv *Inventory) hostsOf(ctx *simulator.Context, pool vim.Ref) []*simulator.HostSystem {
+	p, ok := ctx.Map.Get(pool).(*simulator.ResourcePool)
+	if !ok {
+		return nil
+	}
+	var hosts []*simulator.HostSystem
+	for _, e := range ctx.Map.All("HostSystem") {
+		host := e.(*simulator.HostSystem)
+		ctx.WithLock(host, func() {
+			if host.Parent != nil && *host.Parent == p.Owner && !host.Runtime.InMaintenanceMode &&
+				!inv.outages.HostAway(host.Self) {
+				hosts = append(hosts, host)
+			}
+		})
+	}
+	return hosts
+}
+
+// ChooseHost is a small DRS: the host with the fewest VMs among those that see the datastore, and in turn, for clones
+// that are still running are not counted.
+func (inv *Inventory) ChooseHost(ctx *simulator.Context, pool vim.Ref, datastore string) (chosen vim.Ref, ok bool) {
+	least := -1
+	hosts := inv.hostsOf(ctx, pool)
+	slices.SortFunc(hosts, func(a, b *simulator.HostSystem) int { return vim.CompareRefs(a.Self, b.Self) })
+	turn := int(inv.turn.Add(1))
+	for i := range hosts {
+		host := hosts[(i+turn)%len(hosts)]
+		var stores []vim.Ref
+		var vms int
+		ctx.WithLock(host, func() { stores, vms = append(stores, host.Datastore...), len(host.Vm) })
+		if ctx.Map.FindByName(datastore, stores) != nil && (least < 0 || vms < least) {
+			chosen, least = host.Self, vms
+		}
+	}
+	return chosen, least >= 0
+}
+
+// admitted are the VMs that are being powered on.
+type admitted struct {
+	mu  sync.Mutex
+	vms map[vim.Ref]bool
+}
+
+// Set notes whether a VM is being powered on.
+func (a *admitted) Set(vm vim.Ref, is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.vms == nil {
+		a.vms = map[vim.Ref]bool{}
+	}
+	if is {
+		a.vms[vm] = true
+	} else {
+		delete(a.vms, vm)
+	}
+}
+
+func (a *admitted) has(vm vim.Ref) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.vms[vm]
+}
+
+// isOn tells whether a VM is on, or is being powered on.
+func (inv *Inventory) isOn(vm vim.Ref, row core.Row) bool {
+	return row.PowerState == string(types.VirtualMachinePowerStatePoweredOn) || inv.Admitted.has(vm)
+}
+
+// used sums up the demands of the VMs that are on, or are being powered on, and that the test selects.
+func (inv *Inventory) used(selects func(core.Row) bool) (sum core.Demand) {
+	inv.Machines.Each(func(r vim.Ref, row core.Row) {
+		if inv.isOn(r, row) && selects(row) {
+			sum = sum.Plus(row.Demand)
+		}
+	})
+	return sum
+}
+
+// free is what a host has left beside the VMs that are on it, apart from one.
+func (inv *Inventory) free(ctx *simulator.Context, host *simulator.HostSystem, self vim.Ref) (capacity core.Demand) {
+	ctx.WithLock(host, func() {
+		h := host.Summary.Hardware
+		capacity = core.Demand{Memory: h.MemorySize >> 20, CPU: int64(h.CpuMhz) * int64(h.NumCpuCores)}
+	})
+	return capacity.Minus(inv.used(func(r core.Row) bool { return r.Host == host.Self && r.MoID != self.Value }))
+}
+
+// Admit decides whether the VM's reservations can be met, and on which host. The caller holds the admission lock.
+func (inv *Inventory) Admit(ctx *simulator.Context, self vim.Ref, extra core.Demand) (vim.Ref, types.BaseMethodFault) {
+	inv.Machines.Refresh()
+	me, ok := inv.Machines.Row(self)
+	if !ok {
+		return vim.Ref{}, &types.ManagedObjectNotFound{Obj: self}
+	}
+	wanted := me.Demand.Plus(extra)
+	if fault := inv.admitToPool(ctx, self, me.Pool, wanted); fault != nil {
+		return vim.Ref{}, fault
+	}
+	avoided := inv.avoided(self)
+	var best core.Demand
+	for _, host := range inv.hostsOf(ctx, me.Pool) {
+		free := inv.free(ctx, host, self)
+		if free.Memory >= wanted.Memory && free.CPU >= wanted.CPU && host.Self == me.Host && !avoided[me.Host] {
+			return me.Host, nil
+		}
+		best = core.Demand{Memory: max(best.Memory, free.Memory), CPU: max(best.CPU, free.CPU)}
+	}
+	return inv.otherHost(ctx, self, me, wanted, best, avoided)
+}
+
+// otherHost moves the VM where there is room, and if possible none of those that it is kept apart from.
+func (inv *Inventory) otherHost(
+	ctx *simulator.Context, self vim.Ref, me core.Row, wanted, best core.Demand, avoided map[vim.Ref]bool,
+) (vim.Ref, types.BaseMethodFault) {
+	var fallback *vim.Ref
+	for _, host := range inv.hostsOf(ctx, me.Pool) {
+		free := inv.free(ctx, host, self)
+		if free.Memory >= wanted.Memory && free.CPU >= wanted.CPU {
+			if !avoided[host.Self] {
+				return host.Self, nil
+			}
+			if fallback == nil || host.Self == me.Host {
+				fallback = &host.Self
+			}
+		}
+	}
+	if fallback != nil {
+		return *fallback, nil
+	}
+	return vim.Ref{}, insufficient(wanted, best)
+}
+
+// admitToPool walks up the pools: what one cannot give out of its own reservation, its parent must, if it may expand.
+func (inv *Inventory) admitToPool(ctx *simulator.Context, self, pool vim.Ref, wanted core.Demand) types.BaseMethodFault {
+	for {
+		p, ok := ctx.Map.Get(pool).(*simulator.ResourcePool)
+		if !ok {
+			return nil
+		}
+		var config types.ResourceConfigSpec
+		var parent *vim.Ref
+		ctx.WithLock(p, func() { config, parent = p.Config, p.Parent })
+		if parent == nil || parent.Type != "ResourcePool" {
+			return nil // the root pool has what the hosts have
+		}
+		used := inv.used(func(r core.Row) bool { return r.MoID != self.Value && inv.inPool(ctx, r.Pool, pool) })
+		memory, memoryLimit := vim.Allocation(&config.MemoryAllocation)
+		cpu, cpuLimit := vim.Allocation(&config.CpuAllocation)
+		if limited := (core.Demand{Memory: left(memoryLimit, used.Memory), CPU: left(cpuLimit, used.CPU)}); limited.Memory < wanted.Memory || limited.CPU < wanted.CPU {
+			return insufficient(wanted, limited)
+		}
+		own := core.Demand{Memory: memory, CPU: cpu}.Minus(used)
+		if own.Memory >= wanted.Memory && own.CPU >= wanted.CPU {
+			return nil
+		}
+		expandable := func(info types.ResourceAllocationInfo) bool {
+			return info.ExpandableReservation == nil || *info.ExpandableReservation
+		}
+		if own.Memory < wanted.Memory && !expandable(config.MemoryAllocation) ||
+			own.CPU < wanted.CPU && !expandable(config.CpuAllocation) {
+			return insufficient(wanted, own)
+		}
+		pool = *parent
+	}
+}
+
+// left is what a limit leaves; no limit leaves everything.
+func left(limit, used int64) int64 {
+	if limit < 0 {
+		return 1 << 50
+	}
+	return limit - used
+}
+
+func (inv *Inventory) inPool(ctx *simulator.Context, pool, above vim.Ref) bool {
+	for pool != above {
+		p, ok := ctx.Map.Get(pool).(*simulator.ResourcePool)
+		if !ok {
+			return false
+		}
+		var parent *vim.Ref
+		ctx.WithLock(p, func() { parent = p.Parent })
+		if parent == nil {
+			return false
+		}
+		pool = *parent
+	}
+	return true
+}
+
+func insufficient(wanted, free core.Demand) types.BaseMethodFault {
+	if free.Memory < wanted.Memory {
+		return &types.InsufficientMemoryResourcesFault{Unreserved: free.Memory << 20, Requested: wanted.Memory << 20}
+	}
+	return &types.InsufficientCpuResourcesFault{Unreserved: free.CPU, Requested: wanted.CPU}
+}
+
+// Reachable is the host of a VM that is to be made: the one that was asked for, else any that is there while others are away.
+func (inv *Inventory) Reachable(ctx *simulator.Context, pool vim.Ref, host *vim.Ref, files *types.VirtualMachineFileInfo) (*vim.Ref, types.BaseMethodFault) {
+	var path object.DatastorePath
+	if inv.outages.Calm() || files == nil || !path.FromString(files.VmPathName) {
+		return host, nil
+	}
+	if store := (vim.Ref{Type: "Datastore", Value: inv.Found.Datastores[path.Datastore]}); inv.outages.StoreAway(store) {
+		return nil, inv.outages.Inaccessible(store)
+	}
+	if host != nil {
+		if inv.outages.HostAway(*host) {
+			return nil, &types.HostNotConnected{}
+		}
+		return host, nil
+	}
+	chosen, ok := inv.ChooseHost(ctx, pool, path.Datastore)
+	if !ok {
+		return nil, &types.NoCompatibleHost{}
+	}
+	return &chosen, nil
+}
