@@ -139,7 +139,8 @@ pub struct Process {
     log_from: u64,
     signals: mpsc::UnboundedSender<Signal>,
     ended: watch::Receiver<Option<ExitStatus>>,
-    stdin: Option<ChildStdin>,
+    /// Closed with the [`Process`], which ends a program that reads it.
+    _stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
 }
 
@@ -157,7 +158,7 @@ impl Process {
             log_from,
             signals,
             ended,
-            stdin,
+            _stdin: stdin,
             stdout,
         }
     }
@@ -180,11 +181,6 @@ impl Process {
     /// How long the log was when the process was started.
     pub fn log_from(&self) -> u64 {
         self.log_from
-    }
-
-    /// The process's standard input, once, if it was started with pipes.
-    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.stdin.take()
     }
 
     /// The process's standard output, once, if it was started with pipes.

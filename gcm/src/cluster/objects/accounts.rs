@@ -1,6 +1,7 @@
 //! Rights in the management cluster for the programs in the guest that provide load balancers and volumes.
 
 use api::capw::{ProviderServiceAccount, ProviderServiceAccountSpec, WCPCluster};
+use api::names;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Resource;
@@ -27,8 +28,14 @@ pub fn accounts(input: &Input<'_>) -> Vec<ProviderServiceAccount> {
         rule("", &["events"], READ),
     ];
     vec![
-        account(input, "ccm", cloud_provider, "vmware-system-cloud-provider", "cloud-provider-creds"),
-        account(input, "pvcsi", storage, "vmware-system-csi", "pvcsi-provider-creds"),
+        account(
+            input,
+            names::cloud_provider_account,
+            cloud_provider,
+            "vmware-system-cloud-provider",
+            "cloud-provider-creds",
+        ),
+        account(input, names::storage_driver_account, storage, "vmware-system-csi", "pvcsi-provider-creds"),
     ]
 }
 
@@ -44,7 +51,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
 
 fn account(
     input: &Input<'_>,
-    program: &str,
+    name: fn(&str) -> String,
     rules: Vec<PolicyRule>,
     namespace: &str,
     secret: &str,
@@ -57,7 +64,7 @@ fn account(
         ..ObjectReference::default()
     };
     ProviderServiceAccount {
-        metadata: input.metadata(&format!("{}-{program}", input.name()), &[]),
+        metadata: input.metadata(&name(&input.name()), &[]),
         spec: ProviderServiceAccountSpec {
             r#ref: wcp_cluster,
             rules,
