@@ -99,7 +99,7 @@ impl Session {
         name: &str,
     ) -> Result<Option<PathBuf>> {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-        let secret = secrets.get_opt(&format!("{name}-kubeconfig")).await?;
+        let secret = secrets.get_opt(&api::names::kubeconfig_secret(name)).await?;
         let Some(kubeconfig) =
             secret.and_then(|secret| secret.data).and_then(|mut data| data.remove("value"))
         else {

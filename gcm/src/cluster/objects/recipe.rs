@@ -5,11 +5,10 @@
 //! same are another version's, and stay: no node is replaced for them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use api::gcm::parts::{ControlPlane, NodePool, Proxy, Trust, Volume};
 use api::gcm::release::ContainerImage;
-use api::names::annotation;
+use api::names::{self, annotation};
 use k8s_openapi::api::core::v1::Taint;
 use kube::Resource;
 use serde::Serialize;
@@ -183,9 +182,5 @@ impl Mark {
 }
 
 fn digest(of: &impl Serialize) -> String {
-    let bytes = Sha256::digest(content_of(of));
-    bytes.iter().take(DIGEST_BYTES).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    names::hex(&Sha256::digest(content_of(of))[..DIGEST_BYTES])
 }
