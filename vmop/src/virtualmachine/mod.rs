@@ -7,7 +7,6 @@
 pub mod bootstrap;
 pub mod carry_out;
 pub mod clone;
-mod clone_check;
 pub mod condition_types;
 pub mod context;
 pub mod delete;
@@ -43,6 +42,7 @@ use futures::future::BoxFuture;
 use kit::Next;
 use vsphere::with_bound_changes;
 
+use crate::device_check::proven;
 use crate::pause;
 use carry_out::object::{confirm_plan, note_progress, prepare};
 use carry_out::promotion::begin_promotion;
@@ -174,7 +174,7 @@ fn follow_up<'a>(
             && let Ok(vcenter) = ctx.provider.vcenter()
         {
             let mut known = vcenter.proven_devices.lock();
-            *known = known.and(clone_check::proven(vm, vsphere_vm, facts));
+            *known = known.and(proven(vsphere_vm, facts.complete_devices(vm, vsphere_vm)));
         }
         if facts.has_changed_nics() && attempt.result.is_ok() {
             delete_outdated(vm, &ctx.api, &ctx.caches).await?;
