@@ -54,7 +54,7 @@ use identity::find::Found;
 use identity::uuids::{Identity, existed};
 use nic::request::delete_outdated;
 use plan::Plan;
-use report::{Attempt, report, report_attempt, report_if_slow, report_paused};
+use report::{Attempt, report, report_attempt, report_deletion, report_if_slow, report_paused};
 use status::Outcome;
 
 /// Brings one VM from what it is to what its object says. Nothing is changed but in the session of vCenter in which the VM
@@ -74,12 +74,18 @@ async fn reconcile_bound(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Resu
         return report_paused(&cached, &ctx).await;
     }
     if cached.metadata.deletion_timestamp.is_some() {
-        return delete::delete(&cached, &ctx).await;
+        return reconcile_deletion(&cached, &ctx).await;
     }
     let (slot, waited) = wait_for_slot(&cached, &ctx).await?;
     let (vm, identity) = prepare_or_report(&cached, &ctx).await?;
     let settled = settle(&cached, Arc::clone(&vm), identity, (slot, waited), &ctx).await;
     delete::end_if_object_went(settled, &cached, &vm, &ctx).await
+}
+
+/// As `reconcile`, of an object that is being deleted.
+async fn reconcile_deletion(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
+    let deletion = delete::delete(vm, ctx).await?;
+    report_deletion(vm, deletion, ctx).await
 }
 
 /// As `reconcile`, of an object that has its finalizer and identity, and a place among those that are created.
