@@ -9,9 +9,5 @@ pub use crate::generated::{
 
 /// The API group of Cluster, Machine and their like.
 pub const GROUP: &str = "cluster.x-k8s.io";
-/// The API group of KubeadmControlPlane.
-pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 /// The API group of claims of addresses, addresses, and the pools that they come from.
 pub const IPAM_GROUP: &str = "ipam.cluster.x-k8s.io";
-/// The API version of all of them.
-pub const VERSION: &str = "v1beta2";

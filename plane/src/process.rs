@@ -163,11 +163,6 @@ impl Process {
         }
     }
 
-    /// The name of the process in its stack.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The process id.
     pub fn pid(&self) -> u32 {
         self.pid
@@ -186,11 +181,6 @@ impl Process {
     /// The process's standard output, once, if it was started with pipes.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
-    }
-
-    /// How the process ended, if it has.
-    pub fn ended(&self) -> Option<ExitStatus> {
-        *self.ended.borrow()
     }
 
     /// Waits for the end of the process.

@@ -146,8 +146,7 @@ fn owned((key, value): (&str, &str)) -> (String, String) {
 fn base<'a>(parts: &Parts<'a>) -> &'a str {
     match parts.disks.move_type {
         DiskMoveType::CreateNewChildDiskBacking => &parts.template.name,
-        DiskMoveType::MoveAllDiskBackingsAndAllowSharing
-        | DiskMoveType::MoveAllDiskBackingsAndDisallowSharing => "",
+        DiskMoveType::MoveAllDiskBackingsAndDisallowSharing => "",
     }
 }
 
