@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// Writes a cluster's kubeconfig, if it has one by now, and returns its path.
-    pub async fn kubeconfig_written(
+    pub async fn write_kubeconfig(
         &self,
         client: &Client,
         namespace: &str,
