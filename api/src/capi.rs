@@ -3,17 +3,11 @@
 //! `hack/generate` writes them; names are long because they spell out the path of each field.
 
 pub use crate::generated::{
-    clusters::*, ipaddressclaims::*, ipaddresses::*, kubeadmconfigs::*, kubeadmconfigtemplates::*,
-    kubeadmcontrolplanes::*, machinedeployments::*, machinehealthchecks::*, machines::*, machinesets::*,
+    clusters::*, ipaddressclaims::*, ipaddresses::*, kubeadmconfigtemplates::*, kubeadmcontrolplanes::*,
+    machinedeployments::*, machinehealthchecks::*, machines::*, machinesets::*, shared::*,
 };
 
 /// The API group of Cluster, Machine and their like.
 pub const GROUP: &str = "cluster.x-k8s.io";
-/// The API group of KubeadmConfig.
-pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
-/// The API group of KubeadmControlPlane.
-pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 /// The API group of claims of addresses, addresses, and the pools that they come from.
 pub const IPAM_GROUP: &str = "ipam.cluster.x-k8s.io";
-/// The API version of all of them.
-pub const VERSION: &str = "v1beta2";

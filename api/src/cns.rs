@@ -7,9 +7,6 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The API group of the storage provider's kinds.
-pub const GROUP: &str = "cns.vmware.com";
-
 /// A volume that shall be attached to a virtual machine.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -50,5 +47,3 @@ pub struct CnsNodeVmAttachmentStatus {
 
 /// The key of [`CnsNodeVmAttachmentStatus::attachment_metadata`] with the disk's UUID.
 pub const DISK_UUID: &str = "diskUUID";
-/// The finalizer by which the storage provider keeps an attachment until it is undone.
-pub const FINALIZER: &str = "cns.vmware.com";

@@ -100,7 +100,7 @@ pub fn holds(conditions: &[Condition], type_: &str) -> bool {
 
 /// Conditions in the shape of Kubernetes itself, as the WCP kinds and Cluster API v1beta2 carry them.
 pub mod metav1 {
-    use super::{Condition, TRUE, meta};
+    use super::{TRUE, meta};
 
     /// The condition of one type, if there is one.
     pub fn find<'a>(conditions: &'a [meta::Condition], type_: &str) -> Option<&'a meta::Condition> {
@@ -110,35 +110,6 @@ pub mod metav1 {
     /// Whether the condition of this type is there and `True`.
     pub fn holds(conditions: &[meta::Condition], type_: &str) -> bool {
         find(conditions, type_).is_some_and(|condition| condition.status == TRUE)
-    }
-
-    /// A condition with a severity as one without. Kubernetes wants a reason, so a condition that
-    /// has none takes its own type's name; `now` stands in for a missing time.
-    pub fn from(
-        condition: &Condition,
-        observed_generation: Option<i64>,
-        now: &meta::Time,
-    ) -> meta::Condition {
-        meta::Condition {
-            type_: condition.type_.clone().into_owned(),
-            status: condition.status.clone().into_owned(),
-            reason: condition.reason.clone().unwrap_or_else(|| condition.type_.clone().into_owned()),
-            message: condition.message.clone().unwrap_or_default(),
-            observed_generation,
-            last_transition_time: condition.last_transition_time.clone().unwrap_or_else(|| now.clone()),
-        }
-    }
-
-    /// A condition without a severity as one with: a `False` takes the given severity.
-    pub fn into(condition: &meta::Condition, severity: &str) -> Condition {
-        Condition {
-            type_: super::known(&condition.type_),
-            status: super::known(&condition.status),
-            severity: (condition.status == super::FALSE).then(|| severity.to_owned()),
-            reason: Some(condition.reason.clone()).filter(|reason| !reason.is_empty()),
-            message: Some(condition.message.clone()).filter(|message| !message.is_empty()),
-            last_transition_time: Some(condition.last_transition_time.clone()),
-        }
     }
 }
 

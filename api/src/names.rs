@@ -3,6 +3,8 @@
 //! Every suffix is a hash of what the object stands for. A write whose answer was lost is then
 //! repeated under the same name, and never doubled.
 
+use std::fmt::Write;
+
 use sha2::{Digest, Sha256};
 
 /// The longest name of a machine, and of whatever becomes a label value or a Service: it is a DNS label.
@@ -304,6 +306,15 @@ where
     }
     let digest = sha.finalize();
     digest.iter().take(SUFFIX).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+}
+
+/// Returns bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// `prefix` and `suffix` in one name of at most `max` characters.

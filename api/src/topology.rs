@@ -8,9 +8,6 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The API group of the zones' kinds.
-pub const GROUP: &str = "topology.tanzu.vmware.com";
-
 /// A zone of the whole Supervisor.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(

@@ -11,7 +11,7 @@ use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
 /// How soon a reconcile looks again at what the user may have put right and no watch reports.
-const MENDED: Duration = Duration::from_mins(1);
+const RECHECK_AFTER: Duration = Duration::from_mins(1);
 /// How soon a reconcile looks again for a Secret or a claim, which no watch reports.
 const UNWATCHED: Duration = Duration::from_secs(5);
 /// How many names a message lists.
@@ -153,7 +153,8 @@ impl InvalidInput {
 
     /// When to look again: no watch reports a bootstrap Secret or another's object.
     pub fn look_again(&self) -> Option<Duration> {
-        (!matches!(self, Self::ProviderId(_) | Self::Volume { .. } | Self::VmName { .. })).then_some(MENDED)
+        (!matches!(self, Self::ProviderId(_) | Self::Volume { .. } | Self::VmName { .. }))
+            .then_some(RECHECK_AFTER)
     }
 }
 

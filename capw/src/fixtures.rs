@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capi::{
-    Cluster, ClusterControlPlaneEndpoint, ClusterInfrastructureRef, ClusterStatus,
-    ClusterStatusInitialization, Machine, MachineBootstrap, MachineInfrastructureRef, MachineSpec,
+    Cluster, ClusterControlPlaneEndpoint, ClusterStatus, ClusterStatusInitialization, ContractReference,
+    Machine, MachineBootstrap, MachineSpec,
 };
 use api::capw::{WCPCluster, WCPMachine, WCPMachineSpec};
 use api::names::label;
@@ -39,7 +39,7 @@ pub fn cluster() -> Cluster {
     let mut cluster = Cluster { metadata: meta("test-cluster"), ..Cluster::default() };
     cluster.spec.control_plane_endpoint =
         Some(ClusterControlPlaneEndpoint { host: Some("192.168.123.3".into()), port: Some(6443) });
-    cluster.spec.infrastructure_ref = Some(ClusterInfrastructureRef {
+    cluster.spec.infrastructure_ref = Some(ContractReference {
         api_group: "infrastructure.cluster.vmware.com".into(),
         kind: "WCPCluster".into(),
         name: "test-cluster".into(),
@@ -69,7 +69,7 @@ pub fn machine(control_plane: bool) -> Machine {
     let spec = MachineSpec {
         bootstrap: MachineBootstrap { data_secret_name: Some("bootstrap".into()), config_ref: None },
         cluster_name: "test-cluster".into(),
-        infrastructure_ref: MachineInfrastructureRef {
+        infrastructure_ref: ContractReference {
             api_group: "infrastructure.cluster.vmware.com".into(),
             kind: "WCPMachine".into(),
             name: "machine".into(),

@@ -59,7 +59,7 @@ fn holder() -> Result<Option<u32>> {
 }
 
 /// Takes the lock for as long as the file is open.
-async fn locked() -> Result<File> {
+async fn acquire_lock() -> Result<File> {
     let mut lock = lock_file()?;
     // Who looks whether it is held holds it for a moment.
     let taken = until("another stack already runs in the background and holds the lock", LOCK, async || {
@@ -78,7 +78,7 @@ async fn locked() -> Result<File> {
 }
 
 /// The background stack, once it is ready.
-fn recorded() -> Result<Option<Session>> {
+fn read_session() -> Result<Option<Session>> {
     let Some(holder) = holder()? else { return Ok(None) };
     let session = fs::read(record()?).ok().and_then(|text| serde_json::from_slice::<Session>(&text).ok());
     // What an earlier stack left behind is no word of this one.
@@ -87,7 +87,7 @@ fn recorded() -> Result<Option<Session>> {
 
 /// The folder of the background stack, if one is ready.
 pub fn folder() -> Option<PathBuf> {
-    recorded().ok().flatten().map(|session| session.folder)
+    read_session().ok().flatten().map(|session| session.folder)
 }
 
 fn pid(raw: u32) -> Option<Pid> {
@@ -112,7 +112,7 @@ fn stack_arguments(args: &Up) -> Result<Vec<String>> {
 }
 
 /// Starts a background stack and returns once it is ready; `None` if it was given up before.
-pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Option<Session>> {
+pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Option<Session>> {
     if let Some(process) = holder()? {
         bail!("a stack is already running (process {process}); stop it with `layercake down`");
     }
@@ -130,18 +130,18 @@ pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Op
     let process = child.id();
     let ready = until("the background stack", START, async || match child.try_wait()? {
         Some(status) => bail!("the background stack ended with {status}; see its log"),
-        None => Ok(recorded()?.is_some()),
+        None => Ok(read_session()?.is_some()),
     });
     let outcome = tokio::select! {
         ready = ready => ready.map(Some),
         () = given_up => Ok(None),
     };
     if !matches!(outcome, Ok(Some(()))) {
-        ended(process).await?;
+        end_process(process).await?;
     }
     match outcome? {
         Some(()) => {
-            let session = recorded()?;
+            let session = read_session()?;
             session.context("the background stack ended just after it was ready; see its log").map(Some)
         }
         None => Ok(None),
@@ -150,7 +150,7 @@ pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Op
 
 /// Is the background stack, until it is stopped.
 pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
-    let _lock = locked().await?;
+    let _lock = acquire_lock().await?;
     let _ = fs::remove_file(record()?);
     let Some(stack) = Stack::start_unless(&stack::Options::of(args)?, interrupts.next()).await? else {
         return Ok(());
@@ -167,18 +167,18 @@ pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
 }
 
 /// Stops the background stack, also one that is still starting.
-pub async fn stopped() -> Result<()> {
+pub async fn stop() -> Result<()> {
     let Some(process) = holder()? else {
         say!("No stack is running in the background.");
         return Ok(());
     };
-    ended(process).await?;
+    end_process(process).await?;
     say!("Stopped.");
     Ok(())
 }
 
 /// Asks the background process to end, and waits until it has.
-async fn ended(process: u32) -> Result<()> {
+async fn end_process(process: u32) -> Result<()> {
     let Some(process) = pid(process) else { return Ok(()) };
     match kill_process(process, Signal::TERM) {
         Err(rustix::io::Errno::SRCH) => return Ok(()),

@@ -16,7 +16,7 @@ use crate::interrupts::Interrupts;
 use crate::session;
 
 /// How often a console that is followed is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Prints a node's console, and what is added to it until a Ctrl-C where that is wanted.
 pub async fn run(args: Console) -> Result<()> {
@@ -46,7 +46,7 @@ pub async fn run(args: Console) -> Result<()> {
     loop {
         tokio::select! {
             () = interrupts.next() => return Ok(()),
-            () = tokio::time::sleep(LOOK) => print_rest(&mut console, &path)?,
+            () = tokio::time::sleep(POLL_INTERVAL) => print_rest(&mut console, &path)?,
         }
     }
 }

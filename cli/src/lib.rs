@@ -96,7 +96,7 @@ fn run_command(cli: Cli) -> ExitCode {
     let code = runtime.block_on(async {
         match cli.command {
             CliCommand::Up(args) => up::run(args).await,
-            CliCommand::Down => exit_code(background::stopped().await),
+            CliCommand::Down => exit_code(background::stop().await),
             CliCommand::Describe { object } => exit_code(describe_object(object).await),
             CliCommand::Console(args) => exit_code(console::run(args).await),
             CliCommand::Doctor(args) => doctor::run(args).await,

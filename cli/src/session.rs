@@ -92,14 +92,14 @@ impl Session {
     }
 
     /// Writes a cluster's kubeconfig, if it has one by now, and returns its path.
-    pub async fn kubeconfig_written(
+    pub async fn write_kubeconfig(
         &self,
         client: &Client,
         namespace: &str,
         name: &str,
     ) -> Result<Option<PathBuf>> {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-        let secret = secrets.get_opt(&format!("{name}-kubeconfig")).await?;
+        let secret = secrets.get_opt(&api::names::kubeconfig_secret(name)).await?;
         let Some(kubeconfig) =
             secret.and_then(|secret| secret.data).and_then(|mut data| data.remove("value"))
         else {

@@ -99,23 +99,23 @@ impl Stack {
     pub async fn start_unless(options: &Options, given_up: impl Future<Output = ()>) -> Result<Option<Self>> {
         let mut given_up = std::pin::pin!(given_up);
         let tools = tokio::select! {
-            tools = found(options) => tools?,
+            tools = ensure_programs(options) => tools?,
             () = &mut given_up => return Ok(None),
         };
         let stack = Arc::new(plane::Stack::ephemeral()?);
         let guard = Guard::start(&options.exe, &stack)?;
         let parts = tokio::select! {
-            parts = parts(options, &tools, &stack) => parts.map(Some),
+            parts = start_components(options, &tools, &stack) => parts.map(Some),
             () = given_up => Ok(None),
         };
         match parts {
             Ok(Some((plane, site, programs))) => Ok(Some(Self { guard, plane, site, programs })),
             Ok(None) => {
-                cleaned(guard, stack.folder()).await;
+                clean_up(guard, stack.folder()).await;
                 Ok(None)
             }
             Err(error) => {
-                cleaned(guard, stack.folder()).await;
+                clean_up(guard, stack.folder()).await;
                 Err(error)
             }
         }
@@ -167,14 +167,14 @@ impl Stack {
         site.stop().await;
         let folder = plane.stack().folder().to_owned();
         drop(plane);
-        cleaned(guard, &folder).await;
+        clean_up(guard, &folder).await;
     }
 }
 
 type Parts = (Plane, Site, BTreeMap<&'static str, Running>);
 
 /// Starts the parts of a stack, each as soon as what it needs is there.
-async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> Result<Parts> {
+async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> Result<Parts> {
     let (plane, site) = tokio::try_join!(
         async {
             let definitions = sim::tools::definitions()?;
@@ -185,8 +185,8 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
     )?;
     let client = plane.client();
     site.serve(&client, site_networks(options.network));
-    vcenter_configured(&client, site.vcenter(), stack.id(), options.wire).await?;
-    endpoint_pool_made(&client, &site).await?;
+    configure_vcenter(&client, site.vcenter(), stack.id(), options.wire).await?;
+    apply_endpoint_pool(&client, &site).await?;
     let run = async |name: &'static str| {
         let program = Program::new(name, &options.exe);
         // Whatever dials a guest's address goes to where the site serves it.
@@ -206,7 +206,7 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
         running.map(|running| (name, running)).with_context(|| format!("cannot start {name}"))
     };
     let programs = futures::future::try_join_all(PROGRAMS.map(run)).await?.into_iter().collect();
-    releases_known(&client, &options.nodes).await?;
+    wait_for_releases(&client, &options.nodes).await?;
     Ok((plane, site, programs))
 }
 
@@ -229,7 +229,7 @@ fn network_arguments(program: &str, network: SiteNetwork) -> Vec<String> {
 }
 
 /// The pool that the addresses of control planes come from, as an admin makes it.
-async fn endpoint_pool_made(client: &Client, site: &Site) -> Result<()> {
+async fn apply_endpoint_pool(client: &Client, site: &Site) -> Result<()> {
     let pool = json!({
         "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "GlobalInClusterIPPool",
         "metadata": {"name": ENDPOINT_POOL},
@@ -239,7 +239,7 @@ async fn endpoint_pool_made(client: &Client, site: &Site) -> Result<()> {
 }
 
 /// Has the guard end whatever still runs, and waits for it.
-async fn cleaned(guard: Guard, folder: &std::path::Path) {
+async fn clean_up(guard: Guard, folder: &std::path::Path) {
     match tokio::task::spawn_blocking(move || guard.finish()).await {
         Ok(Ok(())) => {}
         failed => {
@@ -249,7 +249,7 @@ async fn cleaned(guard: Guard, folder: &std::path::Path) {
 }
 
 /// Releases are made from the images of the content library; without them no version can be resolved.
-async fn releases_known(client: &Client, nodes: &Nodes) -> Result<()> {
+async fn wait_for_releases(client: &Client, nodes: &Nodes) -> Result<()> {
     let simulated = || sim::releases::NODE_IMAGES.iter().map(sim::releases::NodeImage::release);
     let wanted: std::collections::BTreeSet<_> = match nodes {
         Nodes::Simulated(further) => {
@@ -266,7 +266,7 @@ async fn releases_known(client: &Client, nodes: &Nodes) -> Result<()> {
     .await
 }
 
-async fn found(options: &Options) -> Result<Tools> {
+async fn ensure_programs(options: &Options) -> Result<Tools> {
     let wanted =
         tools::Options { given: options.tools.clone(), cache: None, further: sim::tools::programs() };
     let ensured =
@@ -275,7 +275,7 @@ async fn found(options: &Options) -> Result<Tools> {
 }
 
 /// Gives the VM operator its provider configuration and credentials, as an admin would.
-async fn vcenter_configured(
+async fn configure_vcenter(
     client: &Client,
     vcenter: &VcenterEndpoint,
     stack_id: &str,

@@ -42,7 +42,7 @@ pub const VALIDATE_CONFIGURATION: &str = "/validate-run-tanzu-vmware-com-v1alpha
 /// Where versions are converted.
 pub const CONVERT: &str = "/convert";
 /// Hints about classes are no reason to make anybody wait.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// So many reviews look for hints at a time: what they read is large, and anybody may send reviews.
 const LOOKERS: usize = 2;
 /// So many bundles of a namespace are looked at.
@@ -82,7 +82,7 @@ impl Lookers {
             let _place = self.0.acquire().await;
             looking.await
         };
-        tokio::time::timeout(PATIENCE, found).await.unwrap_or_default()
+        tokio::time::timeout(LOOKUP_TIMEOUT, found).await.unwrap_or_default()
     }
 }
 

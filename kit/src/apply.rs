@@ -53,11 +53,6 @@ impl<K> Applied<K> {
             Self::Unchanged(object) | Self::Sent(object) => object,
         }
     }
-
-    /// Whether a request was sent.
-    pub fn is_sent(&self) -> bool {
-        matches!(self, Self::Sent(_))
-    }
 }
 
 impl Api {

@@ -39,7 +39,7 @@ const BURST: u32 = 20;
 /// After a burst, one object is reconciled this often.
 const REFILL: Duration = Duration::from_secs(1);
 /// A first list that takes longer is worth a line in the log.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SLOW_LIST: Duration = Duration::from_secs(10);
 /// Objects reconciled at the same time.
 const CONCURRENCY: usize = 32;
 
@@ -116,7 +116,7 @@ impl<K: Watchable> Controller<K> {
     pub fn reads<O: Watchable>(mut self, other: &Cache<O>) -> Self {
         let other = other.clone();
         let complete = async move {
-            if tokio::time::timeout(PATIENCE, other.complete()).await.is_err() {
+            if tokio::time::timeout(SLOW_LIST, other.complete()).await.is_err() {
                 tracing::warn!(kind = %O::kind(&()), "still waiting for the first list; is the kind installed?");
                 other.complete().await;
             }

@@ -80,6 +80,11 @@ impl<Key: Hash + Eq> Failures<Key> {
         jitter(delay)
     }
 
+    /// Whether the last try failed.
+    pub fn has_failed(&self, key: &Key) -> bool {
+        self.counts.lock().contains_key(key)
+    }
+
     /// Ends the row of failures: it worked, or the object is gone.
     pub fn reset(&self, key: &Key) {
         self.counts.lock().remove(key);

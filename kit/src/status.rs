@@ -103,11 +103,6 @@ pub fn find<'a, C: Conditional>(conditions: &'a [C], type_: &str) -> Option<&'a 
     conditions.iter().find(|condition| condition.type_() == type_)
 }
 
-/// Whether the condition of this type is there and True.
-pub fn is_true<C: Conditional>(conditions: &[C], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|condition| condition.status() == "True")
-}
-
 impl Conditional for Graded {
     fn type_(&self) -> &str {
         &self.type_

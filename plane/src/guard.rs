@@ -48,11 +48,6 @@ impl Guard {
         Ok(Self { child })
     }
 
-    /// The guard's process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Has the guard clean up now, and waits until it has. Blocks for as long as killed processes take to go.
     pub fn finish(mut self) -> Result<()> {
         drop(self.child.stdin.take());

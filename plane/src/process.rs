@@ -139,7 +139,8 @@ pub struct Process {
     log_from: u64,
     signals: mpsc::UnboundedSender<Signal>,
     ended: watch::Receiver<Option<ExitStatus>>,
-    stdin: Option<ChildStdin>,
+    /// Closed with the [`Process`], which ends a program that reads it.
+    _stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
 }
 
@@ -157,14 +158,9 @@ impl Process {
             log_from,
             signals,
             ended,
-            stdin,
+            _stdin: stdin,
             stdout,
         }
-    }
-
-    /// The name of the process in its stack.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// The process id.
@@ -182,19 +178,9 @@ impl Process {
         self.log_from
     }
 
-    /// The process's standard input, once, if it was started with pipes.
-    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.stdin.take()
-    }
-
     /// The process's standard output, once, if it was started with pipes.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
-    }
-
-    /// How the process ended, if it has.
-    pub fn ended(&self) -> Option<ExitStatus> {
-        *self.ended.borrow()
     }
 
     /// Waits for the end of the process.

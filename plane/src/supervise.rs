@@ -18,9 +18,9 @@ use crate::wait;
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// A process that ran this long starts from the first delay again.
-const STEADY: Duration = Duration::from_mins(1);
+const STABLE_FOR: Duration = Duration::from_mins(1);
 /// A process that ends this often before it is ready will not get ready.
-const PATIENCE: u32 = 3;
+const EARLY_ENDS: u32 = 3;
 
 /// The waits before restarts, from the first.
 fn delays() -> Peekable<ExponentialBackoff> {
@@ -143,7 +143,7 @@ impl Supervised {
             if now.failures > before {
                 let status = now.last_end.unwrap_or_default();
                 let error = process::ended_early(&self.name, &self.log, now.log_from, &status);
-                if matches!(error, Error::PortTaken { .. }) || now.failures >= before + PATIENCE {
+                if matches!(error, Error::PortTaken { .. }) || now.failures >= before + EARLY_ENDS {
                     return error;
                 }
             }
@@ -185,7 +185,7 @@ impl Keeper {
                     Some(Order::Stop(_)) | None => return running.kill().await,
                 },
             };
-            if since.elapsed() >= STEADY {
+            if since.elapsed() >= STABLE_FOR {
                 self.delays = delays();
             }
             process = self.restarted(is_held).await;

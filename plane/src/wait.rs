@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::error::{Error, Result};
 
 /// Between two looks at something on this host.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Asks `check` until it gives a value or an error; `None` after `limit`.
 pub async fn poll<T, E>(
@@ -36,7 +36,7 @@ pub async fn until<T>(
     mut ready: impl AsyncFnMut() -> Result<T, String>,
 ) -> Result<T> {
     let mut reason = "no answer".to_owned();
-    let value = poll(limit, PAUSE, async || match ready().await {
+    let value = poll(limit, POLL_INTERVAL, async || match ready().await {
         Ok(value) => Ok(Some(value)),
         Err(last) => {
             reason = last;

@@ -259,7 +259,7 @@ fn release(name: &str) -> Value {
 async fn dry_run(story: &Story, text: &str) -> (Value, String) {
     let documents = manifest::documents(&text.replace("NAMESPACE", &story.namespace)).unwrap();
     let placement = story.shared.session.placement();
-    layercake::up::prepare::prepared(&story.client(), &documents, &placement).await.unwrap();
+    layercake::up::prepare::prepare_namespaces(&story.client(), &documents, &placement).await.unwrap();
     let (namespace, name) = layercake::apply::key(&documents[0]);
     let version = documents[0]["apiVersion"].as_str().unwrap();
     let path = format!(

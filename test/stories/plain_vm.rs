@@ -57,7 +57,7 @@ impl Story {
     /// Sets the namespace up for plain VMs of a class.
     pub async fn prepare_namespace(&self, class: &str) {
         let placement = self.shared.session.placement();
-        prepare::namespace_made(&self.client(), &self.namespace, &placement).await.unwrap();
+        prepare::apply_namespace(&self.client(), &self.namespace, &placement).await.unwrap();
         let binding = serde_json::json!({
             "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClassBinding",
             "metadata": {"name": class, "namespace": self.namespace},

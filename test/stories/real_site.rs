@@ -94,7 +94,7 @@ impl RealSite {
     pub async fn apply(&self, object: &Value) {
         let documents = manifest::documents(&object.to_string()).unwrap();
         let placement = self.stack.session().placement();
-        prepare::prepared(&self.client, &documents, &placement).await.unwrap();
+        prepare::prepare_namespaces(&self.client, &documents, &placement).await.unwrap();
         layercake::apply::apply(&self.client, object).await.unwrap();
     }
 

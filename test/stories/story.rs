@@ -111,7 +111,7 @@ impl Story {
     pub async fn try_apply(&self, text: &str) -> Result<(), String> {
         let documents = manifest::documents(&text.replace("NAMESPACE", &self.namespace)).expect("a manifest");
         let placement = self.shared.session.placement();
-        let prepared = prepare::prepared(&self.client(), &documents, &placement).await;
+        let prepared = prepare::prepare_namespaces(&self.client(), &documents, &placement).await;
         prepared.unwrap_or_else(|error| panic!("{error:#}"));
         for document in &documents {
             if manifest::is_cluster(document) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use api::vmop::VirtualMachine;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kit::retry::jitter;
+use kit::retry::Failures;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Resource};
@@ -94,9 +94,9 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Send + 'static,
 {
     let api = Api::<PartialObjectMeta<K>>::namespaced(client, namespace);
-    let mut pause = FIRST;
+    let failures = Failures::new(FIRST, SLOWEST);
     loop {
-        tokio::time::sleep(jitter(pause)).await;
+        tokio::time::sleep(failures.next(())).await;
         match api.get_metadata_opt(name).await {
             Ok(Some(object)) if object.metadata.resource_version != seen => return,
             Ok(_) => {}
@@ -104,6 +104,5 @@ where
                 tracing::debug!(%error, namespace, name, "cannot read the objects that a VM waits for");
             }
         }
-        pause = (pause * 2).min(SLOWEST);
     }
 }

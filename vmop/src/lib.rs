@@ -9,6 +9,7 @@ mod admission;
 mod caches;
 mod console;
 mod data_sources;
+mod device_check;
 pub mod doctor;
 mod enqueue;
 mod error;

@@ -13,7 +13,7 @@ use crate::Metrics;
 
 const WIDEST: f64 = 64.0;
 /// Calls that fail together mean one overload, not of many.
-const CALM: Duration = Duration::from_secs(1);
+const ONE_OVERLOAD: Duration = Duration::from_secs(1);
 
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -108,7 +108,7 @@ impl Permit {
     /// The call ended because vCenter had no room for it.
     pub fn overloaded(self, now: Instant) {
         let mut state = self.gate.state.lock();
-        if state.narrowed.is_none_or(|last| now.duration_since(last) >= CALM) {
+        if state.narrowed.is_none_or(|last| now.duration_since(last) >= ONE_OVERLOAD) {
             state.width = (state.width / 2.0).max(1.0);
             state.narrowed = Some(now);
         }

@@ -15,7 +15,7 @@
 //! SOAP asks for, and no type of the API. Generated clients, such as `vim_rs`, speak VI/JSON first and bring
 //! thousands of types, of which a controller needs some dozen; those that we send stand in [`spec`].
 //!
-//! The Automation API (content libraries, cluster modules, tags) is in [`automation`].
+//! The Automation API (content libraries, cluster modules) is in [`automation`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -8,6 +8,7 @@ mod prelude {
 }
 
 use self::prelude::*;
+use super::shared::*;
 
 #[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
@@ -43,23 +44,9 @@ pub struct IpAddressClaimStatus {
     pub address_ref: Option<IpAddressClaimStatusAddressRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deprecated: Option<IpAddressClaimStatusDeprecated>,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct IpAddressClaimStatusAddressRef {
     pub name: String,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct IpAddressClaimStatusDeprecated {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub v1beta1: Option<IpAddressClaimStatusDeprecatedV1beta1>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct IpAddressClaimStatusDeprecatedV1beta1 {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conditions: Option<Vec<Condition>>,
 }

@@ -7,6 +7,7 @@ mod prelude {
 }
 
 use self::prelude::*;
+use super::shared::*;
 
 #[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(

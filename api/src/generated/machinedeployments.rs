@@ -10,6 +10,7 @@ mod prelude {
 }
 
 use self::prelude::*;
+use super::shared::*;
 
 #[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
@@ -38,8 +39,8 @@ pub struct MachineDeploymentSpec {
     pub replicas: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<MachineDeploymentRollout>,
-    pub selector: MachineDeploymentSelector,
-    pub template: MachineDeploymentTemplate,
+    pub selector: MachineSelector,
+    pub template: MachineTemplate,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -98,137 +99,11 @@ pub enum MachineDeploymentRolloutStrategyType {
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentSelector {
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "matchExpressions")]
-    pub match_expressions: Option<Vec<MachineDeploymentSelectorMatchExpressions>>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "matchLabels")]
-    pub match_labels: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentSelectorMatchExpressions {
-    pub key: String,
-    pub operator: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub values: Option<Vec<String>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentTemplate {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<MachineDeploymentTemplateMetadata>,
-    pub spec: MachineDeploymentTemplateSpec,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentTemplateMetadata {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<BTreeMap<String, String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub labels: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentTemplateSpec {
-    pub bootstrap: MachineDeploymentTemplateSpecBootstrap,
-    #[serde(rename = "clusterName")]
-    pub cluster_name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deletion: Option<MachineDeploymentTemplateSpecDeletion>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "failureDomain")]
-    pub failure_domain: Option<String>,
-    #[serde(rename = "infrastructureRef")]
-    pub infrastructure_ref: MachineDeploymentTemplateSpecInfrastructureRef,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "minReadySeconds")]
-    pub min_ready_seconds: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
-    pub provider_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "readinessGates")]
-    pub readiness_gates: Option<Vec<MachineDeploymentTemplateSpecReadinessGates>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taints: Option<Vec<MachineDeploymentTemplateSpecTaints>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentTemplateSpecBootstrap {
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "configRef")]
-    pub config_ref: Option<MachineDeploymentTemplateSpecBootstrapConfigRef>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "dataSecretName")]
-    pub data_secret_name: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentTemplateSpecBootstrapConfigRef {
-    #[serde(rename = "apiGroup")]
-    pub api_group: String,
-    pub kind: String,
-    pub name: String,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentTemplateSpecDeletion {
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeDeletionTimeoutSeconds")]
-    pub node_deletion_timeout_seconds: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeDrainTimeoutSeconds")]
-    pub node_drain_timeout_seconds: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeVolumeDetachTimeoutSeconds")]
-    pub node_volume_detach_timeout_seconds: Option<i32>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentTemplateSpecInfrastructureRef {
-    #[serde(rename = "apiGroup")]
-    pub api_group: String,
-    pub kind: String,
-    pub name: String,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentTemplateSpecReadinessGates {
-    #[serde(rename = "conditionType")]
-    pub condition_type: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub polarity: Option<MachineDeploymentTemplateSpecReadinessGatesPolarity>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub enum MachineDeploymentTemplateSpecReadinessGatesPolarity {
-    Positive,
-    Negative,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub struct MachineDeploymentTemplateSpecTaints {
-    pub effect: MachineDeploymentTemplateSpecTaintsEffect,
-    pub key: String,
-    pub propagation: MachineDeploymentTemplateSpecTaintsPropagation,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub enum MachineDeploymentTemplateSpecTaintsEffect {
-    NoSchedule,
-    PreferNoSchedule,
-    NoExecute,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub enum MachineDeploymentTemplateSpecTaintsPropagation {
-    Always,
-    OnInitialization,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct MachineDeploymentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "availableReplicas")]
     pub available_replicas: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deprecated: Option<MachineDeploymentStatusDeprecated>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "observedGeneration")]
     pub observed_generation: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -242,27 +117,7 @@ pub struct MachineDeploymentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "upToDateReplicas")]
     pub up_to_date_replicas: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub versions: Option<Vec<MachineDeploymentStatusVersions>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentStatusDeprecated {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub v1beta1: Option<MachineDeploymentStatusDeprecatedV1beta1>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentStatusDeprecatedV1beta1 {
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "availableReplicas")]
-    pub available_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conditions: Option<Vec<Condition>>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "readyReplicas")]
-    pub ready_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "unavailableReplicas")]
-    pub unavailable_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "updatedReplicas")]
-    pub updated_replicas: Option<i32>,
+    pub versions: Option<Vec<StatusVersions>>,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -272,11 +127,4 @@ pub enum MachineDeploymentStatusPhase {
     Running,
     Failed,
     Unknown,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeploymentStatusVersions {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i32>,
-    pub version: String,
 }

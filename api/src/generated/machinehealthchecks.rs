@@ -10,6 +10,7 @@ mod prelude {
 }
 
 use self::prelude::*;
+use super::shared::*;
 
 #[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
@@ -30,7 +31,7 @@ pub struct MachineHealthCheckSpec {
     pub cluster_name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<MachineHealthCheckRemediation>,
-    pub selector: MachineHealthCheckSelector,
+    pub selector: MachineSelector,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -93,29 +94,11 @@ pub struct MachineHealthCheckRemediationTriggerIf {
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineHealthCheckSelector {
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "matchExpressions")]
-    pub match_expressions: Option<Vec<MachineHealthCheckSelectorMatchExpressions>>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "matchLabels")]
-    pub match_labels: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineHealthCheckSelectorMatchExpressions {
-    pub key: String,
-    pub operator: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub values: Option<Vec<String>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct MachineHealthCheckStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "currentHealthy")]
     pub current_healthy: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deprecated: Option<MachineHealthCheckStatusDeprecated>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "expectedMachines")]
     pub expected_machines: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "observedGeneration")]
@@ -124,16 +107,4 @@ pub struct MachineHealthCheckStatus {
     pub remediations_allowed: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub targets: Option<Vec<String>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineHealthCheckStatusDeprecated {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub v1beta1: Option<MachineHealthCheckStatusDeprecatedV1beta1>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineHealthCheckStatusDeprecatedV1beta1 {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conditions: Option<Vec<Condition>>,
 }

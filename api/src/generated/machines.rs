@@ -8,6 +8,7 @@ mod prelude {
 }
 
 use self::prelude::*;
+use super::shared::*;
 
 #[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(group = "cluster.x-k8s.io", version = "v1beta2", kind = "Machine", plural = "machines")]
@@ -25,7 +26,7 @@ pub struct MachineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "failureDomain")]
     pub failure_domain: Option<String>,
     #[serde(rename = "infrastructureRef")]
-    pub infrastructure_ref: MachineInfrastructureRef,
+    pub infrastructure_ref: ContractReference,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "minReadySeconds")]
     pub min_ready_seconds: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
@@ -39,76 +40,6 @@ pub struct MachineSpec {
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineBootstrap {
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "configRef")]
-    pub config_ref: Option<MachineBootstrapConfigRef>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "dataSecretName")]
-    pub data_secret_name: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineBootstrapConfigRef {
-    #[serde(rename = "apiGroup")]
-    pub api_group: String,
-    pub kind: String,
-    pub name: String,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineDeletion {
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeDeletionTimeoutSeconds")]
-    pub node_deletion_timeout_seconds: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeDrainTimeoutSeconds")]
-    pub node_drain_timeout_seconds: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeVolumeDetachTimeoutSeconds")]
-    pub node_volume_detach_timeout_seconds: Option<i32>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineInfrastructureRef {
-    #[serde(rename = "apiGroup")]
-    pub api_group: String,
-    pub kind: String,
-    pub name: String,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineReadinessGates {
-    #[serde(rename = "conditionType")]
-    pub condition_type: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub polarity: Option<MachineReadinessGatesPolarity>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub enum MachineReadinessGatesPolarity {
-    Positive,
-    Negative,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub struct MachineTaints {
-    pub effect: MachineTaintsEffect,
-    pub key: String,
-    pub propagation: MachineTaintsPropagation,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub enum MachineTaintsEffect {
-    NoSchedule,
-    PreferNoSchedule,
-    NoExecute,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub enum MachineTaintsPropagation {
-    Always,
-    OnInitialization,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<MachineStatusAddresses>>,
@@ -118,8 +49,6 @@ pub struct MachineStatus {
     pub conditions: Option<Vec<Condition>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<MachineStatusDeletion>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deprecated: Option<MachineStatusDeprecated>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "failureDomain")]
     pub failure_domain: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,22 +95,6 @@ pub struct MachineStatusDeletion {
     pub wait_for_pre_drain_hook_start_time: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "waitForPreTerminateHookStartTime")]
     pub wait_for_pre_terminate_hook_start_time: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineStatusDeprecated {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub v1beta1: Option<MachineStatusDeprecatedV1beta1>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineStatusDeprecatedV1beta1 {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conditions: Option<Vec<Condition>>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "failureMessage")]
-    pub failure_message: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "failureReason")]
-    pub failure_reason: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]

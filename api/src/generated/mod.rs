@@ -1,13 +1,13 @@
 //! Written by `hack/generate`; see [`crate::capi`].
-#![allow(missing_docs, clippy::all, clippy::pedantic, rustdoc::all)]
+#![allow(missing_docs, unused_imports, clippy::all, clippy::pedantic, rustdoc::all)]
 
 pub mod clusters;
 pub mod ipaddressclaims;
 pub mod ipaddresses;
-pub mod kubeadmconfigs;
 pub mod kubeadmconfigtemplates;
 pub mod kubeadmcontrolplanes;
 pub mod machinedeployments;
 pub mod machinehealthchecks;
 pub mod machines;
 pub mod machinesets;
+pub mod shared;

@@ -335,8 +335,6 @@ pub mod vm_phase {
     pub const CREATED: &str = "Created";
     /// It is going away.
     pub const DELETING: &str = "Deleting";
-    /// It is gone.
-    pub const DELETED: &str = "Deleted";
     /// Not known.
     pub const UNKNOWN: &str = "Unknown";
 }

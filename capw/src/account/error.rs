@@ -11,7 +11,7 @@ use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
 /// How soon a reconcile looks again at what people may have put right and no watch reports.
-const MENDED: Duration = Duration::from_mins(2);
+const RECHECK_AFTER: Duration = Duration::from_mins(2);
 /// How soon it looks again for a token that Kubernetes is about to make.
 const TOKEN_MADE: Duration = Duration::from_secs(2);
 /// How soon it looks again for a token that Kubernetes should have made.
@@ -121,7 +121,7 @@ impl ReconcileError for Error {
         match self {
             Self::Stopped(stop) => match stop {
                 Stop::Invalid(_) => Disposition::Invalid,
-                Stop::NameTaken { .. } => Disposition::Waiting(Some(MENDED)),
+                Stop::NameTaken { .. } => Disposition::Waiting(Some(RECHECK_AFTER)),
                 Stop::Cluster(_) | Stop::ControlPlane(_) => Disposition::Waiting(None),
                 Stop::Token { made: true, .. } => Disposition::Waiting(Some(TOKEN_MADE)),
                 Stop::Token { made: false, .. } | Stop::Former(_) => {
@@ -130,7 +130,7 @@ impl ReconcileError for Error {
                 Stop::Unreachable(_) => Disposition::Failed,
             },
             Self::Guest(_) => Disposition::Failed,
-            Self::Forbidden { .. } => Disposition::Waiting(Some(MENDED)),
+            Self::Forbidden { .. } => Disposition::Waiting(Some(RECHECK_AFTER)),
             Self::Api { source, .. } if is_already_exists(source) => Disposition::Waiting(Some(REQUEUE_SOON)),
             Self::Api { source, .. } => Disposition::from_api_error(source),
         }
@@ -179,7 +179,7 @@ mod tests {
             )))
         };
         let forbidden = failed(403, "Forbidden");
-        assert_eq!(forbidden.disposition(), Disposition::Waiting(Some(MENDED)));
+        assert_eq!(forbidden.disposition(), Disposition::Waiting(Some(RECHECK_AFTER)));
         assert!(forbidden.to_string().ends_with("RBAC permissions: {secrets}"), "{forbidden}");
         assert!(!forbidden.is_overtaken());
         assert!(failed(409, "AlreadyExists").is_overtaken() && failed(409, "Conflict").is_overtaken());

@@ -109,13 +109,9 @@ mod tests {
 
     use api::names::label;
     use api::vmop::vm_phase;
-    use kit::Runtime;
-    use kit::apply::Api;
-    use kit::events::Events;
 
     use super::*;
     use crate::fixtures::{answering_client, facts, no_caches, wcp_machine};
-    use crate::network::NetworkProvider;
     use crate::wcpmachine::plan::plan;
 
     /// The planned virtual machine, and the WCPMachine as it is once its identity is persisted.
@@ -141,13 +137,7 @@ mod tests {
         let facts = Facts { vm: Some(Arc::new(live)), ..facts(true) };
         let plan = plan(&wcp_machine, &facts).unwrap();
         let sent = Arc::<Mutex<Vec<String>>>::default();
-        let started = Runtime::detached(answering_client(&sent, 200, json!(vm)));
-        let ctx = Context {
-            caches: Arc::new(no_caches()),
-            network: NetworkProvider::Nsx,
-            api: Api::new(&started, "test"),
-            events: Events::new(&started, "test"),
-        };
+        let ctx = Context::detached(no_caches(), answering_client(&sent, 200, json!(vm)));
         let done = carry_out(&mut Arc::new(wcp_machine), plan, &facts, &ctx).await.unwrap();
         assert!(matches!(done, Done::Asked(_)));
         let applied = sent.lock().unwrap()[0].clone();
@@ -168,6 +158,5 @@ mod tests {
         for part in ["VirtualMachineRepaired", "spec.vmMetadata, metadata.ownerReferences, metadata.labels"] {
             assert!(event.contains(part), "{event}");
         }
-        started.shutdown.cancel();
     }
 }

@@ -19,3 +19,17 @@ pub struct Context {
     /// Publishes events.
     pub(super) events: Events,
 }
+
+#[cfg(test)]
+impl Context {
+    /// A context of these caches and this API server.
+    pub(super) fn detached(caches: Caches, client: kube::Client) -> Self {
+        let started = kit::Runtime::detached(client);
+        Self {
+            caches: Arc::new(caches),
+            network: NetworkProvider::Nsx,
+            api: Api::new(&started, "test"),
+            events: Events::new(&started, "test"),
+        }
+    }
+}

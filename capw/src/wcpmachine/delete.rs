@@ -44,13 +44,10 @@ mod tests {
 
     use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kit::Runtime;
-    use kit::apply::{Api, controlled_by};
-    use kit::events::Events;
+    use kit::apply::controlled_by;
     use kube::api::ObjectMeta;
 
     use crate::fixtures::{facts, no_caches, recording_client, wcp_machine};
-    use crate::network::NetworkProvider;
 
     use super::*;
 
@@ -70,13 +67,7 @@ mod tests {
         wcp_machine.metadata.finalizers = Some(vec![finalizer::WCP_MACHINE.into()]);
         wcp_machine.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         let sent = Arc::<Mutex<Vec<String>>>::default();
-        let started = Runtime::detached(recording_client(&sent));
-        let ctx = Context {
-            caches: Arc::new(no_caches()),
-            network: NetworkProvider::Nsx,
-            api: Api::new(&started, "test"),
-            events: Events::new(&started, "test"),
-        };
+        let ctx = Context::detached(no_caches(), recording_client(&sent));
         let facts = Facts {
             cloud_init: Some(Secret { metadata: metadata("machine-cloud-init", owner), ..Secret::default() }),
             claims: vec![PersistentVolumeClaim {

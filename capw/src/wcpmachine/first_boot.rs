@@ -58,8 +58,8 @@ const REMEDIES: [(&[&str], &str); 9] = [
     ),
 ];
 
-/// Where the whole output is.
-const LOOK: &str = "Read guestinfo.vmservice.bootstrap.log in the VM's ExtraConfig, or /var/log/cloud-init-output.log in the guest";
+/// What to read: the whole output.
+const ADVICE: &str = "Read guestinfo.vmservice.bootstrap.log in the VM's ExtraConfig, or /var/log/cloud-init-output.log in the guest";
 
 /// What the guest says, unless it says nothing or its Machine has a node.
 pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<FirstBoot> {
@@ -78,7 +78,7 @@ pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<Firs
         }
         (_, Some(vmop::BOOTSTRAP_IN_PROGRESS)) => (
             vmop::BOOTSTRAP_IN_PROGRESS,
-            format!("{name}: {}. {LOOK}", text.unwrap_or("the first boot is taking long")),
+            format!("{name}: {}. {ADVICE}", text.unwrap_or("the first boot is taking long")),
         ),
         _ => {
             let text = text.or(own).unwrap_or("the first boot failed");
@@ -104,7 +104,7 @@ fn unreached(vm: &VirtualMachine) -> Option<FirstBoot> {
 fn remedy(text: &str) -> String {
     let fits = |words: &&[&str]| words.iter().any(|word| text.to_lowercase().contains(&word.to_lowercase()));
     let known = REMEDIES.iter().find(|(words, _)| fits(words));
-    known.map_or_else(|| LOOK.to_owned(), |(_, remedy)| format!("{remedy}. {LOOK}"))
+    known.map_or_else(|| ADVICE.to_owned(), |(_, remedy)| format!("{remedy}. {ADVICE}"))
 }
 
 #[cfg(test)]

@@ -186,9 +186,7 @@ mod tests {
     use api::capw::VirtualMachineNaming;
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kit::Runtime;
-    use kit::apply::{Api, controlled_by};
-    use kit::events::Events;
+    use kit::apply::controlled_by;
     use kit::watch::Cache;
     use kube::runtime::watcher::Event;
 
@@ -200,13 +198,7 @@ mod tests {
     async fn is_found(deleted: bool, there: bool) -> bool {
         let mut vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
         vm.metadata.owner_references = Some(vec![controlled_by(&wcp_machine())]);
-        let started = Runtime::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
-        let ctx = Context {
-            caches: Arc::new(no_caches()),
-            network: NetworkProvider::Nsx,
-            api: Api::new(&started, "test"),
-            events: Events::new(&started, "test"),
-        };
+        let ctx = Context::detached(no_caches(), client(there.then(|| serde_json::to_value(vm).unwrap())));
         let mut wcp_machine = wcp_machine();
         wcp_machine.metadata.deletion_timestamp = deleted.then_some(Time(jiff::Timestamp::UNIX_EPOCH));
         facts(&wcp_machine, &ctx).await.unwrap().vm.is_some()
@@ -220,13 +212,7 @@ mod tests {
             let (cache, mut writer) = Cache::new(Arc::default());
             writer.apply_watcher_event(&Event::Apply(machine));
             caches.machines = cache;
-            let started = Runtime::detached(client(None));
-            let ctx = Context {
-                caches: Arc::new(caches),
-                network: NetworkProvider::Nsx,
-                api: Api::new(&started, "test"),
-                events: Events::new(&started, "test"),
-            };
+            let ctx = Context::detached(caches, client(None));
             assert_eq!(facts(&wcp_machine(), &ctx).await.unwrap().machine.is_some(), expected);
             caches = no_caches();
         }
@@ -242,13 +228,7 @@ mod tests {
             (naming("{{ .machine.nam }}"), None),
         ] {
             let sent = Arc::<Mutex<Vec<String>>>::default();
-            let started = Runtime::detached(recording_client(&sent));
-            let ctx = Context {
-                caches: Arc::new(no_caches()),
-                network: NetworkProvider::Nsx,
-                api: Api::new(&started, "test"),
-                events: Events::new(&started, "test"),
-            };
+            let ctx = Context::detached(no_caches(), recording_client(&sent));
             let mut wcp_machine = wcp_machine();
             wcp_machine.spec.naming = naming;
             wcp_machine.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));

@@ -102,12 +102,12 @@ impl Objects {
         let objects = if self.names.is_empty() {
             self.pages.next(&self.api, PAGE).await?
         } else {
-            self.named().await?
+            self.read_named().await?
         };
         objects.map(|objects| objects.iter().map(json).collect()).transpose()
     }
 
-    async fn named(&mut self) -> Result<Option<Vec<DynamicObject>>, Unread> {
+    async fn read_named(&mut self) -> Result<Option<Vec<DynamicObject>>, Unread> {
         if std::mem::replace(&mut self.pages.ended, true) {
             return Ok(None);
         }

@@ -24,7 +24,7 @@ use super::progress::Progress;
 /// How often an upload that broke off is begun again.
 const ATTEMPTS: u32 = 3;
 /// Between two looks at what vCenter does with files that it has.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// vCenter checks a file, or moves the files of an item, for so long at most.
 const LONGEST_WORK: Duration = Duration::from_hours(1);
 /// A transfer that goes on moves within so long.
@@ -165,7 +165,7 @@ impl Filling<'_> {
                 _ if begun.elapsed() > LONGEST_WORK => {
                     bail!("vCenter has not checked the file within an hour")
                 }
-                _ => tokio::time::sleep(PAUSE).await,
+                _ => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -201,7 +201,7 @@ impl Filling<'_> {
                     "the files have not appeared in the item within an hour. Run the command again to check the item"
                 );
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         if let Err(error) = self.vcenter.delete_update(session).await {
             tracing::debug!(%error, "cannot delete the session; it remains until it expires");

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail};
+use api::names::hex;
 use sha2::{Digest as _, Sha256};
 
 pub use self::part::Part;
@@ -79,7 +80,7 @@ impl Contents {
             parts.push(part);
         }
         io::copy(&mut hashed, &mut io::sink())?;
-        Ok(Self { sha256: hex(hashed.digest), parts, texts })
+        Ok(Self { sha256: hex(&hashed.digest.finalize()), parts, texts })
     }
 
     fn verified(self, path: &Path) -> Result<Ova> {
@@ -168,7 +169,7 @@ fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<Str
     } else {
         None
     };
-    Ok((Part { name, offset, size, sha256: hex(digest) }, text))
+    Ok((Part { name, offset, size, sha256: hex(&digest.finalize()) }, text))
 }
 
 fn unreadable(error: &io::Error) -> anyhow::Error {
@@ -181,14 +182,6 @@ fn is_plain(name: &str) -> bool {
 
 fn has_extension(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|it| it.eq_ignore_ascii_case(extension))
-}
-
-fn hex(digest: Sha256) -> String {
-    use std::fmt::Write as _;
-    digest.finalize().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A reader that hashes what goes through it.

@@ -16,7 +16,11 @@ const PACE: Duration = Duration::from_millis(700);
 /// Follows the clusters of `reports` until all run or `timeout` has passed; what is known is always in the reports.
 ///
 /// A cluster that was refused is not waited for. Reads that fail are repeated until the time is over.
-pub async fn followed(client: &Client, reports: &mut [ClusterReport], timeout: Duration) -> Result<()> {
+pub async fn follow_clusters(
+    client: &Client,
+    reports: &mut [ClusterReport],
+    timeout: Duration,
+) -> Result<()> {
     let started = Instant::now();
     let mut view = View::new();
     let mut ticks = tokio::time::interval(PACE);

@@ -58,8 +58,8 @@ pub async fn run(mut args: Up) -> ExitCode {
         Ok(interrupts) if args.background => {
             background::serve(&args, interrupts).await.map(|()| Ended::AllRun)
         }
-        Ok(interrupts) if args.detach => detached(&args, &documents, interrupts).await,
-        Ok(interrupts) => attached(&args, &documents, interrupts).await,
+        Ok(interrupts) if args.detach => run_detached(&args, &documents, interrupts).await,
+        Ok(interrupts) => run_attached(&args, &documents, interrupts).await,
     };
     match ended {
         Ok(Ended::AllRun) => ExitCode::SUCCESS,
@@ -91,7 +91,7 @@ fn manifests(args: &Up) -> Result<Vec<Value>> {
 }
 
 /// Runs the stack as this process's own.
-async fn attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<Ended> {
+async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<Ended> {
     let started = Instant::now();
     let options = stack::Options::of(args)?;
     let given_up = async {
@@ -133,9 +133,9 @@ async fn attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) ->
 }
 
 /// Starts a stack in the background, or says that one runs already.
-async fn detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<Ended> {
+async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<Ended> {
     let started = Instant::now();
-    let Some(session) = background::started(args, interrupts.next()).await? else {
+    let Some(session) = background::start(args, interrupts.next()).await? else {
         return Ok(Ended::Interrupted);
     };
     let mut run = Run::new(args, session, started.elapsed());
@@ -204,12 +204,12 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let client = self.session.client().await?;
-        self.applied(&client, documents).await?;
+        self.apply(&client, documents).await?;
         let timeout = self.timeout();
-        follow::followed(&client, &mut self.clusters, timeout).await?;
+        follow::follow_clusters(&client, &mut self.clusters, timeout).await?;
         for cluster in &self.clusters {
             let ClusterReport { namespace, name, .. } = cluster;
-            if let Some(path) = self.session.kubeconfig_written(&client, namespace, name).await? {
+            if let Some(path) = self.session.write_kubeconfig(&client, namespace, name).await? {
                 say!("kubeconfig of {namespace}/{name}: {}", path.display());
             }
             if !cluster.is_running()
@@ -223,8 +223,8 @@ impl<'a> Run<'a> {
 
     /// Sets up what the clusters take for granted and applies every document; one that is refused does not stop
     /// the others.
-    async fn applied(&mut self, client: &Client, documents: &[Value]) -> Result<()> {
-        for made in prepare::prepared(client, documents, &self.session.placement()).await? {
+    async fn apply(&mut self, client: &Client, documents: &[Value]) -> Result<()> {
+        for made in prepare::prepare_namespaces(client, documents, &self.session.placement()).await? {
             say!("prepared {made}");
         }
         for document in documents {

@@ -11,12 +11,16 @@ use crate::apply::apply;
 use crate::session::Placement;
 
 /// Sets the namespaces up that the clusters among `documents` live in; tells what was made.
-pub async fn prepared(client: &Client, documents: &[Value], placement: &Placement) -> Result<Vec<String>> {
+pub async fn prepare_namespaces(
+    client: &Client,
+    documents: &[Value],
+    placement: &Placement,
+) -> Result<Vec<String>> {
     let mut made = Vec::new();
     for (namespace, needs) in manifest::needs(documents) {
-        namespace_made(client, &namespace, placement).await?;
-        storage_assigned(client, &namespace, &needs).await?;
-        classes_bound(client, &namespace, &needs).await?;
+        apply_namespace(client, &namespace, placement).await?;
+        assign_storage(client, &namespace, &needs).await?;
+        bind_classes(client, &namespace, &needs).await?;
         let list =
             |names: &std::collections::BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
         made.push(format!(
@@ -29,7 +33,7 @@ pub async fn prepared(client: &Client, documents: &[Value], placement: &Placemen
 }
 
 /// Makes the namespace, or gives an existing one its pool and folder.
-pub async fn namespace_made(client: &Client, namespace: &str, placement: &Placement) -> Result<()> {
+pub async fn apply_namespace(client: &Client, namespace: &str, placement: &Placement) -> Result<()> {
     let annotations = json!({
         "vmware-system-resource-pool": placement.resource_pool,
         "vmware-system-vm-folder": placement.folder,
@@ -41,7 +45,7 @@ pub async fn namespace_made(client: &Client, namespace: &str, placement: &Placem
     apply(client, &object).await
 }
 
-async fn storage_assigned(client: &Client, namespace: &str, needs: &Needs) -> Result<()> {
+async fn assign_storage(client: &Client, namespace: &str, needs: &Needs) -> Result<()> {
     for class in &needs.storage_classes {
         let object = json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
@@ -62,7 +66,7 @@ async fn storage_assigned(client: &Client, namespace: &str, needs: &Needs) -> Re
     apply(client, &object).await
 }
 
-async fn classes_bound(client: &Client, namespace: &str, needs: &Needs) -> Result<()> {
+async fn bind_classes(client: &Client, namespace: &str, needs: &Needs) -> Result<()> {
     for class in &needs.vm_classes {
         let object = json!({
             "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClassBinding",

@@ -12,7 +12,7 @@ use super::manifest::is_cluster;
 pub fn missing(documents: &[Value], given: &[FurtherRelease]) -> Vec<(String, FurtherRelease)> {
     let mut added: Vec<(String, FurtherRelease)> = Vec::new();
     let named: BTreeSet<String> =
-        documents.iter().filter(|document| is_cluster(document)).flat_map(named).collect();
+        documents.iter().filter(|document| is_cluster(document)).flat_map(named_releases).collect();
     // The longest first: a beginning may name what is added for a whole version.
     let mut named: Vec<_> = named.into_iter().collect();
     named.sort_by_key(|text| std::cmp::Reverse(text.len()));
@@ -30,7 +30,7 @@ pub fn missing(documents: &[Value], given: &[FurtherRelease]) -> Vec<(String, Fu
 }
 
 /// What a cluster of any version names releases by.
-fn named(cluster: &Value) -> Vec<String> {
+fn named_releases(cluster: &Value) -> Vec<String> {
     let (spec, topology) = (&cluster["spec"], &cluster["spec"]["topology"]);
     let pools = topology["nodePools"].as_array().cloned().unwrap_or_default();
     let references = std::iter::once(&topology["controlPlane"]).chain(&pools);

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::apply::get;
 use kit::bounded::compute;
 use kit::guest::GuestError;
-use kit::retry::jitter;
+use kit::retry::{Failures, jitter};
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
@@ -176,7 +176,7 @@ impl Cluster {
     /// Keeps the cluster's add-ons as they are wanted, until nobody wants them any more.
     async fn keep(self, mut wanted: watch::Receiver<Arc<WantedAddons>>) {
         let mut session: Option<Session> = None;
-        let mut pause = PAUSES.0;
+        let failures = Failures::new(PAUSES.0, PAUSES.1);
         loop {
             let now = Arc::clone(&wanted.borrow_and_update());
             let round = tokio::time::timeout(ROUND, self.round(&now, &mut session)).await;
@@ -184,42 +184,42 @@ impl Cluster {
                 || Err(GuestError::Unreachable(format!("a round took longer than {} s", ROUND.as_secs())));
             let delay = match round.unwrap_or_else(|_| late()) {
                 Ok(reports) => {
-                    let delay = Self::delay(&reports, &mut pause);
+                    let delay = Self::delay(&reports, &failures);
                     self.publish(reports, &now);
                     delay
                 }
                 Err(error) => {
                     session = None;
                     // One call that fails is no news.
-                    if pause > PAUSES.0 {
+                    if failures.has_failed(&()) {
                         let state = AddonState::Pending(error.to_string());
                         let reports = now.all().map(|addon| report(addon, None, state.clone())).collect();
                         self.publish(reports, &now);
                     }
-                    longer(&mut pause)
+                    failures.next(())
                 }
             };
             tokio::select! {
                 () = self.shared.shutdown.cancelled() => return,
                 changed = wanted.changed() => match changed {
-                    Ok(()) => pause = PAUSES.0,
+                    Ok(()) => failures.reset(&()),
                     Err(_) => return,
                 },
-                () = tokio::time::sleep(jitter(delay)) => {}
+                () = tokio::time::sleep(delay) => {}
                 () = noticed(&mut session) => tokio::time::sleep(GATHER).await,
             }
         }
     }
 
-    fn delay(reports: &[AddonReport], pause: &mut Duration) -> Duration {
+    fn delay(reports: &[AddonReport], failures: &Failures<()>) -> Duration {
         let failing =
             |report: &AddonReport| matches!(report.state, AddonState::Failed(_) | AddonState::Pending(_));
         if reports.iter().any(failing) {
-            return longer(pause);
+            return failures.next(());
         }
-        *pause = PAUSES.0;
+        failures.reset(&());
         let rising = |report: &AddonReport| matches!(report.state, AddonState::InProgress(_));
-        if reports.iter().any(rising) { PROGRESS } else { RESYNC }
+        jitter(if reports.iter().any(rising) { PROGRESS } else { RESYNC })
     }
 
     /// Shows reports about everything that was wanted, in its order.
@@ -357,7 +357,7 @@ impl Cluster {
 
     /// The guest's API server, with the credentials that Cluster API made for the cluster.
     async fn connect(&self, server: &str) -> Result<Guest, GuestError> {
-        let name = format!("{}-kubeconfig", self.name);
+        let name = api::names::kubeconfig_secret(&self.name);
         let unusable = |what: String| GuestError::Unreachable(format!("Secret {name}: {what}"));
         let secret = get::<Secret>(&self.shared.management, Some(&self.namespace), &name).await;
         let secret = secret.map_err(|error| unusable(format!("it can't be read: {error}")))?;
@@ -372,12 +372,6 @@ fn describe_unprovided(name: &str, known: &[String]) -> String {
         "no bundle provides the container network {name}. Available: {known}. Provide its manifests in a ConfigMap with the label {}={name}",
         api::names::label::ADDON_NAME
     )
-}
-
-fn longer(pause: &mut Duration) -> Duration {
-    let now = *pause;
-    *pause = (now * 2).min(PAUSES.1);
-    now
 }
 
 /// Resolves when the guest shows a change that something is to be done about.

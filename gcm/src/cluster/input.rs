@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::capi::ContractReference;
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{self, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -75,22 +76,12 @@ pub fn release_label(version: &Version) -> String {
     names::joined(&version.object_name(), "", names::MAX_MACHINE_NAME)
 }
 
-/// A reference as contract v1beta2 has them: without version and namespace.
-///
-/// The generated types have one such type for every field; each is filled from this one.
-pub struct TypedReference {
-    /// The API group of what is referred to.
-    pub api_group: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl TypedReference {
-    /// A reference to the object of this kind and name.
-    pub fn to<K: Resource<DynamicType = ()>>(name: &str) -> Self {
-        Self { api_group: K::group(&()).into_owned(), kind: K::kind(&()).into_owned(), name: name.to_owned() }
+/// Returns a reference to the object of this kind and name, as contract v1beta2 has them: without version and namespace.
+pub fn reference_to<K: Resource<DynamicType = ()>>(name: &str) -> ContractReference {
+    ContractReference {
+        api_group: K::group(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: name.to_owned(),
     }
 }
 

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use api::capi::{
-    KubeadmConfigTemplateTemplateSpecFiles as WorkerFile,
-    KubeadmControlPlaneKubeadmConfigSpecFiles as ControlPlaneFile,
-};
+use api::capi::KubeadmConfigSpecFiles as ConfigFile;
 
 /// Who has the files of a node.
 const FILE_OWNER: &str = "root:root";
@@ -27,20 +24,7 @@ impl fmt::Debug for NodeFile {
     }
 }
 
-impl From<NodeFile> for ControlPlaneFile {
-    fn from(file: NodeFile) -> Self {
-        let NodeFile { path, permissions, content } = file;
-        Self {
-            path,
-            owner: Some(FILE_OWNER.to_owned()),
-            permissions: Some(permissions.to_owned()),
-            content: Some(content),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<NodeFile> for WorkerFile {
+impl From<NodeFile> for ConfigFile {
     fn from(file: NodeFile) -> Self {
         let NodeFile { path, permissions, content } = file;
         Self {

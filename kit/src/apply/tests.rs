@@ -73,6 +73,12 @@ mod sent {
 
     use super::*;
 
+    impl<K> Applied<K> {
+        fn is_sent(&self) -> bool {
+            matches!(self, Self::Sent(_))
+        }
+    }
+
     fn intent(data: &str) -> ConfigMap {
         let mut object = ConfigMap::default();
         object.metadata.name = Some("a".into());

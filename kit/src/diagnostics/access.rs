@@ -23,7 +23,7 @@ const LARGEST: usize = 256;
 /// Reviews at a time, so that strangers can't have the API server asked for more.
 const REVIEWS: usize = 2;
 /// A scrape gets its answer in this time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a path is not served to who asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +69,7 @@ impl Access {
         if let Some(known) = self.known(&key) {
             return known;
         }
-        let answer = tokio::time::timeout(PATIENCE, self.ask(token, path, &key)).await;
+        let answer = tokio::time::timeout(TIMEOUT, self.ask(token, path, &key)).await;
         answer.unwrap_or_else(|_| {
             tracing::warn!(path, "the API server did not answer a token review in time");
             Err(Refusal::Unknown)

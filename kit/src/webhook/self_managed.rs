@@ -32,8 +32,8 @@ use crate::retry::Failures;
 use crate::runtime::Runtime;
 use crate::watch;
 
-/// The API server may refuse for a while: its rights come with the rest of the deployment.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// The first and the longest delay between tries. The API server may refuse for a while: its rights come with the rest of the deployment.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 /// The longest sleep until the next look at the clock.
 const DAY: Duration = Duration::from_hours(24);
 
@@ -147,7 +147,7 @@ struct Keeper {
 impl Keeper {
     async fn keep(mut self) {
         let mut seen = self.watch_objects();
-        let failures = Failures::new(PATIENCE.0, PATIENCE.1);
+        let failures = Failures::new(RETRY_DELAYS.0, RETRY_DELAYS.1);
         let mut wait = DAY;
         loop {
             tokio::select! {

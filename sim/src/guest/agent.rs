@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::boot::Guest;
 use super::datasource::Seed;
-use super::deadline::{Deadline, retried};
+use super::deadline::{Deadline, retry_until};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
@@ -184,7 +184,7 @@ impl Guests {
 
     /// The VM of that name.
     pub fn boot_of(&self, name: &str) -> Option<BootReport> {
-        named(&self.0.shared.reports.borrow(), name)
+        find_report(&self.0.shared.reports.borrow(), name)
     }
 
     /// Waits until the VM of that name has come where `there` says; it may not even exist yet.
@@ -192,7 +192,7 @@ impl Guests {
         let mut reports = self.0.shared.reports.subscribe();
         loop {
             if let Some(report) =
-                named(&reports.borrow_and_update(), name).filter(|report| there(&report.phase))
+                find_report(&reports.borrow_and_update(), name).filter(|report| there(&report.phase))
             {
                 return report;
             }
@@ -461,7 +461,7 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
     }
     shared.set(&vm.moid, Phase::Booting);
     let control = &shared.options.control;
-    let guestinfo = asked(|| control.guestinfo(&vm.moid)).await?;
+    let guestinfo = call_control(|| control.guestinfo(&vm.moid)).await?;
     let seed = Seed::of(&guestinfo);
     let leased = guest_vm.address;
     let given = seed.as_ref().map_or(Ok(None), Seed::address);
@@ -471,20 +471,20 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
     let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
     let ip = Some(address.reported.to_string());
     let report = GuestReport { ip, host_name: Some(host_name.to_owned()), tools_running: true };
-    asked(|| control.report(&vm.moid, &report)).await?;
+    call_control(|| control.report(&vm.moid, &report)).await?;
     let seed = seed?;
     given?;
     let (disk, stack) = (guest_vm.disk.clone(), Arc::clone(&guest_vm.stack));
     *guest = Guest::new(GuestVm { address, ..guest_vm });
     let writes = seed.write_back(address.reported);
-    asked(|| control.set_guestinfo(&vm.moid, &writes)).await?;
+    call_control(|| control.set_guestinfo(&vm.moid, &writes)).await?;
     let is_new = guest.is_new(&seed);
     let booted = guest.boot(&seed).await;
     if is_new {
         // A boot is what it is, whatever becomes of its report.
         match reporter::report(&disk, &stack, &seed, booted.as_ref().err()).await {
             Ok(reported) if reported.is_empty() => {}
-            Ok(reported) => asked(|| control.set_guestinfo(&vm.moid, &reported)).await?,
+            Ok(reported) => call_control(|| control.set_guestinfo(&vm.moid, &reported)).await?,
             Err(failure) => tracing::warn!(vm = vm.name, %failure, "a guest could not report on its boot"),
         }
     }
@@ -492,15 +492,15 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
 }
 
 /// The control API's answer; a connection that breaks is no reason to fail a boot.
-async fn asked<T, Call>(call: impl Fn() -> Call) -> Result<T, Failure>
+async fn call_control<T, Call>(call: impl Fn() -> Call) -> Result<T, Failure>
 where
     Call: Future<Output = Result<T, Error>>,
 {
     let call = || async { call().await.map_err(|error| Failure::new(Reason::Host, error.to_string())) };
-    retried(Deadline::after(CONTROL_TIMEOUT), call).await
+    retry_until(Deadline::after(CONTROL_TIMEOUT), call).await
 }
 
-fn named(reports: &BTreeMap<String, BootReport>, name: &str) -> Option<BootReport> {
+fn find_report(reports: &BTreeMap<String, BootReport>, name: &str) -> Option<BootReport> {
     reports.values().find(|report| report.name == name).cloned()
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::certs::{Leaf, Purpose, der, request};
 use super::commands::Kubeadm;
 use super::control_plane::{API_PORT, ControlPlane, Kubeconfigs};
-use super::deadline::{Deadline, retried};
+use super::deadline::{Deadline, retry_until};
 use super::discovery::{Found, discover};
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, api_error};
@@ -234,7 +234,7 @@ impl Bootstrap<'_> {
                 Failure::new(Reason::Registration, "the certificate request was not approved and signed")
             })
         };
-        let certificate = retried(self.guest_vm.deadline(), signed).await?;
+        let certificate = retry_until(self.guest_vm.deadline(), signed).await?;
         let certificate = String::from_utf8(certificate.0)
             .map_err(|error| Failure::host("read the certificate", &error))?;
         Ok(Leaf { certificate, key })
@@ -298,7 +298,7 @@ async fn cluster_configuration(found: &Found, deadline: Deadline) -> Result<Clus
             let name = name.clone();
             async move { maps.get(&name).await.map_err(|error| by_token(&format!("read {name}"), &error)) }
         };
-        retried(deadline, get)
+        retry_until(deadline, get)
     };
     let mut data = read("kubeadm-config".to_owned()).await?.data.unwrap_or_default();
     let text = data.remove("ClusterConfiguration").unwrap_or_default();

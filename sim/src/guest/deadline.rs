@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::failure::Failure;
 
 /// Between two looks. Short, since everything is on one host.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The moment at which a boot gives up.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +26,12 @@ impl Deadline {
 }
 
 /// Tries until it succeeds or fails for good; after the deadline the last failure is the answer.
-pub(super) async fn retried<T, F, Attempt>(deadline: Deadline, attempt: F) -> Result<T, Failure>
+pub(super) async fn retry_until<T, F, Attempt>(deadline: Deadline, attempt: F) -> Result<T, Failure>
 where
     F: FnMut() -> Attempt,
     Attempt: Future<Output = Result<T, Failure>>,
 {
-    let pauses = ConstantBuilder::default().with_delay(PAUSE).without_max_times();
+    let pauses = ConstantBuilder::default().with_delay(POLL_INTERVAL).without_max_times();
     let goes_on = |failure: &Failure| !failure.is_final() && !deadline.is_over();
     attempt.retry(pauses).sleep(tokio::time::sleep).when(goes_on).await
 }

@@ -8,7 +8,7 @@ use kube::api::Api;
 use kube::config::Kubeconfig;
 
 use super::certs::pin;
-use super::deadline::{Deadline, retried};
+use super::deadline::{Deadline, retry_until};
 use super::failure::{Failure, Reason, api_error};
 use super::kubeadm::{BootstrapTokenDiscovery, Discovery};
 use super::kubeconfig::{Credential, client, kubeconfig, untrusting_client};
@@ -100,7 +100,7 @@ async fn cluster_info(
             )),
         }
     };
-    let (published, signature) = retried(deadline, ask).await?;
+    let (published, signature) = retry_until(deadline, ask).await?;
     if is_signed(&published, &signature, id, secret) {
         Ok(published)
     } else {

@@ -9,7 +9,7 @@ use kube::api::{Api, ListParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::deadline::{Deadline, retried};
+use super::deadline::{Deadline, retry_until};
 use super::disk::Disk;
 use super::failure::{Failure, Reason, api_error};
 
@@ -97,7 +97,7 @@ impl Etcd {
             let request = json!({ "peerURLs": [peer], "isLearner": true });
             Ok(self.call::<Members>("member/add", &request).await?.members)
         };
-        let members = retried(deadline, add).await?;
+        let members = retry_until(deadline, add).await?;
         Ok(members
             .into_iter()
             .flat_map(|member| {
@@ -121,7 +121,7 @@ impl Etcd {
             }
             Ok(())
         };
-        retried(deadline, promote).await
+        retry_until(deadline, promote).await
     }
 
     /// Whether the first endpoint answers with a leader.

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::control_plane::{API_PORT, COMPONENTS, MANIFESTS};
-use super::deadline::{Deadline, retried};
+use super::deadline::{Deadline, retry_until};
 use super::disk::Disk;
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, api_error};
@@ -158,7 +158,7 @@ impl Kubelet {
                 .map(drop)
                 .map_err(|_| self.why("etcd", Reason::Etcd))
         };
-        retried(deadline, connect).await
+        retry_until(deadline, connect).await
     }
 
     /// Starts etcd once more if it does not serve soon after it was promoted.
@@ -180,7 +180,7 @@ impl Kubelet {
         let endpoint = format!("https://{}:2379", self.guest_vm.address.served);
         let etcd = Etcd::at(vec![endpoint], &self.guest_vm.disk, certificates)?;
         let healthy = || async { etcd.healthy().await.map_err(|_| self.why("etcd", Reason::Etcd)) };
-        retried(deadline, healthy).await
+        retry_until(deadline, healthy).await
     }
 
     /// Waits until an API server says that it is ready.
@@ -194,7 +194,7 @@ impl Kubelet {
                 _ => Err(self.why("kube-apiserver", Reason::ApiServer)),
             }
         };
-        retried(deadline, ask).await
+        retry_until(deadline, ask).await
     }
 
     /// Registers the node, shows its static pods and begins to renew the lease.
@@ -211,16 +211,16 @@ impl Kubelet {
             silent: self.guest_vm.silent.clone(),
             disk: self.guest_vm.disk.clone(),
         };
-        let owner = retried(self.guest_vm.deadline(), || session.node()).await?;
+        let owner = retry_until(self.guest_vm.deadline(), || session.node()).await?;
         let pods: Vec<_> = self
             .pods
             .values()
             .map(|(pod, process)| (pod.clone(), process.as_ref().map(Supervised::watch)))
             .collect();
         for (pod, state) in &pods {
-            retried(self.guest_vm.deadline(), || session.mirror(pod, &owner, state.as_ref())).await?;
+            retry_until(self.guest_vm.deadline(), || session.mirror(pod, &owner, state.as_ref())).await?;
         }
-        retried(self.guest_vm.deadline(), || session.renew(&owner)).await?;
+        retry_until(self.guest_vm.deadline(), || session.renew(&owner)).await?;
         let (network, configured) = tokio::sync::watch::channel(has_network(&self.guest_vm.disk));
         let bound = NodePods {
             client: session.client.clone(),

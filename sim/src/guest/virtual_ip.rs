@@ -18,7 +18,7 @@ use super::failure::{Failure, Reason};
 use crate::network::held_address::{HeldAddress, HeldAddresses};
 
 /// How often a node looks whether the address is free.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often the holder looks whether its API server answers, as the configuration of keepalived has it.
 const CHECKED: Duration = Duration::from_secs(2);
 /// A node whose API server has not answered so often in a row lets the address go.
@@ -67,7 +67,7 @@ impl VirtualIp {
 }
 
 async fn hold(address: Arc<HeldAddress>, local: SocketAddr, resign: CancellationToken) {
-    while !is_over(&resign, LOOK).await {
+    while !is_over(&resign, POLL_INTERVAL).await {
         if !answers(local).await {
             continue;
         }

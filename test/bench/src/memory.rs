@@ -30,7 +30,7 @@ const ORIGINAL: &str = "original";
 const COPY: &str = "copy";
 const LIMIT: Duration = Duration::from_mins(10);
 /// How often the VM operator is asked whom it knows.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// So long without work, and memory is settled.
 const SETTLED: Duration = Duration::from_secs(15);
 
@@ -239,7 +239,7 @@ async fn wait_until_known(vmop: &Running, count: usize) -> Result<()> {
         if Instant::now() > deadline {
             bail!("vmop knows {vms} VMs and has looked at {done} objects of {wanted}");
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How often [`poll`] looks.
-const PERIOD: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What was waited for did not come in time.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ where
     F: Future<Output = Option<T>>,
 {
     let started = tokio::time::Instant::now();
-    let mut ticks = tokio::time::interval(PERIOD);
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
     loop {
         ticks.tick().await;
         if let Some(found) = look().await {

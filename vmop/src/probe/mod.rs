@@ -31,7 +31,7 @@ const SHARE: usize = 16;
 /// Time after which every attempt counts as failed.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How soon a target that does not answer is asked again, if its period is not shorter.
-const IMPATIENT: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How seldom a target is asked from which nothing comes back.
 const SLOWEST: Duration = Duration::from_secs(30);
 
@@ -235,11 +235,11 @@ fn judged(
     match result {
         Ok(()) => (ProbeResult::Answers, period),
         Err(_) if *old == ProbeResult::Answers && failures < 2 => {
-            (ProbeResult::Answers, period.min(IMPATIENT))
+            (ProbeResult::Answers, period.min(RETRY_AFTER))
         }
-        Err(why @ Failure::Refused(_)) => (no_answer(why), period.min(IMPATIENT)),
+        Err(why @ Failure::Refused(_)) => (no_answer(why), period.min(RETRY_AFTER)),
         Err(why @ Failure::Silent(_)) => {
-            let doubled = IMPATIENT.saturating_mul(1 << failures.saturating_sub(1).min(5));
+            let doubled = RETRY_AFTER.saturating_mul(1 << failures.saturating_sub(1).min(5));
             (no_answer(why), doubled.min(SLOWEST))
         }
     }
@@ -267,10 +267,10 @@ mod tests {
         let refused = || Err(Failure::Refused(io::ErrorKind::ConnectionRefused));
         for (old, result, failures, new, pause) in [
             (ProbeResult::Unknown, Ok(()), 0, ProbeResult::Answers, PERIOD),
-            (ProbeResult::Unknown, refused(), 1, silent.clone(), IMPATIENT),
+            (ProbeResult::Unknown, refused(), 1, silent.clone(), RETRY_AFTER),
             (silent.clone(), Ok(()), 0, ProbeResult::Answers, PERIOD),
-            (ProbeResult::Answers, refused(), 1, ProbeResult::Answers, IMPATIENT),
-            (ProbeResult::Answers, refused(), 2, silent.clone(), IMPATIENT),
+            (ProbeResult::Answers, refused(), 1, ProbeResult::Answers, RETRY_AFTER),
+            (ProbeResult::Answers, refused(), 2, silent.clone(), RETRY_AFTER),
         ] {
             assert_eq!(judged(&old, result, failures, &TARGET), (new, pause));
         }

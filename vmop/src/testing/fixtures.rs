@@ -8,9 +8,10 @@ use api::vmop::VirtualMachine;
 use vsphere::inventory::{Configuration, Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, MoRef, NicKind, VirtualNic, Vm};
 
+use crate::device_check::DeviceKinds;
 use crate::templates::Template;
+use crate::vcenter::Placement;
 use crate::vcenter::mark::Mark;
-use crate::vcenter::{DeviceKinds, Placement};
 use crate::virtualmachine::bootstrap::data::{Bootstrap, VApp};
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use vsphere::{Client, Inventory, MoRef};
 
-use crate::vcenter::device_kinds::DeviceKinds;
+use crate::device_check::DeviceKinds;
 use crate::vcenter::memo::{DeviceCache, LookupCache, StorageCache};
 use crate::vcenter::module_members::Memberships;
 use crate::vcenter::problem::Problem;

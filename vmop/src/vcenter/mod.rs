@@ -6,7 +6,6 @@
 
 mod connect;
 mod connection;
-mod device_kinds;
 mod devices;
 mod guest_network;
 mod lookup;
@@ -25,7 +24,6 @@ mod unavailable;
 
 pub use connect::{Program, keep_connected};
 pub use connection::{LibraryProblem, VCenter};
-pub use device_kinds::DeviceKinds;
 pub use guest_network::GuestNetwork;
 pub use module_members::MEMBERSHIP;
 pub use placement::Placement;

@@ -8,13 +8,13 @@ use vsphere::{BaseConfig, CloneSpec, ConfigSpec, DiskMoveType, MoRef, RelocateSp
 use super::bootstrap::data::Bootstrap;
 use super::identity::uuids::Identity;
 use super::nic::adapter::Nic;
-use super::nic::change::nics_note;
 use super::nic::device_changes::{clone_nics, without_nics};
 use super::power::state::wants_power_on;
 use super::size::class::{MMIO, MMIO_SIZE, Size};
 use super::storage::class::Storage;
 use super::storage::disks::Layout;
 use super::storage::marks::DISKS;
+use crate::device_check::nics_note;
 use crate::templates::Template;
 use crate::vcenter::Placement;
 use crate::vcenter::mark::{self, Mark};
@@ -146,8 +146,7 @@ fn owned((key, value): (&str, &str)) -> (String, String) {
 fn base<'a>(parts: &Parts<'a>) -> &'a str {
     match parts.disks.move_type {
         DiskMoveType::CreateNewChildDiskBacking => &parts.template.name,
-        DiskMoveType::MoveAllDiskBackingsAndAllowSharing
-        | DiskMoveType::MoveAllDiskBackingsAndDisallowSharing => "",
+        DiskMoveType::MoveAllDiskBackingsAndDisallowSharing => "",
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
 use api::names::{annotation, finalizer};
-use api::vmop::{VirtualMachine, vm_phase};
+use api::vmop::VirtualMachine;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -42,12 +41,22 @@ const UNOWNED_ATTEMPTS: usize = 60;
 /// How long to wait in between, as for a clone that is under way.
 const UNOWNED_PAUSE: Duration = Duration::from_secs(2);
 
+/// How far the deletion of an object is.
+pub enum Deletion {
+    /// Its VM is gone, and the object is let go.
+    Done,
+    /// It was let go before; others may hold it.
+    LetGo,
+    /// Its VM cannot be destroyed yet.
+    Blocked(Error),
+}
+
 /// Lets the object go once its VM is gone.
-pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a, Result<Next, Error>> {
+pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a, Result<Deletion, Error>> {
     delete_now(vm, ctx).boxed()
 }
 
-async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
+async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion, Error> {
     let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
     let uid = vm.uid().unwrap_or_default();
     // The leave of its VM wakes an object that the cache still shows after we let it go, or showed a moment ago.
@@ -56,8 +65,7 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
         there.is_none_or(|there| there.metadata.uid != vm.metadata.uid)
     };
     if !ours || let_go {
-        report_held(vm, ctx).await?;
-        return Ok(Next::OnChange);
+        return Ok(Deletion::LetGo);
     }
     let object = ObjectRef::from_obj(&**vm);
     ctx.prober.set_target(&object, None);
@@ -76,12 +84,9 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
             }
             ctx.guest_requests.forget(&object);
             ctx.events.normal(&**vm, events::DELETE_SUCCESS, "The VM is gone from vCenter");
-            Ok(Next::OnChange)
+            Ok(Deletion::Done)
         }
-        Err(error) => {
-            report_blocked(vm, &error, ctx).await?;
-            Err(error)
-        }
+        Err(error) => Ok(Deletion::Blocked(error)),
     }
 }
 
@@ -323,41 +328,4 @@ async fn is_cloning(vcenter: &VCenter) -> Result<bool, vsphere::Error> {
         let source = task.get("info.entity").as_moref();
         runs && text("info.descriptionId").contains("clone") && source.is_some_and(is_ours)
     }))
-}
-
-/// Says why the VM is still there.
-async fn report_blocked(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Result<(), Error> {
-    if !error.concerns_status() {
-        return Ok(());
-    }
-    let severity = match error {
-        Error::Vcenter(error) if error.retryable() => WARNING,
-        Error::Blocked(Blocked::Unavailable(_)) => WARNING,
-        Error::Unsettled(_) | Error::Guest(..) | Error::Draining(_) => INFO,
-        _ => ERROR,
-    };
-    let reason = if severity == INFO { known::DELETING } else { known::DELETION_FAILED };
-    report_ready(vm, Condition::is_false(READY, severity, reason, error.advised()), ctx).await
-}
-
-/// Reports who holds an object that we have let go: what its status says is from before.
-async fn report_held(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
-    let Some(finalizers) = finalizer::strangers(&vm.metadata) else { return Ok(()) };
-    let message = format!(
-        "The VM is gone from vCenter. Deletion of the object is blocked by finalizer {finalizers}, which this controller does not own. Its owner must remove it"
-    );
-    report_ready(vm, Condition::is_false(READY, WARNING, known::DELETION_HELD, message), ctx).await
-}
-
-async fn report_ready(vm: &VirtualMachine, ready: Condition, ctx: &Context) -> Result<(), Error> {
-    let mut status = vm.status.clone().unwrap_or_default();
-    let mut conditions = vec![ready];
-    conditions.extend(status.conditions.iter().filter(|condition| condition.type_ != READY).cloned());
-    let old = std::mem::take(&mut status.conditions);
-    status.phase = Some(vm_phase::DELETING.to_owned());
-    status.conditions = kit::status::settle(&old, conditions, jiff::Timestamp::now());
-    if ctx.api.patch_status(vm, &status).await? {
-        events::record(vm, &old, &status.conditions, |severity| severity == ERROR, &ctx.events);
-    }
-    Ok(())
 }

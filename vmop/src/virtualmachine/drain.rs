@@ -14,7 +14,7 @@ use crate::service::plan::{backends, selects};
 /// It begins with the object's deletion, whose time is kept in whole seconds: up to one of them is lost.
 const DRAIN: SignedDuration = SignedDuration::from_secs(3);
 /// How soon to look whether the others have gone, too.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// When to look again at a VM whose object is deleted, if it is to stay on that long: a VirtualMachineService sends it
 /// traffic, which other VMs can take. Where there is no other, as when a whole cluster goes, nothing is waited for.
@@ -40,7 +40,7 @@ fn look_again(vm: &VirtualMachine, now: Timestamp) -> Option<Duration> {
     vm.status.as_ref().filter(|status| !status.endpoint_addresses.is_empty())?;
     let end = vm.metadata.deletion_timestamp.as_ref()?.0 + DRAIN;
     let left = Duration::try_from(end.duration_since(now)).ok().filter(|left| !left.is_zero())?;
-    Some(left.min(LOOK))
+    Some(left.min(POLL_INTERVAL))
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
             look_again(vm, Timestamp::UNIX_EPOCH + SignedDuration::from_millis(millis))
         };
         let vm = deleted(node("a", &labels, &["10.0.0.1"]));
-        assert_eq!(after(&vm, 0), Some(LOOK));
+        assert_eq!(after(&vm, 0), Some(POLL_INTERVAL));
         assert_eq!(after(&vm, 2900), Some(Duration::from_millis(100)));
         assert_eq!(after(&vm, 3000), None);
         assert_eq!(after(&vm, 60_000), None);

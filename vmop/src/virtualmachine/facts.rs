@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
+use api::vmop::VirtualMachine;
 use jiff::{SignedDuration, Timestamp};
+use vsphere::Vm;
 
 use super::bootstrap::data::Bootstrap;
 use super::bootstrap::observe::DataSourceWatch;
@@ -14,8 +16,10 @@ use super::nic::request::NicRequest;
 use super::placement::module::Membership;
 use super::size::class::Size;
 use super::storage::claims::Volumes;
+use super::storage::disks;
 use super::storage::observe::DiskFacts;
 use super::storage::promotion::Promotion;
+use crate::device_check::DeviceKinds;
 use crate::probe::{ProbeResult, Target};
 use crate::unmet::Need;
 use crate::vcenter::Placement;
@@ -105,6 +109,16 @@ impl Facts {
         {
             *bootstrap = Bootstrap::default();
         }
+    }
+
+    /// The kinds of devices of which the VM has all that its spec asks for.
+    pub fn complete_devices(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> DeviceKinds {
+        let has_disks = |known: &DiskFacts| {
+            let storage = known.storage.as_ref().ok().cloned().unwrap_or_default();
+            let change = disks::changes(vm, vsphere_vm, &known.devices, &storage);
+            change.is_ok_and(|change| change.is_none_or(|spec| spec.device_change.is_empty()))
+        };
+        DeviceKinds { nics: self.has_changed_nics(), disks: self.disks.as_ref().is_some_and(has_disks) }
     }
 
     /// Whether the VM's NICs are being changed: its guest gets its bootstrap data in a later reconcile.

@@ -7,7 +7,6 @@
 pub mod bootstrap;
 pub mod carry_out;
 pub mod clone;
-mod clone_check;
 pub mod condition_types;
 pub mod context;
 pub mod delete;
@@ -43,6 +42,7 @@ use futures::future::BoxFuture;
 use kit::Next;
 use vsphere::with_bound_changes;
 
+use crate::device_check::proven;
 use crate::pause;
 use carry_out::object::{confirm_plan, note_progress, prepare};
 use carry_out::promotion::begin_promotion;
@@ -54,7 +54,7 @@ use identity::find::Found;
 use identity::uuids::{Identity, existed};
 use nic::request::delete_outdated;
 use plan::Plan;
-use report::{Attempt, report, report_attempt, report_if_slow, report_paused};
+use report::{Attempt, report, report_attempt, report_deletion, report_if_slow, report_paused};
 use status::Outcome;
 
 /// Brings one VM from what it is to what its object says. Nothing is changed but in the session of vCenter in which the VM
@@ -74,12 +74,18 @@ async fn reconcile_bound(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Resu
         return report_paused(&cached, &ctx).await;
     }
     if cached.metadata.deletion_timestamp.is_some() {
-        return delete::delete(&cached, &ctx).await;
+        return reconcile_deletion(&cached, &ctx).await;
     }
     let (slot, waited) = wait_for_slot(&cached, &ctx).await?;
     let (vm, identity) = prepare_or_report(&cached, &ctx).await?;
     let settled = settle(&cached, Arc::clone(&vm), identity, (slot, waited), &ctx).await;
     delete::end_if_object_went(settled, &cached, &vm, &ctx).await
+}
+
+/// As `reconcile`, of an object that is being deleted.
+async fn reconcile_deletion(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
+    let deletion = delete::delete(vm, ctx).await?;
+    report_deletion(vm, deletion, ctx).await
 }
 
 /// As `reconcile`, of an object that has its finalizer and identity, and a place among those that are created.
@@ -174,7 +180,7 @@ fn follow_up<'a>(
             && let Ok(vcenter) = ctx.provider.vcenter()
         {
             let mut known = vcenter.proven_devices.lock();
-            *known = known.and(clone_check::proven(vm, vsphere_vm, facts));
+            *known = known.and(proven(vsphere_vm, facts.complete_devices(vm, vsphere_vm)));
         }
         if facts.has_changed_nics() && attempt.result.is_ok() {
             delete_outdated(vm, &ctx.api, &ctx.caches).await?;

@@ -10,9 +10,10 @@ use super::nic::adapter::Nic;
 use super::nic::request::NicRequest;
 use super::size::class::Size;
 use super::storage::class::Storage;
+use crate::device_check::DeviceKinds;
 use crate::templates::{Template, TemplateKey};
 use crate::unmet::{Need, Unmet};
-use crate::vcenter::{DeviceKinds, Placement};
+use crate::vcenter::Placement;
 
 /// What is known of a VM that is to be created.
 #[derive(Clone, Debug)]

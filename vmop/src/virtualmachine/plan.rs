@@ -9,7 +9,6 @@ use vsphere::{ConfigSpec, Vm};
 
 use super::bootstrap::data::Bootstrap;
 use super::clone::{ClonePlan, Parts, compose_clone};
-use super::clone_check::hold_for_check;
 use super::error::Blocked;
 use super::facts::Facts;
 use super::identity::find::Found;
@@ -22,6 +21,7 @@ use super::step::{self, Mode, Step};
 use super::storage::class::Storage;
 use super::storage::promotion::Promotion;
 use super::storage::{claims, disks};
+use crate::device_check::hold_for_check;
 use crate::pause;
 use crate::unmet::Unmet;
 
@@ -68,7 +68,7 @@ fn plan_creation(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Res
     let mut clone = plan_clone(vm, facts, creation)?;
     let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
     let mut then: Vec<_> = least.map(Step::Upgrade).into_iter().chain(join_module(facts)?).collect();
-    if hold_for_check(&mut clone, creation.proven_devices) {
+    if hold_for_check(&mut clone.spec, creation.proven_devices) {
         // The reconcile that finds the VM off reads its devices first.
     } else if clone.spec.power_on && (is_held_back(vm) || claims::has_claims(vm)) {
         clone.spec.power_on = false;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::conditions;
-use api::vmop::VirtualMachine;
+use api::conditions::{ERROR, INFO};
+use api::vmop::{VirtualMachine, VirtualMachineStatus};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
@@ -15,12 +15,13 @@ use vsphere::Vm;
 use super::bootstrap::report::report_due;
 use super::carry_out::object::note_pause;
 use super::context::Context;
+use super::delete::Deletion;
 use super::error::{Error, UNSETTLED};
 use super::events;
 use super::facts::Facts;
 use super::identity::find::Found;
 use super::power::operation::next_look;
-use super::status::{Outcome, paused_status, status};
+use super::status::{Outcome, blocked_status, let_go_status, paused_status, status};
 use super::throttle::{WAITS, can_wait, quiet_after_error, quiet_while_booting};
 use crate::pause;
 
@@ -102,7 +103,7 @@ pub async fn report_if_slow<T>(
     Ok((step.await, true))
 }
 
-/// Writes the status, if it is other, and records an event, if `Ready` is.
+/// Reports how a reconcile ends or what it waits for.
 pub async fn report(
     vm: &VirtualMachine,
     facts: Option<&Facts>,
@@ -114,17 +115,29 @@ pub async fn report(
     {
         return Ok(());
     }
-    let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let mut status = status(vm, facts, outcome);
-    status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
-    if can_wait(vm.status.as_ref(), &status) {
-        return Ok(());
+    write(vm, status(vm, facts, outcome), |severity| severity != INFO, ctx).await
+}
+
+/// Reports how far a deletion is.
+pub fn report_deletion<'a>(
+    vm: &'a VirtualMachine,
+    deletion: Deletion,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<Next, Error>> {
+    async move {
+        let (status, result) = match deletion {
+            Deletion::Done => (None, Ok(Next::OnChange)),
+            Deletion::LetGo => (let_go_status(vm), Ok(Next::OnChange)),
+            Deletion::Blocked(error) => {
+                (error.concerns_status().then(|| blocked_status(vm, &error)), Err(error))
+            }
+        };
+        if let Some(status) = status {
+            write(vm, status, |severity| severity == ERROR, ctx).await?;
+        }
+        result
     }
-    if Box::pin(ctx.api.patch_status(vm, &status)).await? {
-        let warns = |severity: &str| severity != conditions::INFO;
-        events::record(vm, old, &status.conditions, warns, &ctx.events);
-    }
-    Ok(())
+    .boxed()
 }
 
 /// Reports that an object is paused, where it was a user of ours who asked and not Cluster API.
@@ -132,12 +145,29 @@ pub fn report_paused<'a>(vm: &'a VirtualMachine, ctx: &'a Context) -> BoxFuture<
     async move {
         if pause::by_devops(vm) && vm.metadata.deletion_timestamp.is_none() {
             note_pause(vm, ctx).await?;
-            let mut status = paused_status(vm);
-            let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-            status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
-            ctx.api.patch_status(vm, &status).await?;
+            write(vm, paused_status(vm), |severity| severity != INFO, ctx).await?;
         }
         Ok(Next::OnChange)
     }
     .boxed()
+}
+
+/// Writes the status, if it is other, and records an event, if `Ready` is; `warns` says which severities are worth a warning.
+///
+/// Only this function writes the status of a VirtualMachine.
+async fn write(
+    vm: &VirtualMachine,
+    mut status: VirtualMachineStatus,
+    warns: impl Fn(&str) -> bool,
+    ctx: &Context,
+) -> Result<(), Error> {
+    let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
+    if can_wait(vm.status.as_ref(), &status) {
+        return Ok(());
+    }
+    if Box::pin(ctx.api.patch_status(vm, &status)).await? {
+        events::record(vm, old, &status.conditions, warns, &ctx.events);
+    }
+    Ok(())
 }

@@ -66,7 +66,7 @@ fn a_vm_is_made_by_one_clone_with_everything_in_it() {
 
 #[test]
 fn a_clone_is_powered_on_at_once_only_where_its_devices_are_known_to_come() {
-    use crate::vcenter::DeviceKinds;
+    use crate::device_check::DeviceKinds;
     let notes_of = |clone: &super::clone::ClonePlan| {
         let notes = clone.spec.config.iter().flat_map(|config| config.extra_config.iter());
         let notes = notes.filter(|(key, _)| key == "layercake.networkInterfaces");

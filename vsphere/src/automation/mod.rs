@@ -1,4 +1,4 @@
-//! The Automation API: content libraries and the OVF items in them, cluster modules, tags.
+//! The Automation API: content libraries and the OVF items in them, cluster modules.
 //!
 //! The same calls have two forms. `/api` (7.0 and later) speaks plain JSON; `/rest` wraps answers in
 //! `value` and writes ids and actions differently. The first call finds out which one the server has.
@@ -8,14 +8,12 @@ mod capture;
 mod library;
 mod modules;
 mod ovf;
-mod tags;
 mod upload;
 
 pub use capture::Capture;
 pub use library::{Library, LibraryItem};
 pub use modules::ClusterModule;
 pub use ovf::{Deploy, Provisioning};
-pub use tags::{Category, Tag};
 pub use upload::{
     FileStatus, ItemFile, NewFile, NewItem, UpdateFile, UpdateSession, UpdateState, Validation,
 };

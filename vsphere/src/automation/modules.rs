@@ -77,20 +77,10 @@ impl Client {
 
     /// Puts VMs into a module. False where one of them was not put there, be it because it was there before.
     pub async fn add_to_cluster_module(&self, id: &str, vms: &[MoRef]) -> Result<bool> {
-        self.change_members(id, "add", vms).await
-    }
-
-    /// Takes VMs out of a module. False where one of them was not taken out.
-    pub async fn remove_from_cluster_module(&self, id: &str, vms: &[MoRef]) -> Result<bool> {
-        self.change_members(id, "remove", vms).await
-    }
-
-    async fn change_members(&self, id: &str, action: &'static str, vms: &[MoRef]) -> Result<bool> {
         let vms: Vec<_> = vms.iter().map(MoRef::id).collect();
-        let name = if action == "add" { "module add" } else { "module remove" };
-        let path = format!("{MODULES}/vm/{}/members?action={action}", part(id));
+        let path = format!("{MODULES}/vm/{}/members?action=add", part(id));
         let outcome: Outcome = self
-            .modules(name, self.reading(), || Call::post(path.clone(), json!({ "vms": vms })))
+            .modules("module add", self.reading(), || Call::post(path.clone(), json!({ "vms": vms })))
             .await
             .map_err(|error| error.on(id))?;
         Ok(outcome.success)

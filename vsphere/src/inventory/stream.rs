@@ -172,7 +172,8 @@ fn is_hung(error: &Error, wait: Duration) -> bool {
     *error.kind() == Kind::TimedOut && !wait.is_zero()
 }
 
-fn is_passing(error: &Error) -> bool {
+/// Whether a lost connection, which mends itself, explains the error.
+pub(super) fn is_passing(error: &Error) -> bool {
     matches!(
         error.kind(),
         Kind::Unreachable { .. }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::build::call;
 use super::pace::Pace;
 use super::shared::{Built, Shared};
+use super::stream::is_passing;
 use super::tasks::Batch;
 use crate::retry::pause_after;
 use crate::{Error, Kind, Object, Result, Value};
@@ -57,15 +58,7 @@ async fn add_to_list(shared: &Shared, built: &Built, batch: &Batch) -> Result<Va
 /// A lost connection mends itself; anything else means that the list is gone.
 async fn mend(shared: &Shared, built: &Arc<Built>, error: &Error) {
     tracing::debug!(%error, "cannot update the list of tasks");
-    let passing = matches!(
-        error.kind(),
-        Kind::Unreachable { .. }
-            | Kind::Overloaded
-            | Kind::AnswerLost { .. }
-            | Kind::TimedOut
-            | Kind::Tls { .. }
-    );
-    if !passing {
+    if !is_passing(error) {
         let same = shared.built.borrow().as_ref().is_some_and(|now| Arc::ptr_eq(now, built));
         if same {
             if *error.kind() == Kind::NotAuthenticated {

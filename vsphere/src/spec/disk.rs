@@ -268,8 +268,6 @@ fn sized(device: Object, capacity: u64) -> Object {
 pub enum DiskMoveType {
     /// A linked clone: an empty disk on top of the snapshot's.
     CreateNewChildDiskBacking,
-    /// A full clone that keeps the chain of snapshots' disks.
-    MoveAllDiskBackingsAndAllowSharing,
     /// A full clone with one disk of its own.
     MoveAllDiskBackingsAndDisallowSharing,
 }
@@ -278,7 +276,6 @@ impl DiskMoveType {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::CreateNewChildDiskBacking => "createNewChildDiskBacking",
-            Self::MoveAllDiskBackingsAndAllowSharing => "moveAllDiskBackingsAndAllowSharing",
             Self::MoveAllDiskBackingsAndDisallowSharing => "moveAllDiskBackingsAndDisallowSharing",
         }
     }

@@ -1,4 +1,4 @@
-//! Cluster modules, tags, consoles, and items made of VMs, in both forms of the Automation API.
+//! Cluster modules, consoles, and items made of VMs, in both forms of the Automation API.
 
 use std::time::Duration;
 
@@ -47,30 +47,9 @@ async fn a_module_holds_vms(sim: Sim) {
     assert!(client.add_to_cluster_module(&module, &vms[..1]).await.unwrap());
     assert!(!client.add_to_cluster_module(&module, &vms).await.unwrap(), "one was there before");
     assert_eq!(client.cluster_module_members(&module).await.unwrap().len(), 2);
-    assert!(client.remove_from_cluster_module(&module, &vms).await.unwrap());
     client.delete_cluster_module(&module).await.unwrap();
     assert!(client.delete_cluster_module(&module).await.unwrap_err().is_not_found());
     assert!(client.cluster_module_members(&module).await.unwrap_err().is_not_found());
-}
-
-async fn an_object_bears_tags(sim: Sim) {
-    for style in STYLES {
-        let client = styled(&sim, style).await;
-        let name = format!("{style:?}");
-        let category = client.create_tag_category(&name, "").await.unwrap();
-        assert!(client.tag_categories().await.unwrap().contains(&category));
-        assert_eq!(client.tag_category(&category).await.unwrap().name, name);
-        assert!(client.tags_of_category(&category).await.unwrap().is_empty());
-        let tag = client.create_tag(&category, &name, "").await.unwrap();
-        assert_eq!(client.tags_of_category(&category).await.unwrap(), std::slice::from_ref(&tag));
-        assert_eq!(client.tag(&tag).await.unwrap().category_id, category);
-        for _ in 0..2 {
-            client.attach_tag(&tag, &sim.folder()).await.unwrap();
-        }
-        assert_eq!(client.attached_tags(&sim.folder()).await.unwrap(), std::slice::from_ref(&tag));
-        client.detach_tag(&tag, &sim.folder()).await.unwrap();
-        assert!(client.attached_tags(&sim.folder()).await.unwrap().is_empty());
-    }
 }
 
 #[tokio::test]
@@ -177,7 +156,6 @@ async fn a_console_is_reached_by_a_ticket(sim: Sim) {
 
 everywhere!(
     a_module_holds_vms,
-    an_object_bears_tags,
     a_vm_becomes_an_item_once,
     captures_hold_no_place_of_short_calls,
     a_console_is_reached_by_a_ticket,

@@ -9,7 +9,7 @@ pub type Packed<'a> = (&'a str, &'a [u8]);
 
 /// The SHA-256 of some bytes.
 pub fn sha256(bytes: &[u8]) -> String {
-    hex(Sha256::new_with_prefix(bytes))
+    hex(&Sha256::digest(bytes))
 }
 
 /// A manifest of these files.

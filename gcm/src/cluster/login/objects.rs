@@ -4,12 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::capi::{
-    KubeadmConfigTemplateTemplateSpecUsers as WorkerUser,
-    KubeadmConfigTemplateTemplateSpecUsersPasswdFrom as WorkerPassword,
-    KubeadmConfigTemplateTemplateSpecUsersPasswdFromSecret as WorkerPasswordSecret,
-    KubeadmControlPlaneKubeadmConfigSpecUsers as ControlPlaneUser,
-    KubeadmControlPlaneKubeadmConfigSpecUsersPasswdFrom as ControlPlanePassword,
-    KubeadmControlPlaneKubeadmConfigSpecUsersPasswdFromSecret as ControlPlanePasswordSecret,
+    KubeadmConfigSpecUsers as ConfigUser, KubeadmConfigSpecUsersPasswdFrom as ConfigPassword,
+    KubeadmConfigSpecUsersPasswdFromSecret as ConfigPasswordSecret,
 };
 use api::names;
 use k8s_openapi::ByteString;
@@ -65,50 +61,17 @@ pub fn secrets(input: &Input<'_>, login: &Login) -> NewSecrets {
     NewSecrets(key.into_iter().chain(password).chain(hash).collect())
 }
 
-/// The user of a node, whichever object carries it. Its password comes from a Secret: no other object holds even the hash.
-pub struct NodeUser {
-    public_key: String,
-    password_hash_secret: String,
-}
-
-impl NodeUser {
-    /// The user of the cluster's nodes.
-    pub fn of(input: &Input<'_>, login: &Login) -> Self {
-        Self {
-            public_key: login.public_key.clone(),
-            password_hash_secret: names::ssh_password_hash_secret(&input.name()),
-        }
-    }
-}
-
-impl From<NodeUser> for ControlPlaneUser {
-    fn from(user: NodeUser) -> Self {
-        let NodeUser { public_key, password_hash_secret } = user;
-        let secret = ControlPlanePasswordSecret { name: password_hash_secret, key: PASSWORD.to_owned() };
-        Self {
-            name: USER.to_owned(),
-            sudo: Some(SUDO.to_owned()),
-            shell: Some(SHELL.to_owned()),
-            lock_password: Some(false),
-            passwd_from: Some(ControlPlanePassword { secret }),
-            ssh_authorized_keys: Some(vec![public_key]),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<NodeUser> for WorkerUser {
-    fn from(user: NodeUser) -> Self {
-        let NodeUser { public_key, password_hash_secret } = user;
-        let secret = WorkerPasswordSecret { name: password_hash_secret, key: PASSWORD.to_owned() };
-        Self {
-            name: USER.to_owned(),
-            sudo: Some(SUDO.to_owned()),
-            shell: Some(SHELL.to_owned()),
-            lock_password: Some(false),
-            passwd_from: Some(WorkerPassword { secret }),
-            ssh_authorized_keys: Some(vec![public_key]),
-            ..Self::default()
-        }
+/// Returns the user of the cluster's nodes. Its password comes from a Secret: no other object holds even the hash.
+pub fn node_user(input: &Input<'_>, login: &Login) -> ConfigUser {
+    let name = names::ssh_password_hash_secret(&input.name());
+    let secret = ConfigPasswordSecret { name, key: PASSWORD.to_owned() };
+    ConfigUser {
+        name: USER.to_owned(),
+        sudo: Some(SUDO.to_owned()),
+        shell: Some(SHELL.to_owned()),
+        lock_password: Some(false),
+        passwd_from: Some(ConfigPassword { secret }),
+        ssh_authorized_keys: Some(vec![login.public_key.clone()]),
+        ..ConfigUser::default()
     }
 }

@@ -1,21 +1,21 @@
 //! Cluster and WCPCluster.
 
 use api::capi::{
-    Cluster, ClusterClusterNetwork, ClusterClusterNetworkPods, ClusterClusterNetworkServices,
-    ClusterControlPlaneRef, ClusterInfrastructureRef, ClusterSpec, KubeadmControlPlane,
+    Cluster, ClusterClusterNetwork, ClusterClusterNetworkPods, ClusterClusterNetworkServices, ClusterSpec,
+    KubeadmControlPlane,
 };
 use api::capw::{WCPCluster, WCPClusterSpec};
 use api::names::{self, finalizer, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
 
-use crate::cluster::input::{Input, TypedReference};
+use crate::cluster::input::{Input, reference_to};
 use crate::spec::network::NetworkSpec;
 
 /// The Cluster; address ranges go down as their author wrote them, host bits and all.
 pub fn cluster(input: &Input<'_>) -> Cluster {
-    let control_plane = TypedReference::to::<KubeadmControlPlane>(&names::control_plane(&input.name()));
-    let infrastructure = TypedReference::to::<WCPCluster>(&input.name());
+    let control_plane = reference_to::<KubeadmControlPlane>(&names::control_plane(&input.name()));
+    let infrastructure = reference_to::<WCPCluster>(&input.name());
     Cluster {
         metadata: ObjectMeta {
             finalizers: Some(vec![finalizer::CLUSTER.to_owned()]),
@@ -23,16 +23,8 @@ pub fn cluster(input: &Input<'_>) -> Cluster {
         },
         spec: ClusterSpec {
             cluster_network: Some(network(input)),
-            control_plane_ref: Some(ClusterControlPlaneRef {
-                api_group: control_plane.api_group,
-                kind: control_plane.kind,
-                name: control_plane.name,
-            }),
-            infrastructure_ref: Some(ClusterInfrastructureRef {
-                api_group: infrastructure.api_group,
-                kind: infrastructure.kind,
-                name: infrastructure.name,
-            }),
+            control_plane_ref: Some(control_plane),
+            infrastructure_ref: Some(infrastructure),
             ..ClusterSpec::default()
         },
         status: None,

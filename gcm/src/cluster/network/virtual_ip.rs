@@ -3,10 +3,7 @@
 //! The address itself is known when a node boots, from its metadata, and so the same KubeadmControlPlane serves before
 //! and after it is given.
 
-use api::capi::{
-    KubeadmControlPlane, KubeadmControlPlaneKubeadmConfigSpec as ConfigSpec,
-    KubeadmControlPlaneKubeadmConfigSpecFiles as ConfigFile,
-};
+use api::capi::{KubeadmConfigSpec as ConfigSpec, KubeadmConfigSpecFiles as ConfigFile, KubeadmControlPlane};
 
 use crate::cluster::flags::virtual_ip::{VirtualIpFlags, VirtualIpKind};
 use crate::cluster::node_file::NodeFile;

@@ -4,36 +4,96 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use api::capi::{
+    KubeadmArgument, KubeadmConfigSpec as ConfigSpec, KubeadmConfigSpecDiskSetup as DiskSetup,
+    KubeadmConfigSpecDiskSetupFilesystems as DiskFilesystem,
+    KubeadmConfigSpecDiskSetupPartitions as DiskPartition, KubeadmConfigSpecFiles as ConfigFile,
+    KubeadmConfigSpecJoinConfiguration as JoinConfiguration, KubeadmNodeRegistration as NodeRegistration,
+};
 use api::gcm::parts::Trust;
 use api::names::{self, label};
 
+use super::group_input::GroupInput;
 use crate::admission::settings;
 use crate::cluster::input::Input;
-use crate::cluster::login::objects::USER;
+use crate::cluster::login::objects::{USER, node_user};
 use crate::cluster::network::proxy;
 use crate::cluster::node_file::NodeFile;
-use crate::cluster::volumes::setup::VolumeSetup;
+use crate::cluster::volumes::setup::{VolumeFilesystem, VolumeSetup};
 use crate::duration;
 use crate::spec::labels::registered_labels;
 
 /// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
-pub const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
+const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
 
 /// Makes Photon trust the certificates in its folder.
 const PHOTON_TRUST: &str = "rehash_ca_certificates.sh";
 /// Makes systems of Debian's family trust the certificates in their folder for local ones.
 const DEBIAN_TRUST: &str = "update-ca-certificates";
 
+/// Returns the configuration of a node that registers like this and has these volumes: what machines of the control plane
+/// and of pools have in common.
+pub fn node_config(
+    input: &GroupInput<'_>,
+    volumes: VolumeSetup,
+    registration: NodeRegistration,
+) -> ConfigSpec {
+    let NodeSetup { commands, files } = node_setup(&input.cluster, &volumes);
+    let VolumeSetup { boot_commands, filesystems, mounts, files: _, commands: _ } = volumes;
+    let files: Vec<ConfigFile> = files.into_iter().map(Into::into).collect();
+    ConfigSpec {
+        join_configuration: Some(JoinConfiguration {
+            node_registration: Some(registration),
+            ..JoinConfiguration::default()
+        }),
+        boot_commands: (!boot_commands.is_empty()).then_some(boot_commands),
+        disk_setup: (!filesystems.is_empty()).then(|| disk_setup(filesystems)),
+        mounts: (!mounts.is_empty()).then_some(mounts),
+        pre_kubeadm_commands: Some(commands),
+        files: (!files.is_empty()).then_some(files),
+        users: Some(vec![node_user(&input.cluster, input.login)]),
+        ..ConfigSpec::default()
+    }
+}
+
+/// Returns how a node with these labels registers.
+pub fn node_registration(input: &Input<'_>, labels: &BTreeMap<String, String>) -> NodeRegistration {
+    NodeRegistration {
+        name: Some(NODE_NAME.to_owned()),
+        kubelet_extra_args: Some(kubelet_arguments(input, labels)),
+        ..NodeRegistration::default()
+    }
+}
+
+fn disk_setup(volumes: Vec<VolumeFilesystem>) -> DiskSetup {
+    // Of each disk, since Cluster API writes a `disk_setup` that is nothing otherwise, which cloud-init warns of.
+    let whole = |volume: &VolumeFilesystem| DiskPartition {
+        device: volume.device.clone(),
+        layout: Some(false),
+        ..DiskPartition::default()
+    };
+    let partitions = volumes.iter().map(whole).collect();
+    let filesystem = |volume: VolumeFilesystem| DiskFilesystem {
+        device: volume.device,
+        filesystem: volume.filesystem,
+        label: Some(volume.label),
+        partition: Some(volume.partition),
+        ..DiskFilesystem::default()
+    };
+    let filesystems = volumes.into_iter().map(filesystem).collect();
+    DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
+}
+
 /// What runs and what stands on a node before kubeadm runs.
-pub struct NodeSetup {
+struct NodeSetup {
     /// Shell commands, in their order.
-    pub commands: Vec<String>,
+    commands: Vec<String>,
     /// Files.
-    pub files: Vec<NodeFile>,
+    files: Vec<NodeFile>,
 }
 
 /// What every node of the cluster gets, and with it what its volumes need.
-pub fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
+fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
     commands.extend(volumes.commands.iter().cloned());
@@ -54,11 +114,8 @@ pub fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     NodeSetup { commands, files }
 }
 
-/// The arguments of a node's kubelet, by name. What only the machine knows comes from its own metadata, through jinja.
-pub fn kubelet_arguments(
-    input: &Input<'_>,
-    labels: &BTreeMap<String, String>,
-) -> [(&'static str, String); 2] {
+/// The arguments of a node's kubelet. What only the machine knows comes from its own metadata, through jinja.
+fn kubelet_arguments(input: &Input<'_>, labels: &BTreeMap<String, String>) -> Vec<KubeadmArgument> {
     let mut text = format!(
         "{}={}",
         label::KUBERNETES_DISTRIBUTION_VERSION,
@@ -67,7 +124,8 @@ pub fn kubelet_arguments(
     for (key, value) in registered_labels(labels) {
         let _ = write!(text, ",{key}={value}");
     }
-    [("node-labels", text), ("provider-id", "{{ ds.meta_data.provider_id }}".to_owned())]
+    let argument = |name: &str, value| KubeadmArgument { name: name.to_owned(), value };
+    vec![argument("node-labels", text), argument("provider-id", "{{ ds.meta_data.provider_id }}".to_owned())]
 }
 
 /// How long the deletion of a Machine waits for that of its Node: as long as it takes. Cluster API's own 10 s count from
@@ -87,7 +145,7 @@ fn trust_command(os: &BTreeMap<String, String>) -> &'static str {
 
 /// Whether a node that these commands set up runs Photon.
 ///
-/// No object of a cluster names its operating system, and its OSImage may be gone: the command that [`node_setup`]
+/// No object of a cluster names its operating system, and its OSImage may be gone: the command that `node_setup`
 /// chose is the only record. It is there whenever the answer changes anything.
 pub fn runs_photon(commands: &[String]) -> bool {
     commands.iter().any(|command| command == PHOTON_TRUST)

@@ -3,33 +3,18 @@
 use std::collections::BTreeMap;
 
 use api::capi::{
-    KubeadmControlPlane, KubeadmControlPlaneKubeadmConfigSpec as ConfigSpec,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfiguration as ClusterConfiguration,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationApiServer as ApiServer,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationApiServerExtraArgs as ApiServerArgument,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationControllerManager as ControllerManager,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationControllerManagerExtraArgs as ControllerManagerArgument,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationDns as Dns,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationEtcd as Etcd,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationEtcdLocal as LocalEtcd,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationScheduler as Scheduler,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationSchedulerExtraArgs as SchedulerArgument,
-    KubeadmControlPlaneKubeadmConfigSpecDiskSetup as DiskSetup,
-    KubeadmControlPlaneKubeadmConfigSpecDiskSetupFilesystems as DiskFilesystem,
-    KubeadmControlPlaneKubeadmConfigSpecDiskSetupPartitions as DiskPartition,
-    KubeadmControlPlaneKubeadmConfigSpecFiles as ConfigFile,
-    KubeadmControlPlaneKubeadmConfigSpecInitConfiguration as InitConfiguration,
-    KubeadmControlPlaneKubeadmConfigSpecInitConfigurationNodeRegistration as InitRegistration,
-    KubeadmControlPlaneKubeadmConfigSpecInitConfigurationNodeRegistrationKubeletExtraArgs as InitArgument,
-    KubeadmControlPlaneKubeadmConfigSpecJoinConfiguration as JoinConfiguration,
-    KubeadmControlPlaneKubeadmConfigSpecJoinConfigurationNodeRegistration as JoinRegistration,
-    KubeadmControlPlaneKubeadmConfigSpecJoinConfigurationNodeRegistrationKubeletExtraArgs as JoinArgument,
+    KubeadmArgument as Argument, KubeadmConfigSpec as ConfigSpec,
+    KubeadmConfigSpecClusterConfiguration as ClusterConfiguration,
+    KubeadmConfigSpecClusterConfigurationApiServer as ApiServer,
+    KubeadmConfigSpecClusterConfigurationControllerManager as ControllerManager,
+    KubeadmConfigSpecClusterConfigurationDns as Dns, KubeadmConfigSpecClusterConfigurationEtcd as Etcd,
+    KubeadmConfigSpecClusterConfigurationEtcdLocal as LocalEtcd,
+    KubeadmConfigSpecClusterConfigurationScheduler as Scheduler,
+    KubeadmConfigSpecInitConfiguration as InitConfiguration, KubeadmControlPlane,
     KubeadmControlPlaneMachineTemplate as MachineTemplate,
     KubeadmControlPlaneMachineTemplateSpec as MachineTemplateSpec,
-    KubeadmControlPlaneMachineTemplateSpecDeletion as MachineDeletion,
-    KubeadmControlPlaneMachineTemplateSpecInfrastructureRef as InfrastructureRef,
     KubeadmControlPlaneRemediation as Remediation, KubeadmControlPlaneRollout as Rollout,
-    KubeadmControlPlaneRolloutBefore as RolloutBefore, KubeadmControlPlaneSpec,
+    KubeadmControlPlaneRolloutBefore as RolloutBefore, KubeadmControlPlaneSpec, MachineDeletion,
 };
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::ControlPlane;
@@ -37,13 +22,10 @@ use api::gcm::release::ContainerImage;
 use api::names::{self, finalizer, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::bootstrap::{
-    NODE_DELETION_SECONDS, NODE_NAME, NodeSetup, drain_seconds, kubelet_arguments, node_setup,
-};
+use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds, node_config, node_registration};
 use super::group_input::GroupInput;
-use crate::cluster::input::{Input, TypedReference};
-use crate::cluster::login::objects::NodeUser;
-use crate::cluster::volumes::setup::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
+use crate::cluster::input::reference_to;
+use crate::cluster::volumes::setup::{VolumeSetup, VolumesAs, volume_setup};
 use crate::release::KubernetesRelease;
 
 /// Machines of the control plane are replaced so many days before their certificates expire, which kubeadm issues for
@@ -65,9 +47,8 @@ pub fn control_plane(
         finalizers: Some(vec![finalizer::CONTROL_PLANE.to_owned()]),
         ..cluster.metadata(&names::control_plane(&cluster.name()), &[(label::TKR, &cluster.release_label())])
     };
-    let TypedReference { api_group, kind, name } = TypedReference::to::<WCPMachineTemplate>(template);
     let machine = MachineTemplateSpec {
-        infrastructure_ref: InfrastructureRef { api_group, kind, name },
+        infrastructure_ref: reference_to::<WCPMachineTemplate>(template),
         deletion: Some(MachineDeletion {
             node_drain_timeout_seconds: drain_seconds(node_drain_timeout.as_deref()),
             node_deletion_timeout_seconds: Some(NODE_DELETION_SECONDS),
@@ -98,58 +79,33 @@ pub fn control_plane(
 }
 
 fn config(input: &GroupInput<'_>, volumes: VolumeSetup) -> ConfigSpec {
-    let cluster = &input.cluster;
-    let NodeSetup { commands, files } = node_setup(cluster, &volumes);
-    let VolumeSetup { boot_commands, filesystems, mounts, files: _, commands: _ } = volumes;
-    let files: Vec<ConfigFile> = files.into_iter().map(Into::into).collect();
+    let registration = node_registration(&input.cluster, &BTreeMap::new());
     let mut config = ConfigSpec {
-        cluster_configuration: Some(cluster_configuration(cluster.release)),
+        cluster_configuration: Some(cluster_configuration(input.cluster.release)),
         init_configuration: Some(InitConfiguration {
-            node_registration: Some(init_registration(cluster)),
+            node_registration: Some(registration.clone()),
             ..InitConfiguration::default()
         }),
-        join_configuration: Some(JoinConfiguration {
-            node_registration: Some(join_registration(cluster)),
-            ..JoinConfiguration::default()
-        }),
-        boot_commands: (!boot_commands.is_empty()).then_some(boot_commands),
-        disk_setup: (!filesystems.is_empty()).then(|| disk_setup(filesystems)),
-        mounts: (!mounts.is_empty()).then_some(mounts),
-        pre_kubeadm_commands: Some(commands),
-        files: (!files.is_empty()).then_some(files),
-        users: Some(vec![NodeUser::of(cluster, input.login).into()]),
-        ..ConfigSpec::default()
+        ..node_config(input, volumes, registration)
     };
     input.virtual_ip.clone().put_into(&mut config);
     config
 }
 
 fn cluster_configuration(release: &KubernetesRelease) -> ClusterConfiguration {
-    const PROFILING: (&str, &str) = ("profiling", "false");
+    let argument = |name: &str, value: &str| Argument { name: name.to_owned(), value: value.to_owned() };
+    let profiling = || argument("profiling", "false");
     ClusterConfiguration {
         certificates_dir: Some("/etc/kubernetes/pki".to_owned()),
         api_server: Some(ApiServer {
-            extra_args: Some(
-                [PROFILING, ("tls-min-version", "VersionTLS12")]
-                    .map(|(name, value)| ApiServerArgument { name: name.to_owned(), value: value.to_owned() })
-                    .to_vec(),
-            ),
+            extra_args: Some(vec![profiling(), argument("tls-min-version", "VersionTLS12")]),
             ..ApiServer::default()
         }),
         controller_manager: Some(ControllerManager {
-            extra_args: Some(vec![ControllerManagerArgument {
-                name: PROFILING.0.to_owned(),
-                value: PROFILING.1.to_owned(),
-            }]),
+            extra_args: Some(vec![profiling()]),
             ..ControllerManager::default()
         }),
-        scheduler: Some(Scheduler {
-            extra_args: Some(vec![SchedulerArgument {
-                name: PROFILING.0.to_owned(),
-                value: PROFILING.1.to_owned(),
-            }]),
-            ..Scheduler::default()
-        }),
+        scheduler: Some(Scheduler { extra_args: Some(vec![profiling()]), ..Scheduler::default() }),
         image_repository: release.image_repository.clone(),
         dns: release
             .coredns
@@ -172,45 +128,4 @@ fn cluster_configuration(release: &KubernetesRelease) -> ClusterConfiguration {
 pub fn names_something(image: &ContainerImage) -> bool {
     let ContainerImage { image_repository, image_tag } = image;
     image_repository.is_some() || image_tag.is_some()
-}
-
-fn init_registration(input: &Input<'_>) -> InitRegistration {
-    let arguments = kubelet_arguments(input, &BTreeMap::new());
-    InitRegistration {
-        name: Some(NODE_NAME.to_owned()),
-        kubelet_extra_args: Some(
-            arguments.map(|(name, value)| InitArgument { name: name.to_owned(), value }).to_vec(),
-        ),
-        ..InitRegistration::default()
-    }
-}
-
-fn join_registration(input: &Input<'_>) -> JoinRegistration {
-    let arguments = kubelet_arguments(input, &BTreeMap::new());
-    JoinRegistration {
-        name: Some(NODE_NAME.to_owned()),
-        kubelet_extra_args: Some(
-            arguments.map(|(name, value)| JoinArgument { name: name.to_owned(), value }).to_vec(),
-        ),
-        ..JoinRegistration::default()
-    }
-}
-
-fn disk_setup(volumes: Vec<VolumeFilesystem>) -> DiskSetup {
-    // Of each disk, since Cluster API writes a `disk_setup` that is nothing otherwise, which cloud-init warns of.
-    let whole = |volume: &VolumeFilesystem| DiskPartition {
-        device: volume.device.clone(),
-        layout: Some(false),
-        ..DiskPartition::default()
-    };
-    let partitions = volumes.iter().map(whole).collect();
-    let filesystem = |volume: VolumeFilesystem| DiskFilesystem {
-        device: volume.device,
-        filesystem: volume.filesystem,
-        label: Some(volume.label),
-        partition: Some(volume.partition),
-        ..DiskFilesystem::default()
-    };
-    let filesystems = volumes.into_iter().map(filesystem).collect();
-    DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
 }

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use api::capi::{
-    KubeadmConfigTemplate, KubeadmControlPlane,
-    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationDns as Dns, MachineDeployment,
-    MachineHealthCheck,
+    KubeadmConfigSpecClusterConfigurationDns as Dns, KubeadmConfigTemplate, KubeadmControlPlane,
+    MachineDeployment, MachineHealthCheck,
 };
 use api::capw::WCPMachineTemplate;
 use api::gcm::TanzuKubernetesCluster;

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use api::capi::{
-    KubeadmConfigTemplate, MachineDeployment, MachineDeploymentRollout, MachineDeploymentRolloutStrategy,
-    MachineDeploymentRolloutStrategyRollingUpdate, MachineDeploymentRolloutStrategyType,
-    MachineDeploymentSelector, MachineDeploymentSpec, MachineDeploymentTemplate,
-    MachineDeploymentTemplateMetadata, MachineDeploymentTemplateSpec, MachineDeploymentTemplateSpecBootstrap,
-    MachineDeploymentTemplateSpecBootstrapConfigRef, MachineDeploymentTemplateSpecDeletion,
-    MachineDeploymentTemplateSpecInfrastructureRef, MachineHealthCheck, MachineHealthCheckChecks,
-    MachineHealthCheckChecksUnhealthyNodeConditions, MachineHealthCheckRemediation,
-    MachineHealthCheckRemediationTriggerIf, MachineHealthCheckSelector, MachineHealthCheckSpec,
+    KubeadmConfigTemplate, MachineBootstrap, MachineDeletion, MachineDeployment, MachineDeploymentRollout,
+    MachineDeploymentRolloutStrategy, MachineDeploymentRolloutStrategyRollingUpdate,
+    MachineDeploymentRolloutStrategyType, MachineDeploymentSpec, MachineHealthCheck,
+    MachineHealthCheckChecks, MachineHealthCheckChecksUnhealthyNodeConditions, MachineHealthCheckRemediation,
+    MachineHealthCheckRemediationTriggerIf, MachineHealthCheckSpec, MachineSelector, MachineTemplate,
+    MachineTemplateSpec, TemplateMetadata,
 };
 use api::capw::{
     MachineVolume, WCPMachineSpec, WCPMachineTemplate, WCPMachineTemplateResource, WCPMachineTemplateSpec,
@@ -26,7 +24,7 @@ use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds};
 use super::group_input::GroupInput;
 use crate::autoscaling;
 use crate::cluster::flags::health::HealthFlags;
-use crate::cluster::input::{Input, TypedReference, content_of};
+use crate::cluster::input::{Input, content_of, reference_to};
 use crate::cluster::volumes::setup::{VolumesAs, unit_number};
 use crate::spec::groups::{disk_class, zone};
 
@@ -110,15 +108,12 @@ pub fn deployment(input: &Input<'_>, pool: &NodePool, template: &str, config: &s
         metadata: deployment_metadata(input, &deployment, pool),
         spec: MachineDeploymentSpec {
             cluster_name: input.name(),
-            selector: MachineDeploymentSelector {
-                match_labels: Some(selector),
-                ..MachineDeploymentSelector::default()
-            },
+            selector: MachineSelector { match_labels: Some(selector), ..MachineSelector::default() },
             rollout: Some(one_more_at_a_time()),
-            template: MachineDeploymentTemplate {
-                metadata: Some(MachineDeploymentTemplateMetadata {
+            template: MachineTemplate {
+                metadata: Some(TemplateMetadata {
                     labels: Some(machine_labels),
-                    ..MachineDeploymentTemplateMetadata::default()
+                    ..TemplateMetadata::default()
                 }),
                 spec: machine_spec(input, pool, template, config),
             },
@@ -152,37 +147,22 @@ fn one_more_at_a_time() -> MachineDeploymentRollout {
 }
 
 /// The spec of a pool's Machines.
-fn machine_spec(
-    input: &Input<'_>,
-    pool: &NodePool,
-    template: &str,
-    config: &str,
-) -> MachineDeploymentTemplateSpec {
-    let config = TypedReference::to::<KubeadmConfigTemplate>(config);
-    let template = TypedReference::to::<WCPMachineTemplate>(template);
-    MachineDeploymentTemplateSpec {
+fn machine_spec(input: &Input<'_>, pool: &NodePool, template: &str, config: &str) -> MachineTemplateSpec {
+    MachineTemplateSpec {
         cluster_name: input.name(),
         version: Some(input.release.kubernetes.clone()),
-        bootstrap: MachineDeploymentTemplateSpecBootstrap {
-            config_ref: Some(MachineDeploymentTemplateSpecBootstrapConfigRef {
-                api_group: config.api_group,
-                kind: config.kind,
-                name: config.name,
-            }),
-            ..MachineDeploymentTemplateSpecBootstrap::default()
+        bootstrap: MachineBootstrap {
+            config_ref: Some(reference_to::<KubeadmConfigTemplate>(config)),
+            ..MachineBootstrap::default()
         },
-        infrastructure_ref: MachineDeploymentTemplateSpecInfrastructureRef {
-            api_group: template.api_group,
-            kind: template.kind,
-            name: template.name,
-        },
+        infrastructure_ref: reference_to::<WCPMachineTemplate>(template),
         failure_domain: zone(pool).cloned(),
-        deletion: Some(MachineDeploymentTemplateSpecDeletion {
+        deletion: Some(MachineDeletion {
             node_drain_timeout_seconds: drain_seconds(pool.node_drain_timeout.as_deref()),
             node_deletion_timeout_seconds: Some(NODE_DELETION_SECONDS),
-            ..MachineDeploymentTemplateSpecDeletion::default()
+            ..MachineDeletion::default()
         }),
-        ..MachineDeploymentTemplateSpec::default()
+        ..MachineTemplateSpec::default()
     }
 }
 
@@ -257,9 +237,9 @@ fn health_check(
         metadata: input.cluster.metadata(name, &[]),
         spec: MachineHealthCheckSpec {
             cluster_name: input.cluster.name(),
-            selector: MachineHealthCheckSelector {
+            selector: MachineSelector {
                 match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
-                ..MachineHealthCheckSelector::default()
+                ..MachineSelector::default()
             },
             checks: Some(MachineHealthCheckChecks {
                 node_startup_timeout_seconds: Some(*node_startup_timeout),

@@ -4,10 +4,8 @@
 //! not. So a KubeadmControlPlane or MachineDeployment bears a digest of both. Texts that differ where the recipe is the
 //! same are another version's, and stay: no node is replaced for them.
 
-use std::fmt::Write;
-
 use api::gcm::parts::{NodePool, Proxy};
-use api::names::annotation;
+use api::names::{self, annotation};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -132,9 +130,5 @@ impl Mark {
 }
 
 fn digest(of: &impl Serialize) -> String {
-    let bytes = Sha256::digest(content_of(of));
-    bytes.iter().take(DIGEST_BYTES).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    names::hex(&Sha256::digest(content_of(of))[..DIGEST_BYTES])
 }

@@ -14,11 +14,11 @@ use super::workload::{ObjectView, Stage, send_request, stages};
 use crate::proxy::injections::{CaseKey, KeyCounter, ParkPoint, Side};
 
 /// A step that takes longer is stuck.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 /// Nothing more happens after this long a silence.
 const SILENCE: Duration = Duration::from_millis(900);
 /// How often is looked.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long an event is held back, and a view stays old.
 const HELD: Duration = Duration::from_millis(500);
 
@@ -153,46 +153,46 @@ impl Run<'_> {
     async fn wait_until_watching(&self) {
         let resources = ["virtualmachines", "virtualmachinesetresourcepolicies", "virtualmachineimages"];
         let all = |watched: &BTreeSet<String>| resources.iter().all(|resource| watched.contains(*resource));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.environment.proxy.with_injections(|injections| all(&injections.watched))
             && Instant::now() < deadline
             && !self.injected.get()
         {
-            tokio::time::sleep(LOOK / 4).await;
+            tokio::time::sleep(POLL_INTERVAL / 4).await;
         }
     }
 
     /// Waits until the step has come as far as it is to; else says what is in its way.
     async fn wait_for_stage(&self, stage: &Stage) -> Result<Option<String>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let unfinished = (stage.unfinished)(&ObjectView::read(self.environment, &self.namespace).await?);
             if unfinished.is_none() || Instant::now() >= deadline {
                 return Ok(unfinished);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// The state once nothing happens any more.
     async fn wait_until_settled(&self) -> Result<CanonicalState> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.environment.proxy.idle_time() < SILENCE && Instant::now() < deadline {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         CanonicalState::read(self.environment, &self.namespace).await
     }
 
     /// The state once it is as wanted, else as it is in the end with what differs.
     async fn wait_until_like(&self, wanted: &CanonicalState) -> Result<(CanonicalState, Vec<String>)> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let state = CanonicalState::read(self.environment, &self.namespace).await?;
             let differences = wanted.differences(&state);
             if differences.is_empty() && state.findings.is_empty() || Instant::now() >= deadline {
                 return Ok((state, differences));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -268,7 +268,7 @@ impl Run<'_> {
             if faults["faults"].as_array().is_some_and(|all| all.iter().any(|fault| fault["held"] == 1)) {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK / 4).await;
+            tokio::time::sleep(POLL_INTERVAL / 4).await;
         }
     }
 }

@@ -18,7 +18,7 @@ use super::trial::Trial;
 
 /// All VMs that vCenter has made are known to their objects in this time, or it is not restored.
 const KNOWN: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Trial<'_> {
     /// Makes an event of the site happen; false if it can't, and nothing if there is no VM yet.
@@ -129,7 +129,7 @@ impl Trial<'_> {
         let deadline = Instant::now() + KNOWN;
         let mut known = self.knows_all_vms().await?;
         while !known && Instant::now() < deadline {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             known = self.knows_all_vms().await?;
         }
         if known {

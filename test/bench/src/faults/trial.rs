@@ -24,8 +24,8 @@ use crate::proxy::chaos::Chaos;
 /// VMs of a trial.
 const VMS: usize = 24;
 /// After the storm everything is to be as it should within this time.
-const PATIENCE: Duration = Duration::from_mins(1);
-const LOOK: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_mins(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
 /// The VM operator has seen a disk that somebody attached in this time.
 const DISK_NOTICED: Duration = Duration::from_secs(2);
@@ -159,7 +159,7 @@ impl Trial<'_> {
 
     /// Most VMs are there, or it takes too long.
     async fn wait_for_vms(&self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE / 2;
+        let deadline = Instant::now() + TIMEOUT / 2;
         let wanted = self.expected.borrow().iter().filter(|expected| !expected.deleted).count();
         loop {
             let objects = list_objects(&self.environment.testbed.client(), VM, &self.namespace.name).await?;
@@ -167,7 +167,7 @@ impl Trial<'_> {
             if made * 4 >= wanted * 3 || Instant::now() >= deadline {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -302,7 +302,7 @@ impl Trial<'_> {
 
     /// Waits until everything is as it should be; else says what is not.
     async fn wait_until_correct(&self) -> Result<(Vec<String>, CanonicalState)> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             for event in self.pending.take() {
                 self.apply(event).await?;
@@ -313,7 +313,7 @@ impl Trial<'_> {
             if over || Instant::now() >= deadline {
                 return Ok((wrong, state));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -362,7 +362,7 @@ impl Trial<'_> {
             let api = self.environment.api(kind, &self.namespace.name);
             api.delete_collection(&kube::api::DeleteParams::default(), &all).await?;
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.remove_ownerless().await?;
             let mut state = CanonicalState::read(self.environment, &self.namespace).await?;
@@ -375,7 +375,7 @@ impl Trial<'_> {
             if wrong.is_empty() || Instant::now() >= deadline {
                 return Ok((wrong, state));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -127,7 +127,7 @@ impl UserData {
             part(key.as_bytes());
             part(value);
         }
-        hash.finalize().iter().take(8).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+        api::names::hex(&hash.finalize()[..8])
     }
 
     /// The value of a key, as text.

@@ -1,18 +1,12 @@
 //! The change of the NICs of a VM that exists, where its spec names others than it was created with.
 
-use std::fmt::Write as _;
-
 use api::vmop::VirtualMachine;
-use sha2::{Digest, Sha256};
-use vsphere::{Backing, ConfigSpec, DeviceChange, VirtualNic, Vm};
+use vsphere::{Backing, ConfigSpec, DeviceChange, VirtualNic};
 
 use super::adapter::Nic;
 use super::device_changes::{connected, new_keys, removed, without_nics};
-use crate::vcenter::DeviceKinds;
+use crate::device_check::{changing_note, nics_note};
 use crate::virtualmachine::step::Step;
-
-/// ExtraConfig: which interfaces the spec named when the VM got its NICs.
-const INTERFACES: &str = "layercake.networkInterfaces";
 
 /// The NICs that a VM that is off gets before it runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,52 +20,6 @@ pub struct NicChange {
 
 /// Whether a NIC that is there can be the wanted one.
 type Fits<'a> = &'a dyn Fn(&VirtualNic, &Nic) -> bool;
-
-/// The note of a clone whose devices have not been compared with what it asked for; the kinds that it asked for follow.
-const UNCHECKED: &str = "unchecked";
-/// The note of a VM whose NICs are being changed, or that is asked once more for what a clone did not bring.
-const CHANGING: &str = "changing";
-
-/// The note of a clone that asked for changes of these kinds of devices.
-pub fn unchecked_note(kinds: DeviceKinds) -> (String, String) {
-    let words = [(kinds.nics, " nics"), (kinds.disks, " disks")];
-    let words = words.into_iter().filter_map(|(asked, word)| asked.then_some(word));
-    (INTERFACES.to_owned(), [UNCHECKED].into_iter().chain(words).collect())
-}
-
-/// The kinds of devices that the clone asked for, if nobody compared what it got yet.
-pub fn unchecked(vsphere_vm: &Vm) -> Option<DeviceKinds> {
-    let kinds = vsphere_vm.extra_config.get(INTERFACES)?.strip_prefix(UNCHECKED)?;
-    Some(DeviceKinds { nics: kinds.contains("nics"), disks: kinds.contains("disks") })
-}
-
-/// The note that the VM is asked for devices, and the clone is no proof of them any more.
-pub fn changing_note() -> (String, String) {
-    (INTERFACES.to_owned(), CHANGING.to_owned())
-}
-
-/// Whether the NICs of its spec were asked for already, by its clone or by a change.
-pub fn were_asked_for(vsphere_vm: &Vm) -> bool {
-    let changing = vsphere_vm.extra_config.get(INTERFACES).is_some_and(|note| note == CHANGING);
-    changing || unchecked(vsphere_vm).is_some_and(|asked| asked.nics)
-}
-
-/// The note that the VM has the NICs of its spec.
-pub fn nics_note(vm: &VirtualMachine) -> (String, String) {
-    // A list of strings and numbers can't fail to serialise.
-    let named = serde_json::to_vec(&vm.spec.network_interfaces).unwrap_or_default();
-    let hash = Sha256::digest(named).iter().take(8).fold(String::new(), |mut text, byte| {
-        // Writing to a string can't fail either.
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
-    (INTERFACES.to_owned(), hash)
-}
-
-/// Whether the spec names other interfaces than the VM got its NICs for. Where nobody noted them, it does not.
-pub fn nics_differ(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
-    vsphere_vm.extra_config.get(INTERFACES).is_some_and(|was| !was.is_empty() && *was != nics_note(vm).1)
-}
 
 impl NicChange {
     /// The `present` NICs become the `wanted` ones.
@@ -202,15 +150,5 @@ mod tests {
         }
         let other = Nic { kind: NicKind::E1000e, ..c };
         assert_eq!(change_nics(&present[..1], vec![other]), ("-4000 +c".to_owned(), macs(&[None])));
-    }
-
-    #[test]
-    fn a_vm_whose_interfaces_nobody_noted_keeps_its_nics() {
-        let (mut vm, mut vsphere_vm) = (fixtures::virtual_machine(), fixtures::vsphere_vm());
-        assert!(!nics_differ(&vm, &vsphere_vm));
-        vsphere_vm.extra_config.extend([nics_note(&vm)]);
-        assert!(!nics_differ(&vm, &vsphere_vm));
-        vm.spec.network_interfaces = serde_json::from_value(serde_json::json!([{}, {}])).unwrap();
-        assert!(nics_differ(&vm, &vsphere_vm));
     }
 }

@@ -1,5 +1,6 @@
 //! What a VirtualMachine reports: every field and every condition, in one pure function.
 
+mod deletion;
 mod informational;
 mod outcome;
 mod summary;
@@ -16,6 +17,7 @@ use super::step::{hardware_version, last_restart};
 use super::storage::disks;
 use summary::all_conditions;
 
+pub use deletion::{blocked_status, let_go_status};
 pub use informational::paused_status;
 pub use outcome::Outcome;
 

@@ -8,7 +8,7 @@ use vsphere::{
     ConfigSpec, DeviceChange, Devices, Disk, DiskChange, DiskLocator, DiskMoveType, MoRef, Provisioning, Vm,
 };
 
-use crate::virtualmachine::nic::change::{changing_note, unchecked};
+use crate::device_check::{changing_note, unchecked};
 use crate::virtualmachine::storage::class::Storage;
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ use super::outages::{identity, made, names};
 use crate::testing::context::context;
 use crate::testing::vcsim::vcenter;
 use crate::vcenter::{Problem, Provider};
-use crate::virtualmachine::delete::delete;
 use crate::virtualmachine::error::{Blocked, Error};
+use crate::virtualmachine::reconcile_deletion;
 
 const MISSING: &str = "ConfigMap ns/vsphere.provider.config.vmoperator.vmware.com does not exist";
 
@@ -51,7 +51,7 @@ async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
     writes(&requests);
 
     ctx.provider = Provider::broken(Problem::new(MISSING));
-    let refused = delete(&vm, &ctx).await;
+    let refused = reconcile_deletion(&vm, &ctx).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Provider(_)))), "{:?}", refused.err());
     let written = writes(&requests);
     let [(line, status)] = &written[..] else { panic!("{written:?}") };
@@ -63,7 +63,7 @@ async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
     assert_eq!(names(&sim).await, before, "the VM stays");
 
     ctx.provider = Provider::to(&vcenter);
-    within("the end", delete(&vm, &ctx)).await.unwrap();
+    within("the end", reconcile_deletion(&vm, &ctx)).await.unwrap();
     assert_eq!(vcenter.inventory.by_uuid(identity(&vm).instance), Presence::Absent);
     let (line, patch) = writes(&requests).pop().expect("a write");
     assert!(line.ends_with("/virtualmachines/cp-0"), "{line}");

@@ -14,13 +14,13 @@ use support::wait::within;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
+use crate::device_check::nics_note;
 use crate::testing::context::context;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
 use crate::virtualmachine::bootstrap::data::HASH;
 use crate::virtualmachine::bootstrap::observe::read_data_source;
 use crate::virtualmachine::identity::find::Found;
-use crate::virtualmachine::nic::change::nics_note;
 use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::step::Step;
 

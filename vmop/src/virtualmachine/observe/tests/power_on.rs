@@ -15,18 +15,17 @@ use support::wait::within;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{ConfigSpec, DeviceChange, NicKind, VirtualNic, Vm};
 
+use crate::device_check::{DeviceKinds, hold_for_check, nics_differ, proven, unchecked};
 use crate::testing::context::{allow_all_networks, context};
 use crate::testing::fixtures;
 use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
-use crate::vcenter::{DeviceKinds, VCenter};
+use crate::vcenter::VCenter;
 use crate::virtualmachine::bootstrap::data::HASH;
 use crate::virtualmachine::carry_out::destroy::destroy;
 use crate::virtualmachine::carry_out::steps::take_step;
-use crate::virtualmachine::clone_check::{self, hold_for_check};
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::nic::adapter::Nic;
-use crate::virtualmachine::nic::change::{nics_differ, unchecked};
 use crate::virtualmachine::nic::device_changes::connected;
 use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::plan::{Plan, plan};
@@ -148,14 +147,14 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
         config.device_change = layout.changes.into_iter().chain([DeviceChange::Add(second)]).collect();
         config.extra_config.retain(|(key, _)| key != marks::DISKS);
         config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
-        let held = hold_for_check(&mut intent, *vcenter.proven_devices.lock());
+        let held = hold_for_check(&mut intent.spec, *vcenter.proven_devices.lock());
         assert!(held && !intent.spec.power_on, "nothing is proven yet");
         if !heeded {
             sim.post("/v1/faults", json!({ "method": "CloneVM_Task", "kind": "noDevices" })).await;
         }
         let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
         let mut made = seen(&made, &vcenter, |vsphere_vm| unchecked(vsphere_vm).is_some()).await;
-        let mut proven = DeviceKinds::default();
+        let mut found_proven = DeviceKinds::default();
         for pass in 0..4 {
             let (nic_change, update) =
                 observe_power_on(&vm, &made, facts.identity, &vcenter, &ctx).await.unwrap();
@@ -163,7 +162,7 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
             let disks = Some(DiskFacts { devices, storage: Ok(storage.clone()) });
             let (found, bootstrap_update) = (Found::Ours(Arc::clone(&made)), update.data);
             let facts = Facts { found, disks, nic_change, bootstrap_update, ..facts.clone() };
-            proven = proven.and(clone_check::proven(&vm, &made, &facts));
+            found_proven = found_proven.and(proven(&made, facts.complete_devices(&vm, &made)));
             let Plan::Change { steps, .. } = plan(&vm, &facts).unwrap() else { panic!("pass {pass}") };
             let powers_on = steps.iter().any(|step| step.word() == "power on");
             let devices = vcenter.client.devices(&made.moref).await.unwrap();
@@ -179,8 +178,12 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
         let devices = vcenter.client.devices(&made.moref).await.unwrap();
         assert_eq!((devices.nics.len(), devices.disks.len()), (2, 2), "heeded: {heeded}");
         let on = seen(&made, &vcenter, |now| now.power_state == Some(PowerState::On)).await;
-        assert_eq!(proven, DeviceKinds { nics: heeded, disks: heeded }, "only the clone itself is a proof");
-        *vcenter.proven_devices.lock() = proven;
+        assert_eq!(
+            found_proven,
+            DeviceKinds { nics: heeded, disks: heeded },
+            "only the clone itself is a proof"
+        );
+        *vcenter.proven_devices.lock() = found_proven;
         within("its end", destroy(&on, &DiskRecord::default(), &vcenter)).await.unwrap();
     }
     assert!(DeviceKinds { nics: true, disks: true }.within(*vcenter.proven_devices.lock()));

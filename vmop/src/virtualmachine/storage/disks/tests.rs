@@ -173,8 +173,8 @@ fn a_vm_that_has_its_disks_needs_no_change() {
     let lost = changes(&vm, &vsphere_vm, &devices, &Storage::default());
     assert!(lost.unwrap_err().contains("is missing from the VM"));
     // A clone that nobody has looked at yet may not have brought it.
-    let kinds = crate::vcenter::DeviceKinds { nics: false, disks: true };
-    vsphere_vm.extra_config.extend([crate::virtualmachine::nic::change::unchecked_note(kinds)]);
+    let kinds = crate::device_check::DeviceKinds { nics: false, disks: true };
+    vsphere_vm.extra_config.extend([crate::device_check::unchecked_note(kinds)]);
     let lacking = changes(&vm, &vsphere_vm, &devices, &Storage::default()).unwrap().unwrap();
     assert_eq!(lacking.device_change.len(), 1);
     assert_eq!(lacking.extra_config[0].1, "scsi0:0 scsi0:1=data");
