@@ -17,7 +17,7 @@ use crate::plain_vm::PlainVm;
 use crate::story::{SOON, Story, disruptive_story};
 
 /// The descriptor that `layercake image build` writes, of a release that no other story asks for.
-const DESCRIPTOR: &str = include_str!("../../image/src/testdata/node.ovf");
+const DESCRIPTOR: &str = include_str!("../../nodeimage/src/testdata/node.ovf");
 const NAME: &str = "imported-v1.98.3";
 const OTHER: &str = "interrupted-v1.98.3";
 const RELEASE: &str = "v1.98.3---layercake.20261121";

@@ -5,13 +5,13 @@ use plane::tools::{ETCD_SERVER, Module, Tool};
 
 use crate::error::{Error, Result};
 
-static KUBERNETES_1_35: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/kubernetes-1.35");
-static KUBERNETES_1_36: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/kubernetes-1.36");
-static CONTAINERD_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/containerd");
-static CNI_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/cni");
-static COREDNS_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/coredns");
-static FLANNEL_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/flannel");
-static METRICS_SERVER_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/metrics-server");
+static KUBERNETES_1_35: Dir = include_dir!("$CARGO_MANIFEST_DIR/kubernetes-1.35");
+static KUBERNETES_1_36: Dir = include_dir!("$CARGO_MANIFEST_DIR/kubernetes-1.36");
+static CONTAINERD_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/containerd");
+static CNI_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/cni");
+static COREDNS_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/coredns");
+static FLANNEL_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/flannel");
+static METRICS_SERVER_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/metrics-server");
 
 /// containerd's release.
 pub const CONTAINERD: &str = "2.2.9";

@@ -1,4 +1,4 @@
-//! The files of `hack/node-image`: they are part of this program, so that an installed one builds images, too.
+//! The files of a node image in the folders beside `src/`: they are part of this program, so that an installed one builds images, too.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,10 +8,10 @@ use include_dir::{Dir, include_dir};
 
 use crate::error::{Doing, Result};
 
-static ROOT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/root");
-static STEPS: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/steps");
-static PACKAGES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/node-image/packages");
-const COMMAND_LINE: &str = include_str!("../../hack/node-image/cmdline");
+static ROOT: Dir = include_dir!("$CARGO_MANIFEST_DIR/root");
+static STEPS: Dir = include_dir!("$CARGO_MANIFEST_DIR/steps");
+static PACKAGES: Dir = include_dir!("$CARGO_MANIFEST_DIR/packages");
+const COMMAND_LINE: &str = include_str!("../cmdline");
 
 /// The kernel's command line.
 pub(crate) fn command_line() -> &'static str {

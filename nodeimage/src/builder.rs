@@ -40,7 +40,7 @@ impl Builder {
         ))
     }
 
-    /// Runs a step of `hack/node-image/steps`; `what` it does begins with a verb.
+    /// Runs a step of `steps/`; `what` it does begins with a verb.
     pub(crate) fn step(&self, name: &str, epoch: i64, what: &str) -> Result<()> {
         let mut command = self.unshared();
         command.arg("/bin/sh").arg(self.work.join("steps/enter")).arg(&self.work).arg(name);

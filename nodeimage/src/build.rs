@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_disk_is_as_large_as_the_descriptor_says() {
-        let step = include_str!("../../hack/node-image/steps/disk");
+        let step = include_str!("../steps/disk");
         assert!(step.contains(&format!("disk={}\n", DISK_BYTES >> 20)));
     }
 

@@ -12,7 +12,7 @@ const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const IPTABLES: [&str; 6] =
     ["iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"];
 
-/// An image, as `hack/node-image/containerd/preload` reads it.
+/// An image, as `containerd/preload` reads it.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct PreloadedImage {
     /// The names by which it is run.

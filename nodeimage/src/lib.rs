@@ -6,8 +6,8 @@
 //! | `release`, `os` | what images can be made of |
 //! | `debian` | which packages, fetched and unpacked; the lock file that pins them |
 //! | `containers` | the containers' images and the files of each |
-//! | `sources` | the files of `hack/node-image`, which are part of the program |
-//! | `builder` | runs the steps of `hack/node-image/steps` among tools of Debian's packages |
+//! | `sources` | the files in the crate's other folders, which are part of the program |
+//! | `builder` | runs the steps of `steps/` among tools of Debian's packages |
 //! | `ovf`, `ova`, `vmdk` | what vSphere imports |
 //! | `contents`, `licence`, `spdx` | the list of what is in it |
 //! | `build` | the order of it all |
