@@ -132,8 +132,8 @@ struct Clusterctl {
 impl Clusterctl {
     /// Makes the files of the release in `folder`, and beside them Cluster API's own.
     fn prepare(story: &Story, folder: &Path) -> Self {
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../hack/release-files");
-        succeeded(&Command::new(script).arg(folder).output().expect("hack/release-files"));
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../release/write-files");
+        succeeded(&Command::new(script).arg(folder).output().expect("release/write-files"));
         let config = folder.join("clusterctl.yaml");
         let mut text = std::fs::read_to_string(&config).expect("the configuration of the release");
         for provider in UPSTREAM {

@@ -127,7 +127,7 @@ fn assert_hardened(folder: &str, deployment: &Value, documents: &[Value]) {
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let program = container["command"][0].as_str().expect("a command").trim_start_matches('/');
-    // As hack/build-images calls them.
+    // As release/build-images calls them.
     let image = format!("localhost/layercake/{program}:v{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(container["image"], image, "config/images");
     assert_eq!(pod["securityContext"]["runAsUser"], 65532, "{folder}");

@@ -85,7 +85,7 @@ func (o Options) image(name, program string) (v1.Image, error) {
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
 	image, err = mutate.Append(image, mutate.Addendum{
 		Layer:   layer,
-		History: v1.History{Created: v1.Time{Time: o.Created}, CreatedBy: "hack/build-images"},
+		History: v1.History{Created: v1.Time{Time: o.Created}, CreatedBy: "release/build-images"},
 	})
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func architecture(program string) (string, error) {
 	defer file.Close()
 	for _, header := range file.Progs {
 		if header.Type == elf.PT_INTERP {
-			return "", errors.New("needs a dynamic linker, which no image has: build it as hack/build-images does")
+			return "", errors.New("needs a dynamic linker, which no image has: build it as release/build-images does")
 		}
 	}
 	switch file.Machine {

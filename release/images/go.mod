@@ -1,4 +1,4 @@
-module layercake.invalid/hack/images
+module layercake.invalid/release/images
 
 go 1.26.0
 
