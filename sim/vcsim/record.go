@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// recordVariable names the folder into which the exchanges with clients are written, for hack/wire-check.
+// recordVariable names the folder into which the exchanges with clients are written, for test/wire-check.
 const recordVariable = "VCSIM_RECORD"
 
 // recorder writes down what clients ask and what they are answered: one line of JSON an exchange, one file a simulator.

@@ -1,6 +1,6 @@
 // Command floor holds clusters of Layercake against clusters of Cluster API's own in-memory provider, on one stack and by turns.
 //
-// hack/floor/run builds the provider, starts the stack and runs it. That provider simulates machines in its own memory and waits
+// test/floor/run builds the provider, starts the stack and runs it. That provider simulates machines in its own memory and waits
 // for nothing, so what it needs is what Cluster API itself takes: the floor.
 package main
 

@@ -1,4 +1,4 @@
-module layercake.invalid/hack/e2e
+module layercake.invalid/test/e2e
 
 go 1.26.0
 

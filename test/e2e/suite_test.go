@@ -29,7 +29,7 @@ var (
 
 func TestE2E(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" || os.Getenv("E2E_REPOSITORY") == "" {
-		t.Skip("KUBECONFIG or E2E_REPOSITORY is not set: hack/e2e/run starts a stack and runs the specs on it")
+		t.Skip("KUBECONFIG or E2E_REPOSITORY is not set: test/e2e/run starts a stack and runs the specs on it")
 	}
 	ctrl.SetLogger(klog.Background())
 	RegisterFailHandler(Fail)

@@ -1,4 +1,4 @@
-module layercake.invalid/hack/floor
+module layercake.invalid/test/floor
 
 go 1.26.0
 
