@@ -38,6 +38,7 @@ mod spdx;
 mod vmdk;
 
 pub use build::{BuildRequest, BuiltImage, build};
+pub use containers::image_names;
 pub use debian::{Lock, Package};
 pub use error::{Error, Result};
 pub use os::{OperatingSystem, SYSTEMS};

@@ -16,8 +16,8 @@ use vsphere::{Client, Config, Trust};
 use crate::plain_vm::PlainVm;
 use crate::story::{SOON, Story, disruptive_story};
 
-/// The descriptor that `layercake image build` writes, of a release that no other story asks for.
-const DESCRIPTOR: &str = include_str!("../../nodeimage/src/testdata/node.ovf");
+/// The descriptor that `layercake image build` writes.
+const DESCRIPTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nodeimage/src/testdata/node.ovf");
 const NAME: &str = "imported-v1.98.3";
 const OTHER: &str = "interrupted-v1.98.3";
 const RELEASE: &str = "v1.98.3---layercake.20261121";
@@ -164,11 +164,12 @@ async fn vcenter(story: &Story) -> Client {
         .unwrap()
 }
 
-/// A small OVA of a release.
+/// A small OVA of a release that no other story asks for.
 fn pack(folder: &Path) -> PathBuf {
     let disk = empty_disk();
     let size = format!("ovf:size=\"{}\"", disk.len());
-    let ovf = DESCRIPTOR.replace("ovf:size=\"1234\"", &size).replace("v1.36.3", "v1.98.3");
+    let ovf = std::fs::read_to_string(DESCRIPTOR).unwrap();
+    let ovf = ovf.replace("ovf:size=\"1234\"", &size).replace("v1.36.3", "v1.98.3");
     let digest = |bytes: &[u8]| {
         Sha256::digest(bytes).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
     };

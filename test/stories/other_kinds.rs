@@ -109,10 +109,7 @@ async fn assert_published(story: &Story) {
 }
 
 async fn assert_console_answered(story: &Story) {
-    let keys = include_str!("../../vmop/src/console/test-key.txt");
-    let (_, rest) = keys.split_once("[wrapped]\n").unwrap();
-    let key: String = rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect();
-    let spec = json!({"virtualMachineName": NAMES[0], "publicKey": key});
+    let spec = json!({"virtualMachineName": NAMES[0], "publicKey": support::console_keys::pem("wrapped")});
     story.apply_object(&object(story, "WebConsoleRequest", &spec)).await;
     let answered = wait_for_object(story, "WebConsoleRequest", "the request is answered", |request| {
         request["status"]["response"].as_str()?;

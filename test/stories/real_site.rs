@@ -30,7 +30,7 @@ pub const BOOTS: Duration = Duration::from_mins(40);
 /// What pods do on machines that are emulated.
 const PODS: Duration = Duration::from_mins(10);
 /// Whose containers have a shell, a web server and a client, and are in every node image.
-const TOOLBOX: &str = "localhost/layercake/keepalived:debian-13";
+const TOOLBOX: &str = api::names::KEEPALIVED_IMAGE;
 const BUSYBOX: &str = "/usr/bin/busybox";
 
 /// Runs steps on a site whose nodes are machines, or says why it can't be had.

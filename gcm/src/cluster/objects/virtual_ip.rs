@@ -7,12 +7,11 @@ use api::capi::{
     KubeadmControlPlane, KubeadmControlPlaneKubeadmConfigSpec as ConfigSpec,
     KubeadmControlPlaneKubeadmConfigSpecFiles as ConfigFile,
 };
+use api::names::KEEPALIVED_IMAGE;
 
 use super::node_file::NodeFile;
 use crate::cluster::virtual_ip_flags::{VirtualIpFlags, VirtualIpKind};
 
-/// keepalived's image, as the node images of `layercake image build` have it. It is in no registry.
-const KEEPALIVED_IMAGE: &str = "localhost/layercake/keepalived:debian-13";
 /// kube-vip's image.
 const KUBE_VIP_IMAGE: &str = "ghcr.io/kube-vip/kube-vip:v1.0.1";
 
