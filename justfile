@@ -35,7 +35,7 @@ lint:
 
 # Build the images of the three programs into target/images
 images:
-    hack/build-images
+    release/build-images
 
 # Write the generated files anew
 generate:

@@ -2,5 +2,5 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=../config");
-    println!("cargo::rerun-if-changed=../hack/tools");
+    println!("cargo::rerun-if-changed=modules");
 }

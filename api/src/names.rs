@@ -286,6 +286,8 @@ pub const API_SERVER_PORT_NAME: &str = "apiserver";
 pub const API_SERVER_PORT: i32 = 6443;
 /// What stands before the UUID in a providerID.
 pub const PROVIDER_ID_PREFIX: &str = "vsphere://";
+/// keepalived's image, which node images of `layercake image build` contain. It is in no registry.
+pub const KEEPALIVED_IMAGE: &str = "localhost/layercake/keepalived:debian-13";
 
 /// Letters and digits of a suffix: none that can be taken for another, and no vowels to form words.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";

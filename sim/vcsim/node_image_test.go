@@ -26,7 +26,7 @@ import (
 // nodeImage packs the descriptor that `layercake image build` writes, with a disk that is empty.
 func nodeImage(t *testing.T) string {
 	t.Helper()
-	descriptor, err := os.ReadFile("../../image/src/testdata/node.ovf")
+	descriptor, err := os.ReadFile("../../nodeimage/src/testdata/node.ovf")
 	must(t, err)
 	disk := library.SmallestDisk()
 	// The size is the file's own in an image; the library compares them.

@@ -4,22 +4,28 @@
 //! importing from those below it only, and the folder's own file (`mod.rs`, `lib.rs`) is their roof. An import that runs up
 //! closes a circle, so circles are what is looked for. `mod x;` is no import; a name that is imported through a re-export
 //! counts as one of the file that defines it; code for tests does not count.
+//!
+//! It also shows files that a crate includes though they are not its own; there, code for tests counts.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod circles;
+mod includes;
 mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use includes::Package;
 use tree::Tree;
 
 fn main() -> ExitCode {
     match check() {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(circles) => {
-            eprintln!("circles of imports: {circles}; docs/architecture.md has the rule");
+        Ok((0, 0)) => ExitCode::SUCCESS,
+        Ok((circles, included)) => {
+            eprintln!(
+                "circles of imports: {circles}, files of others included: {included}; docs/architecture.md has the rules"
+            );
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -29,8 +35,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints every circle of the wanted crates and counts them.
-fn check() -> Result<usize, String> {
+/// Prints every circle and every included file of others, of the wanted crates, and counts both.
+fn check() -> Result<(usize, usize), String> {
     let mut root = PathBuf::from(".");
     let mut wanted = Vec::new();
     let mut arguments = std::env::args().skip(1);
@@ -44,7 +50,7 @@ fn check() -> Result<usize, String> {
     if let Some(unknown) = wanted.iter().find(|wanted| !members.contains(wanted)) {
         return Err(format!("{unknown} is no crate of the workspace; there are {}", members.join(", ")));
     }
-    let mut count = 0;
+    let (mut circles, mut included) = (0, 0);
     for member in members.iter().filter(|member| wanted.is_empty() || wanted.contains(member)) {
         let src = root.join(member).join("src");
         let main = if src.join("lib.rs").exists() { "lib.rs" } else { "main.rs" };
@@ -52,10 +58,47 @@ fn check() -> Result<usize, String> {
         let tree = Tree::read(main, &read).map_err(|error| format!("{member}/src/{error}"))?;
         for circle in circles::find(&tree) {
             println!("{member}: {circle}");
-            count += 1;
+            circles += 1;
+        }
+        for (file, path) in foreign_files(&root, member)? {
+            println!("{member}: {} includes {}, which is not of this crate", file.display(), path.display());
+            included += 1;
         }
     }
-    Ok(count)
+    Ok((circles, included))
+}
+
+/// Each source of a crate, tests and examples among them, with each file of others that it includes.
+fn foreign_files(root: &Path, member: &str) -> Result<Vec<(PathBuf, PathBuf)>, String> {
+    let manifest = root.join(member).join("Cargo.toml");
+    let text =
+        std::fs::read_to_string(&manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
+    let package = Package::new(member, &text);
+    let mut found = Vec::new();
+    for file in package.folders().map(|folder| sources(root, folder)).collect::<Result<Vec<_>, _>>()?.concat()
+    {
+        let path = root.join(&file);
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        found.extend(package.foreign_files(&file, &text)?.into_iter().map(|path| (file.clone(), path)));
+    }
+    Ok(found)
+}
+
+/// The Rust files below a folder, with paths from the root.
+fn sources(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root.join(folder)).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = folder.join(entry.file_name());
+        if entry.path().is_dir() && entry.file_name() != "target" {
+            files.extend(sources(root, &path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The folders that the workspace's `members` name.

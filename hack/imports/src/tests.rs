@@ -1,9 +1,10 @@
-//! Planted circles are found, and what is none is not.
+//! Planted circles and planted includes of others' files are found, and nothing else is.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::circles;
+use crate::includes::Package;
 use crate::tree::Tree;
 
 /// The circles of a crate that consists of these files.
@@ -106,4 +107,50 @@ fn tests_do_not_count() {
         ),
     ]);
     assert_eq!(found, lines(&[]));
+}
+
+/// The files of others that a file of a crate includes.
+fn foreign_files(package: &Package, file: &str, text: &str) -> Vec<PathBuf> {
+    package.foreign_files(Path::new(file), text).unwrap()
+}
+
+#[test]
+fn a_crate_includes_its_own_files() {
+    let text = r#"
+        #![doc = include_str!("../README.md")]
+        //! Of include_str!("../../other/file.txt") and #[path = "../../other.rs"] this only speaks.
+        static FOLDER: Dir = include_dir!("$CARGO_MANIFEST_DIR/data/../more");
+        const TEXT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/text"));
+        #[cfg(test)] #[path = "other_tests.rs"] mod tests;
+        const READ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/file.yaml");
+    "#;
+    assert_eq!(foreign_files(&Package::new("some", ""), "some/src/lib.rs", text), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn files_of_others_are_found_in_tests_too() {
+    let text = r#"
+        static FOLDER: Dir = include_dir!("$CARGO_MANIFEST_DIR/../other/data");
+        #[path = "../../other/src/module.rs"] mod module;
+        #[cfg(test)] mod tests {
+            fn text() { parse(include_str!("../../../other/a.txt")); }
+            const BYTES: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../some-more/b"));
+        }
+    "#;
+    let found = foreign_files(&Package::new("deep/some", ""), "deep/some/src/lib.rs", text);
+    let expected =
+        ["deep/other/data", "deep/other/src/module.rs", "other/a.txt", "deep/some-more/b"].map(PathBuf::from);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_folder_beside_the_crate_is_its_targets_or_has_an_owner() {
+    let text = r#"const CONFIG: Dir = include_dir!("$CARGO_MANIFEST_DIR/../config");"#;
+    assert_eq!(foreign_files(&Package::new("plane", ""), "plane/src/config.rs", text), Vec::<PathBuf>::new());
+    assert_eq!(foreign_files(&Package::new("kit", ""), "kit/src/config.rs", text), [PathBuf::from("config")]);
+    let manifest = "[[test]]\nname = \"stories\"\npath = \"../test/stories/main.rs\"\n";
+    let package = Package::new("cli", manifest);
+    assert_eq!(package.folders().collect::<Vec<_>>(), [Path::new("cli"), Path::new("test/stories")]);
+    let text = r#"const ONE: &str = include_str!("one.txt"); const TWO: &str = include_str!("../two.txt");"#;
+    assert_eq!(foreign_files(&package, "test/stories/main.rs", text), [PathBuf::from("test/two.txt")]);
 }

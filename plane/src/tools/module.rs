@@ -11,10 +11,10 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Doing, Result};
 
-static K8S_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools/k8s");
-static ETCD_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools/etcd");
-static CAPI_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools/capi");
-static KUSTOMIZE_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools/kustomize");
+static K8S_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/k8s");
+static ETCD_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/etcd");
+static CAPI_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/capi");
+static KUSTOMIZE_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/kustomize");
 
 /// The Kubernetes release of the control plane.
 pub const KUBERNETES: &str = "1.36.3";

@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// RecordVariable names the folder into which the exchanges with clients are written, for hack/wire-check.
+// RecordVariable names the folder into which the exchanges with clients are written, for test/wire-check.
 const RecordVariable = "VCSIM_RECORD"
 
 // Recorder writes down what clients ask and what they are answered: one line of JSON an exchange, one file a simulator.

@@ -1,11 +1,12 @@
-//! What the tests of several crates share: a vcsim process, an API server of one closure, waiting with a
-//! deadline, and what a process has used.
+//! What the tests of several crates share: a vcsim process, an API server of one closure, keys for consoles,
+//! waiting with a deadline, and what a process has used.
 //!
 //! It depends on no controller and not on `kit`, whose unit tests use it.
 // A test that cannot go on fails where it stands.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod api_server;
+pub mod console_keys;
 pub mod hostile_server;
 pub mod process;
 pub mod vcsim;

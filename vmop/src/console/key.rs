@@ -157,14 +157,12 @@ fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use support::console_keys::{TEXT, pem};
 
     use super::*;
 
-    /// A key of no use but this: made with `openssl genrsa 2048`.
-    const PRIVATE: &str = include_str!("test-key.txt");
-
     fn line(name: &str) -> BigUint {
-        let text = PRIVATE.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let text = TEXT.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         BigUint::parse_bytes(text.trim_start_matches('=').as_bytes(), 16).unwrap()
     }
 
@@ -184,11 +182,6 @@ mod tests {
         assert_eq!((whole[0], &data[..HASH]), (0, Sha512::digest(b"").as_slice()));
         let text = data[HASH..].iter().skip_while(|byte| **byte == 0).skip(1).copied().collect();
         String::from_utf8(text).unwrap()
-    }
-
-    fn pem(label: &str) -> String {
-        let (_, rest) = PRIVATE.split_once(&format!("[{label}]\n")).unwrap();
-        rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect()
     }
 
     #[test]

@@ -129,8 +129,7 @@ mod tests {
     }
 
     fn pem() -> String {
-        let (_, rest) = include_str!("test-key.txt").split_once("[wrapped]\n").unwrap();
-        rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect()
+        support::console_keys::pem("wrapped")
     }
 
     #[test]

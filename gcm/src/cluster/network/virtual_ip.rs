@@ -4,12 +4,11 @@
 //! and after it is given.
 
 use api::capi::{KubeadmConfigSpec as ConfigSpec, KubeadmConfigSpecFiles as ConfigFile, KubeadmControlPlane};
+use api::names::KEEPALIVED_IMAGE;
 
 use crate::cluster::flags::virtual_ip::{VirtualIpFlags, VirtualIpKind};
 use crate::cluster::node_file::NodeFile;
 
-/// keepalived's image, as the node images of `layercake image build` have it. It is in no registry.
-const KEEPALIVED_IMAGE: &str = "localhost/layercake/keepalived:debian-13";
 /// kube-vip's image.
 const KUBE_VIP_IMAGE: &str = "ghcr.io/kube-vip/kube-vip:v1.0.1";
 

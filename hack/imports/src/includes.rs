@@ -1,0 +1,123 @@
+//! Finds files that a crate embeds or compiles though they lie outside its folder: `include_str!` and its like, and `#[path]`.
+
+use std::path::{Component, Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+/// Folders of shared data that lie in no crate, each with the only crate that embeds it.
+const OWNERS: [(&str, &str); 1] = [("plane", "config")];
+/// The variable with the crate's folder, in `env!` and in paths of `include_dir!`.
+const CRATE_FOLDER: &str = "CARGO_MANIFEST_DIR";
+
+/// A crate, with paths from the workspace's root.
+pub struct Package {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Folders of its targets that lie elsewhere, such as test/stories.
+    pub beside: Vec<PathBuf>,
+}
+
+impl Package {
+    /// The crate in `folder`, as its manifest describes it.
+    pub fn new(folder: &str, manifest: &str) -> Self {
+        let folder = PathBuf::from(folder);
+        let targets = manifest.lines().filter_map(|line| line.strip_prefix("path = \"")?.strip_suffix('"'));
+        let beside = targets
+            .filter(|target| target.starts_with("../"))
+            .filter_map(|target| plain(&folder.join(target)).parent().map(Path::to_owned))
+            .collect();
+        Self { folder, beside }
+    }
+
+    /// The folders with its sources.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        [&self.folder].into_iter().chain(&self.beside).map(PathBuf::as_path)
+    }
+
+    /// Whether the crate may embed a file.
+    fn owns(&self, path: &Path) -> bool {
+        let shared =
+            |(owner, folder): &(&str, &str)| self.folder == Path::new(owner) && path.starts_with(folder);
+        self.folders().any(|folder| path.starts_with(folder)) || OWNERS.iter().any(shared)
+    }
+
+    /// The files outside the crate that one of its files includes, in the order of the text.
+    pub fn foreign_files(&self, file: &Path, text: &str) -> Result<Vec<PathBuf>, String> {
+        let tokens: TokenStream = text.parse().map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut included = Vec::new();
+        self.take_included(tokens, file, &mut included);
+        included.retain(|path| !self.owns(path));
+        Ok(included)
+    }
+
+    fn take_included(&self, tokens: TokenStream, file: &Path, included: &mut Vec<PathBuf>) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        for (at, token) in tokens.iter().enumerate() {
+            match (token, tokens.get(at + 1), tokens.get(at + 2)) {
+                (TokenTree::Ident(name), Some(TokenTree::Punct(mark)), Some(TokenTree::Group(arguments)))
+                    if mark.as_char() == '!' && is_include(&name.to_string()) =>
+                {
+                    included.push(self.included(arguments.stream(), file));
+                }
+                (TokenTree::Punct(hash), Some(TokenTree::Group(attribute)), _)
+                    if hash.as_char() == '#' && attribute.delimiter() == Delimiter::Bracket =>
+                {
+                    let mut tokens = attribute.stream().into_iter();
+                    if tokens.next().is_some_and(|token| token.to_string() == "path") {
+                        included.push(self.included(tokens.collect(), file));
+                    }
+                }
+                _ => {}
+            }
+            if let TokenTree::Group(group) = token {
+                self.take_included(group.stream(), file, included);
+            }
+        }
+    }
+
+    /// The path that the arguments of a macro make: their string literals, joined as `concat!` does it.
+    fn included(&self, arguments: TokenStream, file: &Path) -> PathBuf {
+        let folder = self.folder.to_string_lossy();
+        let mut literals = Vec::new();
+        take_literals(arguments, &mut literals);
+        let mut is_absolute = false;
+        let mut path = String::new();
+        for literal in literals {
+            is_absolute |= literal.contains(CRATE_FOLDER);
+            path += &literal.replace(&format!("${CRATE_FOLDER}"), &folder).replace(CRATE_FOLDER, &folder);
+        }
+        let base = file.parent().filter(|_| !is_absolute).unwrap_or(Path::new(""));
+        plain(&base.join(path))
+    }
+}
+
+fn is_include(name: &str) -> bool {
+    ["include", "include_str", "include_bytes", "include_dir"].contains(&name)
+}
+
+fn take_literals(tokens: TokenStream, literals: &mut Vec<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => take_literals(group.stream(), literals),
+            TokenTree::Literal(literal) => {
+                literals.extend(
+                    syn::parse_str::<syn::LitStr>(&literal.to_string()).ok().map(|text| text.value()),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A path without `.` and `..`, as far as it does not leave the root.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir if plain.file_name().is_some_and(|name| name != "..") => _ = plain.pop(),
+            other => plain.push(other),
+        }
+    }
+    plain
+}

@@ -1,0 +1,264 @@
+//! The order in which an image is built.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use jiff::{Timestamp, tz::TimeZone};
+use plane::tools::{self, Progress};
+
+use crate::builder::Builder;
+use crate::containers::{self, PROGRAMS};
+use crate::contents;
+use crate::debian::{self, Lock};
+use crate::digest::sha256_of;
+use crate::error::{Doing, Error, Result};
+use crate::os::OperatingSystem;
+use crate::ova;
+use crate::ovf::OvfDescriptor;
+use crate::release::KubernetesRelease;
+use crate::sources;
+use crate::spdx;
+use crate::vmdk;
+
+/// The size of the disk, as the step that makes it has it.
+const DISK_BYTES: u64 = 20480 << 20;
+/// The folder below the output in which the image is built; it goes at the end.
+const WORK: &str = ".unfinished";
+
+/// What to build.
+#[derive(Clone, Debug)]
+pub struct BuildRequest {
+    /// The release of Kubernetes, as [`KubernetesRelease::find`] takes it.
+    pub kubernetes: String,
+    /// The operating system, as [`OperatingSystem::find`] takes it.
+    pub os: String,
+    /// Where the files of the image go.
+    pub out: PathBuf,
+    /// The lock file of an earlier build, whose packages are taken.
+    pub lock: Option<PathBuf>,
+}
+
+/// An image that was built.
+#[derive(Debug)]
+pub struct BuiltImage {
+    /// Its name, by which the names of all its files begin.
+    pub name: String,
+    /// Its files, the list of digests last.
+    pub files: Vec<PathBuf>,
+}
+
+/// Builds an image. Blocks, for many minutes the first time.
+pub fn build(request: &BuildRequest, progress: &dyn Progress) -> Result<BuiltImage> {
+    let release = KubernetesRelease::find(&request.kubernetes)?;
+    let os = OperatingSystem::find(&request.os)?;
+    let locked = request.lock.as_deref().map(|path| Lock::read(path, os.name)).transpose()?;
+    fs::create_dir_all(&request.out).doing("make", &request.out)?;
+    let out = fs::canonicalize(&request.out).doing("find", &request.out)?;
+    let held = File::open(&out).doing("open", &out)?;
+    if held.try_lock().is_err() {
+        return Err(Error::Request(format!(
+            "another build writes to {}: choose another folder",
+            out.display()
+        )));
+    }
+    let work = out.join(WORK);
+    let builder = Builder::new(&work)?;
+    // What a build that was killed left is no start.
+    builder.remove_work()?;
+    fs::create_dir_all(&work).doing("make", &work)?;
+    let build = Build { release, os, out, work, builder, progress };
+    let image = build.make(locked);
+    let removed = build.builder.remove_work();
+    let image = image?;
+    removed?;
+    Ok(image)
+}
+
+/// What all steps of a build need.
+struct Build<'a> {
+    release: &'static KubernetesRelease,
+    os: &'static OperatingSystem,
+    out: PathBuf,
+    work: PathBuf,
+    builder: Builder,
+    progress: &'a dyn Progress,
+}
+
+impl Build<'_> {
+    fn make(&self, locked: Option<Lock>) -> Result<BuiltImage> {
+        let programs = tools::ensure_all(&self.release.tools().concat(), self.progress)?;
+        let lock = self.lock(locked)?;
+        let epoch = epoch(&lock)?;
+        self.progress.note(&format!("fetching and unpacking {} packages", lock.all().count()));
+        self.unpack(&lock)?;
+        self.place(&programs)?;
+        let mut parts = contents::go_modules(self.release, &lock.go, &self.work.join("files"))?;
+        self.progress.note("installing the node's root file system");
+        self.builder.step("root", epoch, "make the node's root file system")?;
+        parts.extend(contents::debian_packages(
+            &lock,
+            &self.work.join("root"),
+            &self.work.join("containers"),
+        )?);
+        self.progress.note("making the disk");
+        self.builder.step("disk", epoch, "make the disk")?;
+        let version = version(self.release, epoch);
+        let name = format!("{}-amd64-{}", self.os.name, version.replace('+', "---"));
+        let list = spdx::document(&name, &version, &parts, epoch);
+        self.finish(&name, &version, &lock, &format!("{list:#}\n"), epoch)
+    }
+
+    /// The lock given, or one of today's packages.
+    fn lock(&self, locked: Option<Lock>) -> Result<Lock> {
+        let go = tools::go_version()?;
+        match locked {
+            Some(lock) if lock.go != go => {
+                self.progress.note(&format!(
+                    "the image of the lock file was built with {}, but this build uses {go}, so the images will differ",
+                    lock.go
+                ));
+                Ok(Lock { go, ..lock })
+            }
+            Some(lock) => Ok(lock),
+            None => {
+                self.progress.note("reading Debian's lists of packages");
+                debian::resolve(self.os, go, &self.work)
+            }
+        }
+    }
+
+    fn unpack(&self, lock: &Lock) -> Result<()> {
+        debian::fetch(lock)?;
+        let builder = self.work.join("builder");
+        debian::unpack(&lock.builder, &builder)?;
+        debian::prepare_builder(&builder)?;
+        debian::unpack(&lock.containers, &self.work.join("containers"))?;
+        debian::write_archive(&lock.node, self.os, &self.work.join("archive"))
+    }
+
+    /// Puts the programs and files where the steps take them from.
+    fn place(&self, programs: &BTreeMap<&'static str, PathBuf>) -> Result<()> {
+        sources::write(&self.work, &containers::pause(self.release))?;
+        for (name, path) in programs {
+            let in_images = format!("containers/{PROGRAMS}/{name}");
+            let places = match (*name, containers::place_on_node(name)) {
+                ("preload", _) => vec!["bin/preload".to_owned()],
+                // On the node, and in the image that flannel's manifest copies it from.
+                ("flannel", Some(place)) => vec![format!("files/{place}"), in_images],
+                (_, Some(place)) => vec![format!("files/{place}")],
+                (_, None) => vec![in_images],
+            };
+            for place in places {
+                let to = self.work.join(place);
+                let folder = to.parent().unwrap_or(&self.work);
+                fs::create_dir_all(folder).doing("make", folder)?;
+                fs::copy(path, &to).doing("copy", path)?;
+            }
+        }
+        let images = serde_json::to_vec_pretty(&containers::images(self.release)).unwrap_or_default();
+        let path = self.work.join("images.json");
+        fs::write(&path, images).doing("write", &path)
+    }
+
+    /// Gives the image's files their names, and writes those that describe it.
+    fn finish(&self, name: &str, version: &str, lock: &Lock, list: &str, epoch: i64) -> Result<BuiltImage> {
+        let made = self.work.join("out");
+        let disk = made.join("disk.vmdk");
+        vmdk::settle_content_id(&disk, &sha256_of(&made.join("disk.qcow2"))?)?;
+        let disk_file = format!("{name}-disk1.vmdk");
+        let descriptor = OvfDescriptor {
+            name,
+            os: self.os,
+            release: self.release,
+            version,
+            disk_file: &disk_file,
+            disk_file_bytes: fs::metadata(&disk).doing("read", &disk)?.len(),
+            disk_bytes: DISK_BYTES,
+        };
+        self.progress.note("packing the OVA");
+        ova::write(&made.join("image.ova"), name, &descriptor.text(), &disk, &disk_file, epoch)?;
+        let write = |file: &str, text: &str| {
+            let path = made.join(file);
+            fs::write(&path, text).doing("write", &path)
+        };
+        write("cmdline", sources::command_line())?;
+        write("spdx.json", list)?;
+        write("lock.json", &lock.text())?;
+        let kinds = [
+            ("image.ova", "ova"),
+            ("disk.qcow2", "qcow2"),
+            ("vmlinuz", "vmlinuz"),
+            ("initrd.img", "initrd"),
+            ("cmdline", "cmdline"),
+            ("spdx.json", "spdx.json"),
+            ("lock.json", "lock.json"),
+        ];
+        let mut sums = String::new();
+        let mut files = Vec::new();
+        for (from, kind) in kinds {
+            let (from, file) = (made.join(from), format!("{name}.{kind}"));
+            let _ = writeln!(sums, "{}  {file}", sha256_of(&from)?);
+            let to = self.out.join(file);
+            fs::rename(&from, &to).doing("write", &to)?;
+            files.push(to);
+        }
+        let path = self.out.join(format!("{name}.sha256"));
+        fs::write(&path, sums).doing("write", &path)?;
+        files.push(path);
+        Ok(BuiltImage { name: name.to_owned(), files })
+    }
+}
+
+/// The time that everything in the image bears: SOURCE_DATE_EPOCH, else that of the packages.
+fn epoch(lock: &Lock) -> Result<i64> {
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Err(_) => Ok(lock.epoch),
+        Ok(text) => text
+            .parse()
+            .map_err(|_| Error::Request(format!("SOURCE_DATE_EPOCH={text}: must be seconds since 1970"))),
+    }
+}
+
+/// The version of the release that is made of the image: an image of newer packages is a newer release.
+fn version(release: &KubernetesRelease, epoch: i64) -> String {
+    let date = Timestamp::from_second(epoch).unwrap_or_default().to_zoned(TimeZone::UTC);
+    format!("{}+layercake.{}", release.version, date.strftime("%Y%m%d"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_grows_with_the_packages() {
+        let release = KubernetesRelease::find("v1.36").unwrap();
+        assert_eq!(version(release, 1_789_199_741), "v1.36.3+layercake.20260912");
+    }
+
+    #[test]
+    fn the_disk_is_as_large_as_the_descriptor_says() {
+        let step = include_str!("../steps/disk");
+        assert!(step.contains(&format!("disk={}\n", DISK_BYTES >> 20)));
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let request = |kubernetes: &str, os: &str| BuildRequest {
+            kubernetes: kubernetes.to_owned(),
+            os: os.to_owned(),
+            out: folder.path().join("out"),
+            lock: None,
+        };
+        for (request, reason) in [
+            (request("v1.20", "debian-13"), "images of Kubernetes v1.20 are not supported"),
+            (request("v1.36", "photon-5"), "images of photon-5 are not supported; supported are debian-13"),
+        ] {
+            let refusal = build(&request, tools::progress().as_ref()).unwrap_err().to_string();
+            assert!(refusal.starts_with(reason), "{refusal}");
+        }
+        assert!(!folder.path().join("out").exists());
+    }
+}

@@ -1,0 +1,213 @@
+//! The containers' images that a node comes with.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::release::{CNI_TOOLS, COREDNS, FLANNEL, KubernetesRelease, METRICS_SERVER};
+
+/// Debian's folder of libraries.
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+/// Names under which iptables is called.
+const IPTABLES: [&str; 6] =
+    ["iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"];
+
+/// An image, as `containerd/preload` reads it.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct PreloadedImage {
+    /// The names by which it is run.
+    pub(crate) names: Vec<String>,
+    entrypoint: Vec<String>,
+    /// Files, each from where it lies among the packages' files.
+    files: BTreeMap<String, String>,
+    /// Links, each with what it points to.
+    links: BTreeMap<String, String>,
+}
+
+/// Where the programs built from Go modules lie among the packages' files.
+pub(crate) const PROGRAMS: &str = "programs";
+
+impl PreloadedImage {
+    fn new(names: &[String], entrypoint: &[&str]) -> Self {
+        let entrypoint = entrypoint.iter().map(|&part| part.to_owned()).collect();
+        Self { names: names.to_vec(), entrypoint, ..Self::default() }
+    }
+
+    /// With a program that is built from a Go module.
+    fn with_program(mut self, name: &str, at: &str) -> Self {
+        self.files.insert(at.to_owned(), format!("/{PROGRAMS}/{name}"));
+        self
+    }
+
+    /// With a file or folder of Debian's packages, where it lies there.
+    fn with(mut self, path: &str) -> Self {
+        self.files.insert(path.to_owned(), path.to_owned());
+        self
+    }
+
+    fn with_link(mut self, at: &str, to: &str) -> Self {
+        self.links.insert(at.to_owned(), to.to_owned());
+        self
+    }
+
+    /// With the users that Debian has, for programs that look one up.
+    fn with_users(mut self) -> Self {
+        for (at, from) in [("/etc/passwd", "passwd.master"), ("/etc/group", "group.master")] {
+            self.files.insert(at.to_owned(), format!("/usr/share/base-passwd/{from}"));
+        }
+        self
+    }
+
+    /// With a shell and what is looked for in a container that does not work.
+    fn with_shell(self) -> Self {
+        let with_program = self.with("/usr/bin/busybox");
+        ["sh", "cat", "cp", "ip", "ls", "nc", "ping", "ps", "sleep", "wget"]
+            .iter()
+            .fold(with_program, |image, name| image.with_link(&format!("/bin/{name}"), "/usr/bin/busybox"))
+    }
+
+    /// With what writes rules for packets: iptables loads a module for each kind of match and target.
+    fn with_packet_filter(self) -> Self {
+        let filter = self
+            .with("/usr/sbin/xtables-nft-multi")
+            .with("/usr/sbin/nft")
+            .with("/usr/sbin/conntrack")
+            .with(&format!("{LIBRARIES}/xtables"));
+        IPTABLES
+            .iter()
+            .fold(filter, |image, name| image.with_link(&format!("/usr/sbin/{name}"), "xtables-nft-multi"))
+    }
+}
+
+/// The images of a node of the release, under the names that kubeadm and the add-ons' manifests have for them. kubeadm pulls nothing
+/// that is there.
+pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
+    let registry = |name: &str| format!("registry.k8s.io/{name}");
+    let defaults = &release.defaults;
+    let control_plane = |name: &str| {
+        let names = [registry(&format!("{name}:{}", release.version))];
+        PreloadedImage::new(&names, &[name]).with_program(name, &format!("/usr/local/bin/{name}"))
+    };
+    // Under their own versions, which a release's properties name, and under those that kubeadm expects where it is not configured.
+    let both = |image: &str, own: String, default: &str| {
+        let mut names = vec![registry(&format!("{image}:{own}"))];
+        if own != default {
+            names.push(registry(&format!("{image}:{default}")));
+        }
+        names
+    };
+    vec![
+        control_plane("kube-apiserver"),
+        control_plane("kube-controller-manager"),
+        control_plane("kube-scheduler"),
+        control_plane("kube-proxy").with_packet_filter(),
+        PreloadedImage::new(&both("etcd", KubernetesRelease::etcd_tag(), defaults.etcd), &["etcd"])
+            .with_program("etcd", "/usr/local/bin/etcd"),
+        PreloadedImage::new(&both("coredns/coredns", format!("v{COREDNS}"), defaults.coredns), &["/coredns"])
+            .with_program("coredns", "/coredns"),
+        PreloadedImage {
+            files: [("/pause".to_owned(), "/usr/bin/catatonit".to_owned())].into(),
+            ..PreloadedImage::new(&[pause(release)], &["/pause", "-P"])
+        },
+        PreloadedImage::new(&[format!("ghcr.io/flannel-io/flannel:v{FLANNEL}")], &["/opt/bin/flanneld"])
+            .with_program("flanneld", "/opt/bin/flanneld")
+            .with_packet_filter()
+            .with_shell(),
+        PreloadedImage::new(&[FLANNEL_PLUGIN.to_owned()], &["/flannel"])
+            .with_program("flannel", "/flannel")
+            .with_shell(),
+        PreloadedImage::new(
+            &[registry(&format!("metrics-server/metrics-server:v{METRICS_SERVER}"))],
+            &["/metrics-server"],
+        )
+        .with_program("metrics-server", "/metrics-server"),
+        PreloadedImage::new(
+            &[KEEPALIVED.to_owned()],
+            &["/usr/sbin/keepalived", "--dont-fork", "--log-console"],
+        )
+        .with("/usr/sbin/keepalived")
+        // It does not start without this file.
+        .with("/etc/keepalived/keepalived.config-opts")
+        .with_users()
+        .with_packet_filter()
+        .with_shell(),
+    ]
+}
+
+/// The names of the containers' images that a node of the release comes with.
+pub fn image_names(release: &KubernetesRelease) -> Vec<String> {
+    images(release).into_iter().flat_map(|image| image.names).collect()
+}
+
+/// Where flannel's manifest takes the CNI plugin from.
+const FLANNEL_PLUGIN: &str = "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1";
+/// Debian's keepalived, which no registry has.
+const KEEPALIVED: &str = "localhost/layercake/keepalived:debian-13";
+
+/// The image that the runtime starts every pod with.
+pub(crate) fn pause(release: &KubernetesRelease) -> String {
+    format!("registry.k8s.io/pause:{}", release.defaults.pause)
+}
+
+/// Where a program goes on the node itself; nothing for one that runs in containers only.
+pub(crate) fn place_on_node(program: &str) -> Option<String> {
+    if CNI_TOOLS.iter().any(|tool| tool.name == program) {
+        return Some(format!("opt/cni/bin/{program}"));
+    }
+    let of_node =
+        ["kubelet", "kubeadm", "kubectl", "containerd", "containerd-shim-runc-v2"].contains(&program);
+    of_node.then(|| format!("usr/bin/{program}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(version: &str) -> Vec<String> {
+        image_names(KubernetesRelease::find(version).unwrap())
+    }
+
+    #[test]
+    fn images_have_the_names_that_kubeadm_lists() {
+        let of_1_36 = names("v1.36");
+        for image in [
+            "kube-apiserver:v1.36.3",
+            "etcd:3.6.8-0",
+            "etcd:3.6.14-0",
+            "coredns/coredns:v1.14.2",
+            "pause:3.10.2",
+        ] {
+            assert!(of_1_36.contains(&format!("registry.k8s.io/{image}")), "{image}");
+        }
+        let of_1_35 = names("v1.35");
+        for image in [
+            "kube-proxy:v1.35.4",
+            "etcd:3.6.6-0",
+            "coredns/coredns:v1.13.1",
+            "coredns/coredns:v1.14.2",
+            "pause:3.10.1",
+        ] {
+            assert!(of_1_35.contains(&format!("registry.k8s.io/{image}")), "{image}");
+        }
+    }
+
+    #[test]
+    fn every_program_has_a_place() {
+        let release = KubernetesRelease::find("v1.36").unwrap();
+        let text = serde_json::to_string(&images(release)).unwrap();
+        for tool in release.tools().concat().iter().filter(|tool| tool.name != "preload") {
+            let in_image = text.contains(&format!("\"/{PROGRAMS}/{}\"", tool.name));
+            assert!(in_image || place_on_node(tool.name).is_some(), "{}", tool.name);
+        }
+        assert_eq!(place_on_node("bridge").as_deref(), Some("opt/cni/bin/bridge"));
+    }
+
+    #[test]
+    fn a_name_stands_for_one_image() {
+        let mut all = names("v1.36");
+        all.sort();
+        let count = all.len();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}

@@ -1,0 +1,139 @@
+//! A first boot that fails, or of which nobody hears, is explained at the top: what, where, and what to do.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sim::guest::Failure;
+
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+use crate::harness::vsphere_soap;
+
+const CONDITION: &str = "guestinfo.vmservice.bootstrap.condition";
+/// Longer than the VM operator of the shared stack waits for a report.
+const SILENCE: Duration = Duration::from_mins(6);
+
+fn manifest(name: &str, workers: &str) -> String {
+    format!(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {{name: {name}, namespace: NAMESPACE}}
+spec:
+  topology:
+    controlPlane: {{replicas: 1, vmClass: best-effort-small, storageClass: gold, tkr: {{reference: {{name: v1.36.3---vmware.1-vkr.1}}}}}}
+    nodePools: [{workers}]
+"
+    )
+}
+
+#[test]
+fn a_first_boot_that_fails_names_its_cause_at_the_top() {
+    story("port-in-use", |story| async move {
+        let found = Failure::preflight("Port-10259", "Port 10259 is in use");
+        story.shared.guests.provoke("occupied-control-plane-*", found);
+        story.apply(&manifest("occupied", "")).await;
+        let cause = "kubeadm init failed: Port 10259 is in use";
+        let message = cluster_says(&story, "occupied", CLUSTER, &[cause, "Use a clean node image"]).await;
+        assert_contains(&message, &["BootstrapFailed", "VirtualMachine port-in-use/occupied-control-plane-"]);
+        let described = layercake::describe::describe(&story.client(), &story.namespace, "occupied").await;
+        assert_contains(described.unwrap().blocking.unwrap().message, &[cause]);
+        every_layer_says_it(&story, cause).await;
+        story.wait_for_events("WCPMachine", &only(&story, "WCPMachine").await, &["BootstrapFailed"]).await;
+        story.shared.guests.stop_provoking("occupied-control-plane-*");
+        story.delete("TanzuKubernetesCluster", "occupied", CLUSTER).await;
+    });
+}
+
+#[test]
+fn a_worker_that_cannot_pull_its_images_is_explained_while_the_control_plane_runs() {
+    story("bad-registry", |story| async move {
+        let found = Failure::preflight(
+            "ImagePull",
+            "failed to pull image registry.example/pause:3.10: dial tcp: lookup registry.example: no such host",
+        );
+        story.shared.guests.provoke("unpulled-pool-*", found);
+        let pool = "{name: pool, replicas: 1, vmClass: best-effort-small, storageClass: gold}";
+        story.apply(&manifest("unpulled", pool)).await;
+        let cause = "kubeadm join failed: failed to pull image registry.example/pause:3.10";
+        cluster_says(&story, "unpulled", CLUSTER, &[cause, "spec.settings.network.proxy"]).await;
+        a_node_that_booted_reports_success(&story).await;
+        story.shared.guests.stop_provoking("unpulled-pool-*");
+        story.delete("TanzuKubernetesCluster", "unpulled", CLUSTER).await;
+    });
+}
+
+#[test]
+fn a_guest_that_says_nothing_is_named_with_its_power_and_tools() {
+    story("silent-boot", |story| async move {
+        story.shared.guests.hold("mute-control-plane-*");
+        story.apply(&manifest("mute", "")).await;
+        let words = [
+            "NoBootstrapStatus",
+            "powered on",
+            "has not reported",
+            "VMware Tools are not running",
+            "console",
+        ];
+        cluster_says(&story, "mute", SILENCE, &words).await;
+        story.shared.guests.release("mute-control-plane-*");
+        story.wait_until_running("mute").await;
+        let vm = only(&story, "VirtualMachine").await;
+        story
+            .wait_for("the report ends the alarm", SOON, || async {
+                let vm = story.get("VirtualMachine", &vm).await?;
+                (condition(&vm, "GuestBootstrap")?["status"] == "True").then_some(())
+            })
+            .await;
+        story.delete("TanzuKubernetesCluster", "mute", CLUSTER).await;
+    });
+}
+
+/// Waits until `Ready` of the cluster has all these words; its message.
+async fn cluster_says(story: &Story, name: &str, deadline: Duration, words: &[&str]) -> String {
+    story
+        .wait_for(&format!("{name} says {words:?}"), deadline, || async {
+            let cluster = story.get("TanzuKubernetesCluster", name).await?;
+            let message = condition(&cluster, "Ready")?["message"].as_str()?.to_owned();
+            words.iter().all(|word| message.contains(word)).then_some(message)
+        })
+        .await
+}
+
+async fn every_layer_says_it(story: &Story, cause: &str) {
+    let vm = story.get("VirtualMachine", &only(story, "VirtualMachine").await).await.unwrap();
+    let booted = condition(&vm, "GuestBootstrap").unwrap();
+    assert_eq!((&booted["status"], &booted["reason"]), (&"False".into(), &"BootstrapFailed".into()));
+    assert_eq!(booted["message"], cause, "in the guest's own words");
+    assert_eq!(condition(&vm, "VirtualMachineCreated").unwrap()["status"], "True");
+    let machine = only(story, "Machine").await;
+    story
+        .wait_for("the Machine says it", CLUSTER, || async {
+            let machine = story.get("Machine", &machine).await?;
+            let message = condition(&machine, "InfrastructureReady")?["message"].as_str()?.to_owned();
+            message.contains(cause).then_some(())
+        })
+        .await;
+    let keys = vsphere_soap::extra_config(&story.shared.session, &story.vms().await[0].moid).await;
+    assert_contains(&keys["guestinfo.vmservice.bootstrap.log"], &["[ERROR Port-10259]"]);
+}
+
+async fn a_node_that_booted_reports_success(story: &Story) {
+    let vms = story.vms().await;
+    let control_plane = vms.iter().find(|vm| vm.name.contains("-control-plane-")).unwrap();
+    story
+        .wait_for("the control plane's report", CLUSTER, || async {
+            let keys = vsphere_soap::extra_config(&story.shared.session, &control_plane.moid).await;
+            (keys.get(CONDITION).map(String::as_str) == Some("true")).then_some(())
+        })
+        .await;
+}
+
+async fn only(story: &Story, kind: &str) -> String {
+    let all = story.list(kind).await;
+    assert_eq!(all.len(), 1, "{kind}");
+    all[0]["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}

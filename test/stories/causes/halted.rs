@@ -1,0 +1,190 @@
+//! One cluster that halts again and again, each time for another cause, and each time says so at the top: its node or its
+//! endpoint is not reached, an add-on keeps an update back, its deletion is refused or held.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use sim::control::{Fault, FaultKind, GuestReport, InventoryVm};
+use sim::guest::Phase;
+
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+
+const NAME: &str = "halting";
+/// Nobody listens there; a site's addresses are all others.
+const NOWHERE: &str = "10.254.254.254";
+const MANIFEST: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: halting, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, nodeDrainTimeout: 5m, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
+    nodePools: []
+";
+
+#[test]
+fn a_cluster_that_halts_says_why_and_goes_on() {
+    story(NAME, |story| async move {
+        story.shared.guests.hold("halting-*");
+        story.apply(MANIFEST).await;
+        who_is_not_reached_is_named_with_its_address(&story).await;
+        what_somebody_edits_is_put_right(&story).await;
+        an_add_on_keeps_an_update_back(&story).await;
+        a_deletion_that_halts_says_what_holds_it(&story).await;
+    });
+}
+
+async fn node(story: &Story) -> InventoryVm {
+    story.wait_for("there is a VM", CLUSTER, || async { story.vms().await.pop() }).await
+}
+
+/// The API server serves, and nobody here reaches it: Cluster API asks for it elsewhere, and then the guest reports an address
+/// to which nothing leads.
+async fn who_is_not_reached_is_named_with_its_address(story: &Story) {
+    let vm = node(story).await;
+    story.shared.guests.reached(&vm.name, |phase| *phase == Phase::Held).await;
+    let kubeconfig = Kubeconfig::read(story).await;
+    kubeconfig.set("127.254.254.254:6443").await;
+    story.shared.guests.release("halting-*");
+    let boot = story.shared.guests.reached(&vm.name, |phase| *phase == Phase::Node).await;
+    story.wait_for_ready(NAME, &["WaitingForNode", "can reach the endpoint", &kubeconfig.endpoint]).await;
+
+    let report = async |ip: String| {
+        let report = GuestReport { ip: Some(ip), host_name: Some(vm.name.clone()), tools_running: true };
+        story.shared.control().report(&vm.moid, &report).await.unwrap();
+    };
+    report(NOWHERE.to_owned()).await;
+    let probe = format!("{NOWHERE}:6443: connection refused");
+    story.wait_for_ready(NAME, &["NodeNotReached", "VirtualMachine", &vm.name, &probe]).await;
+    report(boot.address.reported.to_string()).await;
+    kubeconfig.set(&kubeconfig.endpoint).await;
+    story.wait_until_running(NAME).await;
+}
+
+/// The kubeconfig by which Cluster API reaches the cluster.
+struct Kubeconfig {
+    secrets: Api<Secret>,
+    name: String,
+    text: String,
+    endpoint: String,
+}
+
+impl Kubeconfig {
+    async fn read(story: &Story) -> Self {
+        let secrets: Api<Secret> = Api::namespaced(story.client(), &story.namespace);
+        let name = format!("{NAME}-kubeconfig");
+        let there = || async { secrets.get_opt(&name).await.ok().flatten() };
+        let secret = story.wait_for("there is a kubeconfig", SOON, there).await;
+        let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
+        let cluster = story.get("Cluster", NAME).await.unwrap();
+        let endpoint = &cluster["spec"]["controlPlaneEndpoint"];
+        let endpoint = format!("{}:{}", endpoint["host"].as_str().unwrap(), endpoint["port"]);
+        assert_contains(&text, &[&endpoint]);
+        Self { secrets, name, text, endpoint }
+    }
+
+    async fn set(&self, endpoint: &str) {
+        let text = self.text.replace(&self.endpoint, endpoint);
+        let patch = Patch::Merge(json!({"stringData": {"value": text}}));
+        self.secrets.patch(&self.name, &PatchParams::default(), &patch).await.unwrap();
+    }
+}
+
+/// The cluster's field is what counts, and nothing is replaced for the edit.
+async fn what_somebody_edits_is_put_right(story: &Story) {
+    let before = machines(story).await;
+    let control_planes = story.api("KubeadmControlPlane");
+    let name = control_planes.list(&ListParams::default()).await.unwrap().items.remove(0).name_any();
+    let drain = |seconds: Value| json!({"spec": {"machineTemplate": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": seconds}}}}});
+    let read = async || control_planes.get(&name).await.unwrap().data["spec"].clone();
+    let was = read().await;
+    let edit = Patch::Merge(drain(json!(77)));
+    control_planes.patch(&name, &PatchParams::default(), &edit).await.unwrap();
+    story
+        .wait_for("the control plane is as it was", SOON, || async { (read().await == was).then_some(()) })
+        .await;
+
+    let templates = story.api("WCPMachineTemplate");
+    let name = was["machineTemplate"]["spec"]["infrastructureRef"]["name"].as_str().unwrap();
+    let edit = Patch::Merge(json!({"spec": {"template": {"spec": {"className": "best-effort-xsmall"}}}}));
+    let refused = templates.patch(name, &PatchParams::default(), &edit).await.unwrap_err();
+    assert_contains(refused, &["spec.template.spec may not be changed", "Create another template"]);
+    assert_eq!(machines(story).await, before);
+}
+
+async fn machines(story: &Story) -> Vec<String> {
+    let machines = story.api("Machine").list(&ListParams::default()).await.unwrap().items;
+    machines.iter().map(ResourceExt::name_any).collect()
+}
+
+/// What the guest's API server refuses now, it would refuse of the next version.
+async fn an_add_on_keeps_an_update_back(story: &Story) {
+    let broken = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "broken", "namespace": story.namespace,
+            "labels": {"tkg.tanzu.vmware.com/addon-name": "broken", "tkg.tanzu.vmware.com/cluster-name": NAME},
+        },
+        "data": {"broken.yaml": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: default}, spec: {replicas: many}}"},
+    });
+    story.apply_object(&broken).await;
+    let words = ["AddonsReconciliationFailed", "Add-on broken", "Deployment default/web", "replicas"];
+    story.wait_for_ready(NAME, &words).await;
+    let target = json!({"spec": {"topology": {"controlPlane": {"tkr": {"reference": {"name": "v1.35.1---vmware.1-vkr.1"}}}}}});
+    let clusters = story.api("TanzuKubernetesCluster");
+    clusters.patch(NAME, &PatchParams::default(), &Patch::Merge(target)).await.unwrap();
+    let words = ["the control plane keeps its version", "Add-on broken", "Deployment default/web"];
+    story.wait_for_ready(NAME, &words).await;
+    let status = story.get("TanzuKubernetesCluster", NAME).await.unwrap()["status"].clone();
+    assert_eq!(
+        (&status["phase"], &status["version"]),
+        (&json!("updating"), &json!("v1.34.2+vmware.1-vkr.1"))
+    );
+    let control_plane = story.list("KubeadmControlPlane").await.remove(0);
+    assert_contains(&control_plane["spec"]["version"], &["v1.34.2"]);
+}
+
+const HELD: &str = "story.test/held";
+
+/// vCenter refuses to destroy the VM; then strangers' finalizers hold what is left of it.
+async fn a_deletion_that_halts_says_what_holds_it(story: &Story) {
+    let vm = node(story).await;
+    let control = story.shared.control();
+    let refused = Fault::once("Destroy_Task", FaultKind::Fault)
+        .with("NoPermission", "Permission to perform this operation was denied")
+        .on(&vm.moid)
+        .times(1000);
+    let fault = control.plant(&refused).await.unwrap();
+    for kind in ["Machine", "VirtualMachine"] {
+        hold(story, kind, &vm.name).await;
+    }
+    story.api("TanzuKubernetesCluster").delete(NAME, &DeleteParams::default()).await.unwrap();
+    story
+        .wait_for_ready(NAME, &["to be deleted", "DeletionFailed", "VirtualMachine halting/", "Permission"])
+        .await;
+    control.remove_faults(Some(&fault)).await.unwrap();
+    let name = format!("halting/{}: ", vm.name);
+    for (kind, word) in [
+        ("VirtualMachine", "The VM is gone from vCenter"),
+        ("Machine", "DeletionHeld: deletion is blocked by"),
+    ] {
+        story.wait_for_ready(NAME, &["to be deleted", &format!("{kind} {name}{word}"), HELD]).await;
+        let object = story.api(kind).get(&vm.name).await.unwrap();
+        let others: Vec<_> = object.finalizers().iter().filter(|finalizer| *finalizer != HELD).collect();
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": others}}));
+        story.api(kind).patch(&vm.name, &PatchParams::default(), &patch).await.unwrap();
+    }
+    story
+        .wait_for("the cluster is gone", CLUSTER, || async {
+            story.get("TanzuKubernetesCluster", NAME).await.is_none().then_some(())
+        })
+        .await;
+}
+
+async fn hold(story: &Story, kind: &str, name: &str) {
+    let object = story.api(kind).get(name).await.unwrap();
+    let finalizers: Vec<_> = object.finalizers().iter().cloned().chain([HELD.to_owned()]).collect();
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    story.api(kind).patch(name, &PatchParams::default(), &patch).await.unwrap();
+}

@@ -1,0 +1,113 @@
+//! What is missing is named in a condition and an event, and once it is there the VM comes up by itself.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::harness::plain_vm::PlainVm;
+use crate::harness::story::{SOON, Story, assert_contains, story};
+
+#[test]
+fn a_vm_waits_for_its_class() {
+    story("no-class", |story| async move {
+        story.prepare_namespace("tailored").await;
+        let vm = PlainVm { class: "tailored".to_owned(), ..PlainVm::named("no-class-vm") };
+        let class = json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass",
+            "metadata": {"name": "tailored"}, "spec": {"hardware": {"cpus": 4, "memory": "3Gi"}},
+        });
+        assert_waits_then_comes_up(&story, &vm, &["VirtualMachineClass", "tailored"], &[class]).await;
+        assert_eq!(story.vms_named("no-class-vm").await[0].num_cpus, 4);
+        delete_vm(&story, "no-class-vm").await;
+        let classes = story.cluster_api("VirtualMachineClass");
+        classes.delete("tailored", &DeleteParams::default()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_vm_waits_for_its_storage_class() {
+    story("no-storage", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let vm = PlainVm { storage_class: Some("platinum".to_owned()), ..PlainVm::named("no-storage-vm") };
+        let storage = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "platinum"},
+            "provisioner": "csi.vsphere.vmware.com",
+        });
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "storage", "namespace": story.namespace},
+            "spec": {"hard": {"platinum.storageclass.storage.k8s.io/requests.storage": "1Ti"}},
+        });
+        let object = vm.object(&story.namespace);
+        let refusal = layercake::apply::apply(&story.client(), &object).await.expect_err("accepted");
+        assert_contains(
+            format!("{refusal:#}"),
+            &["platinum", "Storage policy is not associated with the namespace"],
+        );
+        story.create_as_program(&object).await;
+        assert_waits_then_comes_up(&story, &vm, &["platinum"], &[storage, quota]).await;
+        delete_vm(&story, "no-storage-vm").await;
+    });
+}
+
+#[test]
+fn a_vm_waits_for_its_image() {
+    story("no-image", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let there = PlainVm::named("no-image-vm");
+        let vm = PlainVm { image: "no-such-image".to_owned(), ..there.clone() };
+        // The image comes as it would from a library: an object that names an item, with its status.
+        let images = story.cluster_api("VirtualMachineImage");
+        let mut image = serde_json::to_value(images.get(&there.image).await.unwrap()).unwrap();
+        image["metadata"] = json!({"name": "no-such-image"});
+        story.apply_object(&vm.object(&story.namespace)).await;
+        story.wait_for_complaint("VirtualMachine", "no-image-vm", &["no-such-image"]).await;
+        story.wait_for_events("VirtualMachine", "no-image-vm", &[]).await;
+        story.apply_object(&image).await;
+        let status = json!({"status": image["status"]});
+        images.patch_status("no-such-image", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+        story.wait_until_powered_on("no-image-vm").await;
+        delete_vm(&story, "no-image-vm").await;
+        images.delete("no-such-image", &DeleteParams::default()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_cluster_tells_at_the_top_what_is_missing_at_the_bottom() {
+    story("no-binding", |story| async move {
+        let manifest = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: no-binding, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: one-of-a-kind, storageClass: gold, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
+    nodePools: []
+";
+        story.apply(manifest).await;
+        story
+            .wait_for_complaint("TanzuKubernetesCluster", "no-binding", &["one-of-a-kind", "VirtualMachine"])
+            .await;
+        let described =
+            layercake::describe::describe(&story.client(), &story.namespace, "no-binding").await.unwrap();
+        let blocking = described.blocking.unwrap();
+        assert!(blocking.message.contains("one-of-a-kind"), "{blocking:?}");
+        story.delete("TanzuKubernetesCluster", "no-binding", crate::harness::story::CLUSTER).await;
+    });
+}
+
+async fn assert_waits_then_comes_up(story: &Story, vm: &PlainVm, words: &[&str], missing: &[Value]) {
+    if story.get("VirtualMachine", &vm.name).await.is_none() {
+        story.apply_object(&vm.object(&story.namespace)).await;
+    }
+    story.wait_for_complaint("VirtualMachine", &vm.name, words).await;
+    story.wait_for_events("VirtualMachine", &vm.name, &[]).await;
+    assert!(story.vms_named(&vm.name).await.is_empty());
+    for object in missing {
+        story.apply_object(object).await;
+    }
+    story.wait_until_powered_on(&vm.name).await;
+}
+
+async fn delete_vm(story: &Story, name: &str) {
+    story.delete("VirtualMachine", name, SOON).await;
+    assert!(story.vms_named(name).await.is_empty(), "the VM of {name} is left");
+}

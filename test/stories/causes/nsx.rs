@@ -1,0 +1,81 @@
+//! What a network provider owes a cluster, read at the top: a VirtualNetwork that nobody makes, a load balancer that gives no
+//! address.
+
+use api::names::{self, label};
+use layercake::args::SiteNetwork;
+use serde_json::{Value, json};
+use sim::network::Network;
+
+use crate::harness::shared_stack::network;
+use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
+
+/// Nobody plays NSX on a site of port groups. A cluster keeps what it began with, so it is given what it would have begun with
+/// where NSX is.
+#[test]
+fn what_nsx_owes_a_cluster_is_named_at_the_top() {
+    disruptive_story("owed", |story| async move {
+        if network() == SiteNetwork::Nsx {
+            eprintln!("skipped: the site's NSX answers");
+            return;
+        }
+        story.prepare_namespace("best-effort-xsmall").await;
+        story.apply_object(&of_cluster(&story, "VirtualNetwork", &virtual_network())).await;
+        story.apply_object(&of_cluster(&story, "VirtualMachineService", &load_balancer())).await;
+        for name in [UNROUTED, UNBALANCED] {
+            story.apply_object(&cluster(&story, name)).await;
+        }
+        let words =
+            ["ClusterNetworkProvisionStarted", "WCPCluster unrouted", "VirtualNetwork owed/unrouted-vnet"];
+        story.wait_for_ready(UNROUTED, &words).await;
+        let words = ["WaitingForLoadBalancerIP", "WCPCluster unbalanced", "unbalanced-control-plane-service"];
+        story.wait_for_ready(UNBALANCED, &words).await;
+        assert!(story.vms().await.is_empty(), "a machine was made");
+
+        let subnet = story.shared.stack().await.site().subnet().clone();
+        let provider = Network::serving(story.client(), subnet);
+        for name in [UNROUTED, UNBALANCED] {
+            let provisioned = || async {
+                let cluster = story.get("Cluster", name).await?;
+                (cluster["status"]["initialization"]["infrastructureProvisioned"] == true).then_some(())
+            };
+            story.wait_for(&format!("{name} goes on"), SOON, provisioned).await;
+        }
+        for name in [UNROUTED, UNBALANCED] {
+            story.delete("TanzuKubernetesCluster", name, CLUSTER).await;
+        }
+        drop(provider);
+    });
+}
+
+const UNROUTED: &str = "unrouted";
+const UNBALANCED: &str = "unbalanced";
+
+fn virtual_network() -> (String, &'static str, Value) {
+    (names::virtual_network(UNROUTED), UNROUTED, json!({}))
+}
+
+fn load_balancer() -> (String, &'static str, Value) {
+    let port = json!({"name": "apiserver", "protocol": "TCP", "port": 6443, "targetPort": 6443});
+    let selector =
+        json!({label::CAPW_CLUSTER_NAME: UNBALANCED, label::CAPW_CLUSTER_ROLE: names::ROLE_CONTROL_PLANE});
+    let spec = json!({"type": "LoadBalancer", "ports": [port], "selector": selector});
+    (names::control_plane_service(UNBALANCED), UNBALANCED, spec)
+}
+
+fn of_cluster(story: &Story, kind: &str, (name, cluster, spec): &(String, &str, Value)) -> Value {
+    let version =
+        if kind == "VirtualNetwork" { "vmware.com/v1alpha1" } else { "vmoperator.vmware.com/v1alpha1" };
+    json!({
+        "apiVersion": version, "kind": kind, "spec": spec,
+        "metadata": {"name": name, "namespace": story.namespace, "labels": {label::CLUSTER_NAME: cluster}},
+    })
+}
+
+fn cluster(story: &Story, name: &str) -> Value {
+    let group = json!({"replicas": 1, "vmClass": "best-effort-xsmall", "storageClass": "gc-storage-profile"});
+    json!({
+        "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+        "metadata": {"name": name, "namespace": story.namespace},
+        "spec": {"distribution": {"version": "v1.35"}, "topology": {"controlPlane": group, "nodePools": []}},
+    })
+}

@@ -1,0 +1,278 @@
+//! What a cluster's user does after it runs: machines are lost, a control plane grows, pools come, are renamed and go.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use api::names::{annotation, label};
+use futures::{StreamExt, TryStreamExt};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use sim::control::PowerAction;
+use tokio::task::JoinSet;
+
+use crate::clusters::day_two_causes;
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+
+const MANIFEST: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: days, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane:
+      replicas: 1
+      vmClass: best-effort-small
+      storageClass: gc-storage-profile
+      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
+    nodePools:
+    - {name: old, replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile}
+";
+
+#[test]
+fn a_running_cluster_is_repaired_and_changed() {
+    story("days", |story| async move {
+        story.apply(MANIFEST).await;
+        story.wait_until_running("days").await;
+        a_lost_worker_is_replaced_at_once(&story).await;
+        what_changes_in_place_replaces_nothing(&story).await;
+        an_update_that_halts_says_where_and_goes_on(&story).await;
+        day_two_causes::a_lost_authority_is_named(&story, "days").await;
+        what_is_a_pools_replaces_its_nodes_alone(&story).await;
+        what_is_everybodys_replaces_every_node(&story).await;
+        its_control_plane_grows(&story).await;
+        a_pool_is_renamed(&story).await;
+        virtual_machines_rest_with_their_cluster(&story).await;
+        a_paused_cluster_is_not_deleted_and_says_so(&story).await;
+        story.delete("TanzuKubernetesCluster", "days", CLUSTER).await;
+    });
+}
+
+/// The names of the cluster's Machines.
+async fn machines(story: &Story) -> BTreeSet<String> {
+    let list = story.api("Machine").list(&ListParams::default()).await.unwrap().items;
+    let of_cluster =
+        |machine: &DynamicObject| machine.labels().get(label::CLUSTER_NAME) == Some(&"days".to_owned());
+    list.iter().filter(|machine| of_cluster(machine)).map(ResourceExt::name_any).collect()
+}
+
+async fn change(story: &Story, spec: Value) {
+    let api = story.api("TanzuKubernetesCluster");
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    api.patch("days", &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// The cluster, as soon as it runs with the spec it has now.
+async fn wait_until_settled(story: &Story) -> Value {
+    story
+        .wait_for("days runs with its new spec", CLUSTER, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "days").await?;
+            let observed = cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"];
+            (observed && cluster["status"]["phase"] == "running").then_some(cluster)
+        })
+        .await
+}
+
+/// Nobody waits for the node of a VM that vCenter has no more.
+async fn a_lost_worker_is_replaced_at_once(story: &Story) {
+    let vms = story.vms().await;
+    let worker = vms.iter().find(|vm| vm.name.contains("-old-")).unwrap();
+    story.shared.control().power(&worker.moid, PowerAction::Destroy).await.unwrap();
+    story.wait_for_events("TanzuKubernetesCluster", "days", &["NodeRemediated"]).await;
+    let cluster = story
+        .wait_for("another worker serves", CLUSTER, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "days").await?;
+            let others = !machines(story).await.contains(&worker.name);
+            (others && cluster["status"]["phase"] == "running").then_some(cluster)
+        })
+        .await;
+    let status = &cluster["status"];
+    assert_eq!(status["nodeRemediationCount"], 1, "{status}");
+    assert_eq!(status["remediatedNodes"][0]["machine"], worker.name.as_str(), "{status}");
+    assert_eq!(status["remediatedNodes"][0]["reason"], "VirtualMachineLost", "{status}");
+    let message = status["remediatedNodes"][0]["message"].as_str().unwrap();
+    assert_contains(message, &["VmRemovedEvent at ", "decides whether to replace it"]);
+}
+
+/// Timeouts and labels that Cluster API copies reach the machines that are there.
+async fn what_changes_in_place_replaces_nothing(story: &Story) {
+    let before = machines(story).await;
+    let mut pool = pool("old", 1);
+    pool["nodeDrainTimeout"] = json!("3m");
+    pool["labels"] = json!({"node-role.kubernetes.io/batch": ""});
+    change(story, json!({"topology": {"controlPlane": {"nodeDrainTimeout": "3m"}, "nodePools": [pool]}}))
+        .await;
+    wait_until_settled(story).await;
+    let guest: Api<k8s_openapi::api::core::v1::Node> = Api::all(story.guest_client("days").await);
+    story
+        .wait_for("the worker has its new label", CLUSTER, || async {
+            let labelled = ListParams::default().labels("node-role.kubernetes.io/batch");
+            (guest.list(&labelled).await.ok()?.items.len() == 1).then_some(())
+        })
+        .await;
+    let list = story.api("Machine").list(&ListParams::default()).await.unwrap().items;
+    for machine in &list {
+        assert_eq!(
+            machine.data["spec"]["deletion"]["nodeDrainTimeoutSeconds"],
+            180,
+            "{}",
+            machine.name_any()
+        );
+    }
+    assert_eq!(machines(story).await, before);
+}
+
+/// The class of the pool's machines is not the namespace's yet.
+async fn an_update_that_halts_says_where_and_goes_on(story: &Story) {
+    let mut pool = pool("old", 1);
+    pool["vmClass"] = json!("best-effort-medium");
+    change(story, json!({"topology": {"nodePools": [pool]}})).await;
+    let cluster = story
+        .wait_for("the update halts", CLUSTER, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "days").await?;
+            (cluster["status"]["phase"] == "updateFailed").then_some(cluster)
+        })
+        .await;
+    let error = cluster["status"]["clusterApiStatus"]["errorMessage"].as_str().unwrap();
+    assert_contains(error, &["VirtualMachine", "best-effort-medium"]);
+    story.wait_for_events("TanzuKubernetesCluster", "days", &["UpdateFailed"]).await;
+
+    day_two_causes::forbid_a_drain(story, "days").await;
+    story.prepare_namespace("best-effort-medium").await;
+    day_two_causes::the_budget_is_named(story, "days").await;
+    wait_until_settled(story).await;
+    let vms = story.vms().await;
+    let worker = vms.iter().find(|vm| vm.name.contains("-old-")).unwrap();
+    assert_eq!(worker.memory_mb, 8192, "{}", worker.name);
+}
+
+async fn what_is_a_pools_replaces_its_nodes_alone(story: &Story) {
+    let before = machines(story).await;
+    let mut pool = pool("old", 1);
+    pool["labels"] = json!({"tier": "batch"});
+    pool["taints"] = json!([{"key": "dedicated", "value": "batch", "effect": "PreferNoSchedule"}]);
+    pool["volumes"] =
+        json!([{"name": "containerd", "mountPath": "/var/lib/containerd", "capacity": {"storage": "4Gi"}}]);
+    change(story, json!({"topology": {"nodePools": [pool]}})).await;
+    wait_until_settled(story).await;
+    let stayed: Vec<_> = machines(story).await.intersection(&before).cloned().collect();
+    assert!(stayed.len() == 1 && stayed[0].contains("-control-plane-"), "{before:?} {stayed:?}");
+}
+
+async fn what_is_everybodys_replaces_every_node(story: &Story) {
+    let before = machines(story).await;
+    let proxy = json!({
+        "httpProxy": "http://10.9.9.9:3128", "httpsProxy": "http://10.9.9.9:3128", "noProxy": ["10.9.0.0/16"],
+    });
+    change(story, json!({"settings": {"network": {"proxy": proxy}}})).await;
+    wait_until_settled(story).await;
+    let after = machines(story).await;
+    assert!(after.is_disjoint(&before) && after.len() == before.len(), "{before:?} {after:?}");
+}
+
+async fn its_control_plane_grows(story: &Story) {
+    let before = machines(story).await;
+    let phases = Phases::watch(story);
+    change(story, json!({"topology": {"controlPlane": {"replicas": 3}}})).await;
+    wait_until_settled(story).await;
+    // The watch may deliver the last change later than a read shows it.
+    let is_settled =
+        || phases.seen().len() > 1 && phases.seen().last().is_some_and(|phase| phase == "running");
+    story.wait_for("the watch shows it, too", SOON, || async { is_settled().then_some(()) }).await;
+    assert_eq!(phases.seen(), ["running", "updating", "running"], "growing is no illness");
+    let after = machines(story).await;
+    assert!(after.is_superset(&before) && after.len() == before.len() + 2, "{before:?} {after:?}");
+}
+
+/// Another name is another pool: its nodes come, and the others go.
+async fn a_pool_is_renamed(story: &Story) {
+    change(story, json!({"topology": {"nodePools": [pool("new", 1), pool("second", 0)]}})).await;
+    wait_until_settled(story).await;
+    let names = machines(story).await;
+    assert_eq!(names.iter().filter(|name| name.contains("-new-")).count(), 1, "{names:?}");
+    story
+        .wait_for("the old pool is gone", CLUSTER, || async {
+            (!machines(story).await.iter().any(|name| name.contains("-old-"))).then_some(())
+        })
+        .await;
+    change(story, json!({"topology": {"nodePools": []}})).await;
+    let cluster = wait_until_settled(story).await;
+    assert_eq!(cluster["status"]["totalWorkerReplicas"], 0);
+}
+
+async fn virtual_machines_rest_with_their_cluster(story: &Story) {
+    for paused in [true, false] {
+        let patch = Patch::Merge(json!({"spec": {"paused": paused}}));
+        story.api("Cluster").patch("days", &PatchParams::default(), &patch).await.unwrap();
+        let what =
+            if paused { "every virtual machine rests" } else { "every virtual machine is looked after" };
+        story
+            .wait_for(what, SOON, || async {
+                let vms = story.list("VirtualMachine").await;
+                let rests = |vm: &Value| vm["metadata"]["annotations"].get(annotation::PAUSED).is_some();
+                (vms.len() == 3 && vms.iter().all(|vm| rests(vm) == paused)).then_some(())
+            })
+            .await;
+    }
+}
+
+async fn a_paused_cluster_is_not_deleted_and_says_so(story: &Story) {
+    let api = story.api("TanzuKubernetesCluster");
+    let annotate = async |value: Value| {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation::PAUSED: value}}}));
+        api.patch("days", &PatchParams::default(), &patch).await.unwrap();
+    };
+    annotate(json!("")).await;
+    let paused = async |text: &'static str| {
+        story
+            .wait_for(text, SOON, || async {
+                let cluster = story.get("TanzuKubernetesCluster", "days").await?;
+                let conditions = cluster["status"]["conditions"].as_array()?.clone();
+                let paused = conditions.into_iter().find(|condition| condition["type"] == "Paused")?;
+                paused["message"].as_str()?.contains(text).then_some(())
+            })
+            .await;
+    };
+    paused("nothing is changed or repaired").await;
+    api.delete("days", &DeleteParams::default()).await.unwrap();
+    paused("the deletion is paused").await;
+    assert_eq!(machines(story).await.len(), 3, "nothing was deleted");
+    annotate(Value::Null).await;
+}
+
+fn pool(name: &str, replicas: i32) -> Value {
+    json!({
+        "name": name, "replicas": replicas,
+        "vmClass": "best-effort-small", "storageClass": "gc-storage-profile",
+    })
+}
+
+/// The phases that a cluster goes through, each as often as it is entered.
+struct Phases {
+    seen: Arc<Mutex<Vec<String>>>,
+    _watch: JoinSet<()>,
+}
+
+impl Phases {
+    fn watch(story: &Story) -> Self {
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let phases = Arc::clone(&seen);
+        let named = watcher::Config::default().fields("metadata.name=days");
+        let changes = watcher(story.api("TanzuKubernetesCluster"), named).default_backoff().applied_objects();
+        let mut watch = JoinSet::new();
+        watch.spawn(changes.into_stream().for_each(move |cluster| {
+            let phase =
+                cluster.ok().and_then(|cluster| Some(cluster.data["status"]["phase"].as_str()?.to_owned()));
+            let mut phases = phases.lock().unwrap();
+            let entered = phase.filter(|phase| phases.last() != Some(phase));
+            phases.extend(entered);
+            std::future::ready(())
+        }));
+        Self { seen, _watch: watch }
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+}

@@ -1,0 +1,87 @@
+//! What keeps a running cluster from what is asked of it, read at the top: a budget that forbids a drain, an authority that is lost.
+
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::harness::story::{CLUSTER, SOON, Story};
+
+const BUDGET: &str = "never-fewer";
+
+/// Puts a Pod onto the worker that nothing may evict.
+pub async fn forbid_a_drain(story: &Story, cluster: &str) {
+    let guest = story.guest_client(cluster).await;
+    let all: Api<Pod> = Api::all(guest.clone());
+    let vms: Vec<_> = story.vms().await.into_iter().map(|vm| vm.name).collect();
+    // Of a worker that is there, and of an image that it has.
+    let is_on_worker = |pod: &Pod| {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        vms.contains(&node) && !node.contains("-control-plane-")
+    };
+    let other = story
+        .wait_for("a Pod runs on the worker", SOON, || async {
+            let pods = all.list(&ListParams::default()).await.ok()?.items;
+            pods.into_iter().find(&is_on_worker)?.spec
+        })
+        .await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "precious", "labels": {"app": "precious"}},
+        "spec": {"nodeName": other.node_name, "containers": [{"name": "a", "image": other.containers[0].image}]},
+    });
+    let pods: Api<Pod> = Api::namespaced(guest.clone(), "default");
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": BUDGET},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "precious"}}},
+    });
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(guest, "default");
+    budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    story
+        .wait_for("the Pod runs", SOON, || async {
+            let pod = pods.get("precious").await.ok()?;
+            (pod.status?.phase? == "Running").then_some(())
+        })
+        .await;
+}
+
+/// The cluster names the Pod and its budget; without that the drain ends.
+pub async fn the_budget_is_named(story: &Story, cluster: &str) {
+    let words = ["default/precious", BUDGET, "disruption budget", "Machine"];
+    story.wait_for_complaint_within(CLUSTER, "TanzuKubernetesCluster", cluster, &words).await;
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(story.guest_client(cluster).await, "default");
+    budgets.delete(BUDGET, &DeleteParams::default()).await.unwrap();
+}
+
+/// Nobody makes another authority in its place: nodes trust the one they have.
+pub async fn a_lost_authority_is_named(story: &Story, cluster: &str) {
+    let secrets: Api<Secret> = Api::namespaced(story.client(), &story.namespace);
+    let name = format!("{cluster}-ca");
+    let mut lost = secrets.get(&name).await.unwrap();
+    secrets.delete(&name, &DeleteParams::default()).await.unwrap();
+    touch_control_plane(story).await;
+    let words = ["KubeadmControlPlane", "ca is not available", "Restore", &name];
+    story.wait_for_complaint("TanzuKubernetesCluster", cluster, &words).await;
+    assert!(secrets.get_opt(&name).await.unwrap().is_none(), "another was made");
+
+    lost.metadata.resource_version = None;
+    lost.metadata.uid = None;
+    secrets.create(&PostParams::default(), &lost).await.unwrap();
+    touch_control_plane(story).await;
+    story
+        .wait_for("it is ready again", CLUSTER, || async {
+            let object = story.get("TanzuKubernetesCluster", cluster).await?;
+            (object["status"]["phase"] == "running").then_some(())
+        })
+        .await;
+}
+
+/// Cluster API looks at Secrets when something else makes it look, at the latest after ten minutes.
+async fn touch_control_plane(story: &Story) {
+    let control_planes = story.api("KubeadmControlPlane");
+    let object = control_planes.list(&ListParams::default()).await.unwrap().items.remove(0);
+    let count = object.annotations().get("touched").map_or(1, |text| text.len() + 1);
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"touched": "x".repeat(count)}}}));
+    control_planes.patch(&object.name_any(), &PatchParams::default(), &patch).await.unwrap();
+}

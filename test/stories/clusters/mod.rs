@@ -1,0 +1,11 @@
+//! A cluster from its manifest to its deletion: admission, changes, upgrades.
+
+mod admission;
+mod autoscaler;
+mod day_two;
+mod day_two_causes;
+mod idle;
+mod life;
+mod node_pools;
+pub mod plain;
+mod release_upgrade;

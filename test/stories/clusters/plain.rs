@@ -1,0 +1,237 @@
+//! Clusters without a TanzuKubernetesCluster, made of the templates that clusterctl is given: templates stay as they are,
+//! a cluster whose class changes gets others, names of VMs can be chosen, and zones are failure domains.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use layercake::up::manifest;
+use serde_json::{Value, json};
+
+use crate::harness::story::{SOON, Story, assert_contains, story};
+
+const REFUSAL: &str = "spec.template.spec may not be changed. Create another template";
+const DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
+
+#[test]
+fn a_template_stays_as_it_is_and_only_the_topology_controller_may_try_a_change() {
+    story("templates", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        for (kind, spec, changed) in [
+            ("WCPMachineTemplate", machine("best-effort-small"), machine("best-effort-large")),
+            ("WCPClusterTemplate", json!({}), json!({ "controlPlaneEndpoint": { "host": "a", "port": 1 } })),
+        ] {
+            story.apply_object(&template(&story, kind, &spec)).await;
+            let api = story.api(kind);
+            let try_change = async |dry_run: bool, annotated: bool| {
+                let mut intent = template(&story, kind, &changed);
+                if annotated {
+                    intent["metadata"]["annotations"] = json!({ DRY_RUN: "" });
+                }
+                let params = PatchParams { dry_run, ..PatchParams::apply("capi-topology").force() };
+                api.patch("template", &params, &Patch::Apply(&intent)).await
+            };
+            for (dry_run, annotated) in [(false, false), (false, true), (true, false)] {
+                let refusal = try_change(dry_run, annotated).await.expect_err("a refusal").to_string();
+                assert_contains(&refusal, &[REFUSAL]);
+            }
+            let tried = try_change(true, true).await.expect("what it would be");
+            assert_eq!(tried.data["spec"]["template"]["spec"], changed);
+            let kept = story.get(kind, "template").await.expect("the template");
+            assert_eq!(kept["spec"]["template"]["spec"], spec, "{kind}");
+        }
+    });
+}
+
+#[test]
+fn a_naming_template_is_refused_where_it_can_make_no_names() {
+    story("naming", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let naming = |text: &str| {
+            let mut spec = machine("best-effort-small");
+            spec["naming"] = json!({ "template": text });
+            spec
+        };
+        let of_machine = |spec: &Value| {
+            let mut object = template(&story, "WCPMachine", spec);
+            object["spec"] = spec.clone();
+            object
+        };
+        for (text, why) in [
+            ("node", "template must contain {{ .machine.name }}"),
+            ("{{ .machine }}", "template must contain {{ .machine.name }}"),
+            ("VM-{{ .machine.name }}", "only lower case letters"),
+            ("{{ .machine.name }} ", "only lower case letters"),
+            ("{{ .machine.name }}-{{ trunc 3", "only lower case letters"),
+            ("", "at least 1"),
+        ] {
+            let spec = naming(text);
+            for object in [template(&story, "WCPMachineTemplate", &spec), of_machine(&spec)] {
+                let refusal = story.try_apply(&object.to_string()).await.expect_err(text);
+                assert_contains(&refusal, &["naming.template", why]);
+            }
+        }
+        let taken = naming("{{ .machine.name | trunc 8 }}-vm-{{ trunc -5 .machine.name }}");
+        story.apply_object(&template(&story, "WCPMachineTemplate", &taken)).await;
+        story.apply_object(&of_machine(&taken)).await;
+        for changed in [naming("{{ .machine.name }}"), machine("best-effort-small")] {
+            let change = json!([{ "op": "replace", "path": "/spec", "value": changed }]);
+            let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+            let refusal = story.api("WCPMachine").patch("template", &PatchParams::default(), &patch).await;
+            let refusal = refusal.expect_err("a refusal").to_string();
+            assert_contains(&refusal, &["naming may not be changed: replace the Machine"]);
+        }
+    });
+}
+
+fn machine(class: &str) -> Value {
+    json!({ "imageName": "image", "className": class, "storageClass": "gold" })
+}
+
+fn template(story: &Story, kind: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": kind,
+        "metadata": { "name": "template", "namespace": story.namespace },
+        "spec": { "template": { "spec": spec } },
+    })
+}
+
+/// The VM classes are bound to nobody: no VM is made, and what becomes of the templates shows all the same.
+#[test]
+fn a_cluster_whose_class_changes_gets_other_templates() {
+    story("topology", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        apply_cluster(&story).await;
+        let before = of_class(&story, "best-effort-small").await;
+        set_variable(&story, 1, "className", "best-effort-medium".into()).await;
+        let after = of_class(&story, "best-effort-medium").await;
+        assert!(before.iter().all(|name| !after.contains(name)), "{before:?} {after:?}");
+        let files = async || {
+            let owner = story.list("KubeadmControlPlane").await.into_iter().next()?;
+            Some(owner["spec"]["kubeadmConfigSpec"]["files"].as_array().map_or(0, Vec::len))
+        };
+        assert_eq!(files().await, Some(2), "keepalived, which holds the address");
+        set_variable(&story, 3, "loadBalancer", true.into()).await;
+        story
+            .wait_for("nothing of the nodes' is left of the address", SOON, || async {
+                let owner = story.list("KubeadmControlPlane").await.into_iter().next()?;
+                let commands = owner["spec"]["kubeadmConfigSpec"]["preKubeadmCommands"].as_array()?.len();
+                (files().await == Some(0) && commands == 1).then_some(())
+            })
+            .await;
+        delete_cluster(&story).await;
+    });
+}
+
+async fn set_variable(story: &Story, at: usize, name: &str, value: Value) {
+    let variable = format!("/spec/topology/variables/{at}");
+    let change = json!([
+        { "op": "test", "path": format!("{variable}/name"), "value": name },
+        { "op": "replace", "path": format!("{variable}/value"), "value": value },
+    ]);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+    story.api("Cluster").patch(CLUSTER_NAME, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[test]
+fn the_zones_of_a_namespace_are_failure_domains_of_its_clusters() {
+    story("failure-domains", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        for zone in ["zone-a", "zone-b"] {
+            story.apply_object(&zone_object(&story, zone)).await;
+        }
+        apply_cluster(&story).await;
+        let (machine, zone) = story
+            .wait_for("a control plane Machine has a zone", SOON, || async {
+                let machine = story.list("Machine").await.into_iter().find(|machine| {
+                    machine["metadata"]["labels"].get("cluster.x-k8s.io/control-plane").is_some()
+                })?;
+                let zone = machine["spec"]["failureDomain"].as_str()?.to_owned();
+                Some((machine["metadata"]["name"].as_str()?.to_owned(), zone))
+            })
+            .await;
+        let cluster = story.get("Cluster", CLUSTER_NAME).await.expect("the Cluster");
+        let domains = cluster["status"]["failureDomains"].as_array().expect("failure domains");
+        let names: Vec<_> = domains.iter().map(|domain| &domain["name"]).collect();
+        assert_eq!(names, ["zone-a", "zone-b"]);
+        assert!(domains.iter().all(|domain| domain["controlPlane"] == true), "{domains:?}");
+        story
+            .wait_for("its VirtualMachine is to lie there", SOON, || async {
+                let vm = story.get("VirtualMachine", &machine).await?;
+                (vm["metadata"]["labels"]["topology.kubernetes.io/zone"] == zone).then_some(())
+            })
+            .await;
+        delete_cluster(&story).await;
+    });
+}
+
+fn zone_object(story: &Story, name: &str) -> Value {
+    let placement = story.shared.session.placement();
+    json!({
+        "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "kind": "Zone",
+        "metadata": { "name": name, "namespace": story.namespace },
+        "spec": {
+            "availabilityZoneReference": { "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "name": name },
+            "managedVMs": { "folderMoID": placement.folder, "poolMoIDs": [placement.resource_pool] },
+        },
+    })
+}
+
+/// A cluster of the ClusterClass, with the class beside it.
+async fn apply_cluster(story: &Story) {
+    for file in ["clusterclass-wcp.yaml", "cluster-template-topology.yaml"] {
+        for document in template_documents(story, file, ["1", "1"]) {
+            story.apply_object(&document).await;
+        }
+    }
+}
+
+pub async fn delete_cluster(story: &Story) {
+    story.api("Cluster").delete(CLUSTER_NAME, &DeleteParams::default()).await.unwrap();
+    story
+        .wait_for("the cluster is gone", SOON, || async {
+            story.get("Cluster", CLUSTER_NAME).await.is_none().then_some(())
+        })
+        .await;
+}
+
+/// The name of the cluster of each story.
+pub const CLUSTER_NAME: &str = "topology";
+
+/// The documents of a template that clusterctl is given, as it would process them: so many control plane nodes and workers.
+pub fn template_documents(story: &Story, file: &str, counts: [&str; 2]) -> Vec<Value> {
+    let path = format!("{}/../config/clusterctl/templates/{file}", env!("CARGO_MANIFEST_DIR"));
+    let mut text = plane::manifest::with_defaults(&std::fs::read_to_string(path).unwrap());
+    for (variable, value) in [
+        ("CLUSTER_NAME", CLUSTER_NAME),
+        ("KUBERNETES_VERSION", "v1.33.1+vmware.1-fips"),
+        ("CONTROL_PLANE_MACHINE_COUNT", counts[0]),
+        ("WORKER_MACHINE_COUNT", counts[1]),
+        ("VSPHERE_IMAGE_NAME", "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2"),
+        ("VSPHERE_STORAGE_CLASS", "gold"),
+    ] {
+        text = text.replace(&format!("${{{variable}}}"), value);
+    }
+    let mut documents = manifest::documents(&text).unwrap();
+    for document in &mut documents {
+        document["metadata"]["namespace"] = story.namespace.as_str().into();
+    }
+    documents
+}
+
+/// The names of the templates of the control plane's machines and the workers', once both are of this class.
+async fn of_class(story: &Story, class: &str) -> Vec<String> {
+    story
+        .wait_for(&format!("machines are made from templates of {class}"), SOON, || async {
+            let mut names = Vec::new();
+            for (kind, path) in [
+                ("KubeadmControlPlane", "/spec/machineTemplate/spec/infrastructureRef/name"),
+                ("MachineDeployment", "/spec/template/spec/infrastructureRef/name"),
+            ] {
+                let owner = story.list(kind).await.into_iter().next()?;
+                let name = owner.pointer(path)?.as_str()?.to_owned();
+                let template = story.get("WCPMachineTemplate", &name).await?;
+                (template["spec"]["template"]["spec"]["className"] == class).then_some(())?;
+                names.push(name);
+            }
+            Some(names)
+        })
+        .await
+}

@@ -1,0 +1,144 @@
+//! A cluster goes to the next minor release while its API server is in use.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::harness::requests::Requests;
+use crate::harness::story::{CLUSTER, Story, assert_contains, story};
+
+const MANIFEST: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: rising, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane:
+      replicas: 3
+      vmClass: best-effort-small
+      storageClass: gc-storage-profile
+      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
+    nodePools:
+    - {name: workers, replicas: 3, vmClass: best-effort-small, storageClass: gc-storage-profile}
+";
+
+#[test]
+fn an_upgrade_of_three_and_three_loses_no_request() {
+    story("rising", |story| async move {
+        story.apply(MANIFEST).await;
+        let cluster = story.wait_until_running("rising").await;
+        assert_eq!(updates(&cluster), "[1.35.1+vmware.1-vkr.1]");
+        let client = Requests::of(story.guest_config("rising").await);
+        upgrade_to(&story, "v1.35.1---vmware.1-vkr.1").await;
+        assert!(control_planes_come_first(&story).await);
+        let cluster = story
+            .wait_for("the cluster runs v1.35.1", CLUSTER * 2, || async {
+                let cluster = story.get("TanzuKubernetesCluster", "rising").await?;
+                let status = &cluster["status"];
+                let runs = status["version"] == "v1.35.1+vmware.1-vkr.1" && status["phase"] == "running";
+                runs.then_some(cluster)
+            })
+            .await;
+        client.assert_none_lost();
+        assert_eq!(cluster["spec"]["distribution"]["fullVersion"], "v1.35.1+vmware.1-vkr.1");
+        let nodes: Api<Node> = Api::all(story.guest_client("rising").await);
+        for node in nodes.list(&ListParams::default()).await.unwrap().items {
+            let version = node.status.as_ref().unwrap().node_info.as_ref().unwrap().kubelet_version.clone();
+            assert_contains(version, &["v1.35.1"]);
+        }
+        story.delete("TanzuKubernetesCluster", "rising", CLUSTER).await;
+    });
+}
+
+const SMALL: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: steps, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane:
+      replicas: 1
+      vmClass: best-effort-small
+      storageClass: gc-storage-profile
+      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
+    nodePools:
+    - {name: workers, replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile}
+";
+
+/// Two minor releases at once are refused, until somebody asks for it: the control plane takes both, the pool the last.
+#[test]
+fn an_upgrade_over_two_minor_releases_goes_in_steps() {
+    story("steps", |story| async move {
+        story.apply(SMALL).await;
+        story.wait_until_running("steps").await;
+        let target = json!({"topology": {"controlPlane": {"tkr": {"reference": {"name": "v1.36.3---vmware.1-vkr.1"}}}}});
+        let api = story.api("TanzuKubernetesCluster");
+        let refused =
+            api.patch("steps", &PatchParams::default(), &Patch::Merge(json!({ "spec": target }))).await;
+        let refused = refused.unwrap_err();
+        assert_contains(
+            refused,
+            &["minor releases cannot be skipped", "run.tanzu.vmware.com/upgrade-in-steps=true"],
+        );
+
+        let annotations = json!({"run.tanzu.vmware.com/upgrade-in-steps": "true"});
+        let patch = json!({"metadata": {"annotations": annotations}, "spec": target});
+        api.patch("steps", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let seen = RefCell::new(BTreeSet::new());
+        story
+            .wait_for("the cluster runs v1.36.3", CLUSTER * 2, || async {
+                for machine in story.api("Machine").list(&ListParams::default()).await.ok()?.items {
+                    let kind =
+                        if machine.name_any().contains("-workers-") { "worker" } else { "control plane" };
+                    let version = machine.data["spec"]["version"].as_str()?.get(..5)?.to_owned();
+                    seen.borrow_mut().insert((kind, version));
+                }
+                let cluster = story.get("TanzuKubernetesCluster", "steps").await?;
+                let status = &cluster["status"];
+                let runs = status["version"] == "v1.36.3+vmware.1-vkr.1" && status["phase"] == "running";
+                runs.then_some(())
+            })
+            .await;
+        let seen = seen.into_inner();
+        let of = |kind: &str| -> Vec<String> {
+            seen.iter().filter(|(of, _)| *of == kind).map(|(_, version)| version.clone()).collect()
+        };
+        assert_eq!(of("control plane"), ["v1.34", "v1.35", "v1.36"]);
+        assert_eq!(of("worker"), ["v1.34", "v1.36"]);
+        story.delete("TanzuKubernetesCluster", "steps", CLUSTER).await;
+    });
+}
+
+fn updates(cluster: &Value) -> String {
+    let conditions = cluster["status"]["conditions"].as_array().unwrap();
+    let updates = conditions.iter().find(|condition| condition["type"] == "UpdatesAvailable").unwrap();
+    updates["message"].as_str().unwrap_or_default().to_owned()
+}
+
+async fn upgrade_to(story: &Story, release: &str) {
+    let patch = json!({"spec": {"topology": {"controlPlane": {"tkr": {"reference": {"name": release}}}}}});
+    let api = story.api("TanzuKubernetesCluster");
+    api.patch("rising", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+/// Looks until a worker has the new version, and whether every control plane node had it before.
+async fn control_planes_come_first(story: &Story) -> bool {
+    let nodes: Api<Node> = Api::all(story.guest_client("rising").await);
+    story
+        .wait_for("the first worker has the new version", CLUSTER * 2, || async {
+            let nodes = nodes.list(&ListParams::default()).await.ok()?.items;
+            let old = |node: &&Node| {
+                let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+                info.is_some_and(|info| info.kubelet_version.starts_with("v1.34"))
+            };
+            let (workers, masters): (Vec<&Node>, Vec<&Node>) =
+                nodes.iter().partition(|node| node.name_any().contains("-workers-"));
+            let begun = workers.iter().any(|worker| !old(worker));
+            begun.then(|| !masters.iter().any(old))
+        })
+        .await
+}

@@ -1,0 +1,163 @@
+//! `layercake doctor` names what is wrong before anything is applied.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::harness::story::{Story, assert_contains, disruptive_story};
+
+const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
+const SYSTEM: &str = "vmware-system-vmop";
+const SECRET: &str = "vcenter-credentials";
+
+/// One key of the provider configuration, what it is set to (nothing: it is left out), and what the doctor says then.
+const CONFIGURATIONS: &[(&str, Option<&str>, &str, &[&str])] = &[
+    ("VcPNID", None, "LC0201", &["VcPNID"]),
+    ("VcCredsSecretName", Some("nowhere"), "LC0202", &["nowhere"]),
+    ("VcPort", Some("1"), "LC0301", &["127.0.0.1:1", "firewall"]),
+    ("CAFilePath", Some("/nonexistent/ca.crt"), "LC0303", &["/nonexistent/ca.crt", "--vcenter-ca"]),
+    ("Datacenter", Some("datacenter-999"), "LC0501", &["datacenter-999", "does not exist"]),
+    ("Folder", Some("group-v999"), "LC0501", &["group-v999", "does not exist"]),
+    ("ContentSource", Some("11111111-2222-3333-4444-555555555555"), "LC0601", &["11111111-2222"]),
+    ("Datastore", Some("nowhere"), "LC0701", &["nowhere"]),
+    ("Network", Some("nowhere"), "LC0801", &["nowhere", "workload-network"]),
+];
+
+/// What is wrong with a manifest.
+const MANIFESTS: &[(&str, &str, &str, &[&str])] = &[
+    ("controlPlane:", "controlplane:", "LC1001", &["controlplane"]),
+    ("v1.33", "v1.99", "LC1002", &["v1.99"]),
+    ("10.244.0.0/16", "10.0.0.0/8", "LC1003", &["10.0.0.0/8", "pods"]),
+    ("best-effort-xsmall", "best-effort-gone", "LC1004", &["best-effort-gone"]),
+];
+
+const CLUSTER: &str = "
+apiVersion: run.tanzu.vmware.com/v1alpha1
+kind: TanzuKubernetesCluster
+metadata: {name: planned, namespace: diagnosed}
+spec:
+  settings:
+    network:
+      pods: {cidrBlocks: [10.244.0.0/16]}
+      services: {cidrBlocks: [198.51.100.0/24]}
+  topology:
+    controlPlane: {count: 1, class: best-effort-xsmall, storageClass: gold}
+    workers: {count: 1, class: best-effort-xsmall, storageClass: gold}
+  distribution: {version: v1.33}
+";
+
+#[test]
+fn the_doctor_names_each_cause() {
+    disruptive_story("diagnosed", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let configured = read_configuration(&story).await;
+        for (key, value, code, words) in CONFIGURATIONS {
+            let mut data = configured.clone();
+            match value {
+                Some(value) => data[*key] = (*value).into(),
+                None => _ = data.as_object_mut().unwrap().remove(*key),
+            }
+            configure(&story, &data).await;
+            let found =
+                doctor(&story, &["--namespace", &story.namespace, "--only", "LC02,LC03,LC05,LC06,LC07,LC08"]);
+            assert_named(&found, code, words);
+        }
+        configure(&story, &configured).await;
+        let wrong = json!({ "username": "administrator@vsphere.local", "password": "not-the-password" });
+        apply_secret(&story, &wrong).await;
+        let found = doctor(&story, &["--namespace", &story.namespace, "--only", "LC03"]);
+        assert_named(&found, "LC0304", &["password"]);
+        assert!(!String::from_utf8_lossy(&found.stdout).contains("not-the-password"));
+
+        site_causes(&story).await;
+        manifest_causes(&story);
+    });
+}
+
+/// What is wrong in vCenter itself.
+async fn site_causes(story: &Story) {
+    let control = story.shared.control();
+    control.take_privileges(&["VirtualMachine.Inventory.Delete", "VApp.Export"]).await.unwrap();
+    let found = doctor(story, &["--only", "LC04"]);
+    assert_named(&found, "LC0401", &["VirtualMachine.Inventory.Delete", "Destroy_Task", "VM folder"]);
+    assert_named(&found, "LC0402", &["VApp.Export", "VirtualMachinePublishRequest"]);
+    control.take_privileges(&[]).await.unwrap();
+    control.set_datastore_accessible("sharedVmfs-0", false).await.unwrap();
+    assert_named(&doctor(story, &["--only", "LC0701"]), "LC0701", &["sharedVmfs-0"]);
+    control.end_outages().await.unwrap();
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "policy-gone" },
+        "provisioner": "csi.vsphere.vmware.com", "parameters": { "storagePolicyName": "no-such-policy" },
+    });
+    story.apply_object(&class).await;
+    let found = doctor(story, &["--only", "LC0702"]);
+    assert_named(&found, "LC0702", &["policy-gone", "no-such-policy"]);
+    let classes = kube::Api::<k8s_openapi::api::storage::v1::StorageClass>::all(story.client());
+    classes.delete("policy-gone", &kube::api::DeleteParams::default()).await.unwrap();
+}
+
+fn manifest_causes(story: &Story) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    std::fs::write(path, CLUSTER).unwrap();
+    let found = doctor(story, &["-f", path, "--only", "LC10"]);
+    assert_eq!(found.status.code(), Some(0), "{}", String::from_utf8_lossy(&found.stdout));
+    for (was, is, code, words) in MANIFESTS {
+        std::fs::write(path, CLUSTER.replace(was, is)).unwrap();
+        assert_named(&doctor(story, &["-f", path, "--only", "LC10"]), code, words);
+    }
+}
+
+/// The doctor, as an administrator runs it.
+fn doctor(story: &Story, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_layercake"))
+        .args(["doctor", "-o", "json", "--kubeconfig"])
+        .arg(&story.shared.session.kubeconfig)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// The check found something wrong that says all of `words`, and the command failed or warned.
+fn assert_named(output: &Output, code: &str, words: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{code}: {text}{errors}");
+    let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{errors}"));
+    let complaints: Vec<String> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["code"] == code && check["outcome"] != "ok" && check["outcome"] != "skipped")
+        .map(|check| format!("{} {}", check["found"], check["remedy"]))
+        .collect();
+    let complaint = complaints.join("\n");
+    assert!(!complaint.is_empty(), "{code} finds nothing wrong: {text}");
+    assert_contains(&complaint, words);
+}
+
+async fn read_configuration(story: &Story) -> Value {
+    let maps = kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(story.client(), SYSTEM);
+    let secrets = kube::Api::<k8s_openapi::api::core::v1::Secret>::namespaced(story.client(), SYSTEM);
+    let data = maps.get(CONFIG).await.unwrap().data.unwrap();
+    let credentials = secrets.get(SECRET).await.unwrap().data.unwrap();
+    let text = |key: &str| String::from_utf8(credentials[key].0.clone()).unwrap();
+    apply_secret(story, &json!({ "username": text("username"), "password": text("password") })).await;
+    json!(data)
+}
+
+async fn apply_secret(story: &Story, data: &Value) {
+    let metadata = json!({ "name": SECRET, "namespace": story.namespace });
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data });
+    story.apply_object(&secret).await;
+}
+
+/// A configuration of its own, that no program reads.
+async fn configure(story: &Story, data: &Value) {
+    let maps =
+        kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(story.client(), &story.namespace);
+    let map = json!({ "metadata": { "name": CONFIG }, "data": data });
+    let _ = maps.delete(CONFIG, &kube::api::DeleteParams::default()).await;
+    maps.create(&kube::api::PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+}

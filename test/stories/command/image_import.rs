@@ -1,0 +1,190 @@
+//! An OVA becomes an image once, whatever happens to its import.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+use rustix::process::{Pid, Signal, kill_process};
+use sha2::{Digest as _, Sha256};
+use sim::control::{Fault, FaultKind};
+use support::vcsim::empty_disk;
+use tempfile::TempDir;
+use vsphere::{Client, Config, Trust};
+
+use crate::harness::plain_vm::PlainVm;
+use crate::harness::story::{SOON, Story, disruptive_story};
+
+/// The descriptor that `layercake image build` writes.
+const DESCRIPTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nodeimage/src/testdata/node.ovf");
+const NAME: &str = "imported-v1.98.3";
+const OTHER: &str = "interrupted-v1.98.3";
+const RELEASE: &str = "v1.98.3---layercake.20261121";
+const PUT: &str = "PUT /cls/data";
+
+#[test]
+fn an_imported_ova_becomes_an_image_once() {
+    disruptive_story("imported", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let folder = TempDir::new().unwrap();
+        let ova = pack(folder.path());
+
+        // A run that is killed while the disk is sent leaves an item that is no image.
+        let mut killed = held_import(&story, &ova, NAME).await;
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        release(&story).await;
+
+        // The next one goes on, though the connection breaks once.
+        let control = story.shared.control();
+        control.plant(&Fault::once(PUT, FaultKind::Abort).after(1)).await.unwrap();
+        let imported = import(&story, &ova, NAME).output().unwrap();
+        let (text, errors) = texts(&imported);
+        assert!(imported.status.success(), "{errors}");
+        assert!(errors.contains("continuing with item") && errors.contains("starting again"), "{errors}");
+        assert!(text.contains(&format!("layercake/{NAME}: imported")), "{text}");
+        release(&story).await;
+
+        let again = import(&story, &ova, NAME).output().unwrap();
+        let (text, errors) = texts(&again);
+        assert!(again.status.success(), "{errors}");
+        assert!(text.contains("already imported"), "{text}");
+
+        // Who wants a VM of the image does not wait for the operator's next look at the library.
+        apply_vm(&story, NAME).await;
+        wait_for_image_and_release(&story).await;
+        story
+            .wait_for("a VM is made of the image", SOON, || async {
+                let vm = story.get("VirtualMachine", NAME).await?;
+                vm["status"]["uniqueID"].is_string().then_some(())
+            })
+            .await;
+        story.delete("VirtualMachine", NAME, SOON).await;
+        interrupted_leaves_nothing(&story, &ova).await;
+    });
+}
+
+/// Ctrl-C removes what was begun; an import after it makes an item of its own.
+async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
+    let mut child = held_import(story, ova, OTHER).await;
+    // An item that is being filled is no image, and keeps the operator from nothing.
+    apply_vm(story, OTHER).await;
+    story.wait_for_complaint("VirtualMachine", OTHER, &["VirtualMachineImageNotFound", OTHER]).await;
+    remove(story, NAME).await;
+    story.delete("VirtualMachine", OTHER, SOON).await;
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let status: ExitStatus = tokio::task::spawn_blocking(move || child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(130));
+    release(story).await;
+    let vcenter = vcenter(story).await;
+    let library = &story.shared.session.vcenter.library;
+    assert!(vcenter.library_items_named(library, OTHER).await.unwrap().is_empty());
+    vcenter.logout().await;
+}
+
+/// A VM that is off, of the image of its own name.
+async fn apply_vm(story: &Story, image: &str) {
+    let mut vm = PlainVm { image: image.to_owned(), ..PlainVm::named(image) }.object(&story.namespace);
+    vm["spec"]["powerState"] = "poweredOff".into();
+    story.apply_object(&vm).await;
+}
+
+/// One image shows the item, and one release the image.
+async fn wait_for_image_and_release(story: &Story) {
+    let images: Api<DynamicObject> = story.cluster_api("VirtualMachineImage");
+    let releases: Api<DynamicObject> = story.cluster_api("TanzuKubernetesRelease");
+    story
+        .wait_for("the release of the imported image", SOON, || async {
+            releases.get_opt(RELEASE).await.unwrap().map(drop)
+        })
+        .await;
+    let all = images.list(&ListParams::default()).await.unwrap();
+    let named =
+        all.iter().filter(|image| image.metadata.name.as_deref().unwrap_or_default().contains("v1.98.3"));
+    let of_release: Vec<_> = named.filter_map(|image| image.metadata.name.clone()).collect();
+    assert_eq!(of_release, [NAME]);
+}
+
+/// Removes the item, and waits until its image is gone.
+async fn remove(story: &Story, name: &str) {
+    let vcenter = vcenter(story).await;
+    let items = vcenter.library_items_named(&story.shared.session.vcenter.library, name).await.unwrap();
+    assert_eq!(items.len(), 1, "items called {name}");
+    vcenter.delete_library_item(&items[0]).await.unwrap();
+    vcenter.logout().await;
+    let images: Api<DynamicObject> = story.cluster_api("VirtualMachineImage");
+    story
+        .wait_for("the image is gone", SOON, || async {
+            images.get_opt(name).await.unwrap().is_none().then_some(())
+        })
+        .await;
+}
+
+/// A run that waits in the middle of its upload.
+async fn held_import(story: &Story, ova: &Path, name: &str) -> Child {
+    let control = story.shared.control();
+    control.plant(&Fault::once(PUT, FaultKind::ParkCall).after(1)).await.unwrap();
+    let child = import(story, ova, name).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    story
+        .wait_for("the disk is being sent", SOON, || async {
+            (control.faults().await.unwrap()["faults"][0]["held"] == 1).then_some(())
+        })
+        .await;
+    child
+}
+
+async fn release(story: &Story) {
+    story.shared.control().remove_faults(None).await.unwrap();
+}
+
+fn import(story: &Story, ova: &Path, name: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_layercake"));
+    command.args(["image", "import", "--library", "layercake", "--name", name, "--kubeconfig"]);
+    command.arg(&story.shared.session.kubeconfig).arg(ova).stdin(Stdio::null());
+    command
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+async fn vcenter(story: &Story) -> Client {
+    let endpoint = &story.shared.session.vcenter;
+    let url = endpoint.url();
+    let address = url.trim_start_matches("https://").split('/').next().unwrap().to_owned();
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let password = std::fs::read_to_string(&endpoint.password_file).unwrap();
+    let config = Config::new(host, endpoint.username.clone(), password.trim_end().to_owned());
+    let ca = std::fs::read_to_string(&endpoint.ca_file).unwrap();
+    Client::connect(Config { port: port.parse().unwrap(), trust: Trust::CaBundle(ca), ..config })
+        .await
+        .unwrap()
+}
+
+/// A small OVA of a release that no other story asks for.
+fn pack(folder: &Path) -> PathBuf {
+    let disk = empty_disk();
+    let size = format!("ovf:size=\"{}\"", disk.len());
+    let ovf = std::fs::read_to_string(DESCRIPTOR).unwrap();
+    let ovf = ovf.replace("ovf:size=\"1234\"", &size).replace("v1.36.3", "v1.98.3");
+    let digest = |bytes: &[u8]| {
+        Sha256::digest(bytes).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    };
+    let manifest =
+        format!("SHA256(node.ovf)= {}\nSHA256(disk.vmdk)= {}\n", digest(ovf.as_bytes()), digest(&disk));
+    let path = folder.join("node.ova");
+    let mut archive = tar::Builder::new(File::create(&path).unwrap());
+    for (name, bytes) in
+        [("node.ovf", ovf.as_bytes()), ("node.mf", manifest.as_bytes()), ("disk.vmdk", &*disk)]
+    {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, bytes).unwrap();
+    }
+    archive.finish().unwrap();
+    path
+}

@@ -1,0 +1,183 @@
+//! The `layercake` command as a newcomer runs it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use layercake::args::SiteNetwork;
+use serde_json::Value;
+
+use crate::harness::schedule;
+use crate::harness::shared_stack::{other_network, other_wire};
+use crate::harness::story::assert_contains;
+
+/// Calls for VMs that a cluster module keeps apart: they are members of their module before they run.
+const MODULE_CALLS: [&str; 2] = ["/cluster/modules", "PowerOnVM_Task"];
+/// A power-on for each VM; a module for each of two groups, and at most one addition for each VM.
+const MOST_MODULE_CALLS: u64 = 6 + 2 * 2 + 6 + 1;
+
+/// vCenter requests that are not of one cluster: the images' listing and the golden template.
+const LISTING: [&str; 7] = [
+    "/content/",
+    "/cis/data/",
+    "/ovf/",
+    "CreateSnapshot_Task",
+    "MarkAsTemplate",
+    "ReconfigVM_Task",
+    "downloadsession",
+];
+
+#[test]
+fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
+    let _place = schedule::enter().wait();
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
+    let wire = other_wire().name();
+    let network = match other_network() {
+        SiteNetwork::Nsx => "nsx",
+        SiteNetwork::PortGroups => "port-groups",
+    };
+    let sites = ["up", "--once", "--wire", wire, "--network", network];
+    let run = layercake(&[&sites[..], &["-f", manifest, "-o", "json", "--timeout", "12m"]].concat());
+    let errors = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{errors}");
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    eprintln!("{report:#}");
+    let cluster = &report["clusters"][0];
+    assert_eq!(cluster["phase"], "running");
+    assert_eq!(cluster["controlPlane"], serde_json::json!({"ready": 3, "wanted": 3}));
+    assert_eq!(cluster["workers"], serde_json::json!({"ready": 3, "wanted": 3}));
+    assert!(cluster["blocking"].is_null());
+    let methods = report["vcenter"]["byMethod"].as_object().unwrap();
+    assert_eq!(methods["CloneVM_Task"], 6);
+    // These are left out below as the golden template's: so there may be one of each, and none a VM.
+    for once in ["CreateSnapshot_Task", "MarkAsTemplate", "ReconfigVM_Task"] {
+        assert_eq!(methods[once], 1, "{once}");
+    }
+    let sum = |counted: &dyn Fn(&str) -> bool| -> u64 {
+        methods.iter().filter(|(method, _)| counted(method)).filter_map(|(_, count)| count.as_u64()).sum()
+    };
+    let of_modules = |method: &str| MODULE_CALLS.iter().any(|part| method.contains(part));
+    let listing = |method: &str| LISTING.iter().any(|part| method.contains(part));
+    assert!(sum(&of_modules) <= MOST_MODULE_CALLS, "{methods:?}");
+    let own = sum(&|method| !of_modules(method) && !listing(method));
+    // Among them one answer of the long poll for each guest's report of its first boot.
+    assert!(own <= 75 + 6, "{own} requests for six VMs: {methods:?}");
+    assert_nothing_runs(&errors);
+}
+
+fn assert_nothing_runs(output: &str) {
+    let folder = output.lines().find_map(|line| line.strip_prefix("All files are in "));
+    let folder = folder.expect("no folder is printed");
+    assert!(!std::path::Path::new(folder).exists(), "{folder} is left");
+    let left = processes_of(Path::new(folder));
+    assert!(left.is_empty(), "{left:?} are left");
+}
+
+/// The processes of the stack whose folder this is, or was.
+fn processes_of(folder: &Path) -> Vec<PathBuf> {
+    let id = folder.to_str().unwrap().rsplit('-').next().unwrap();
+    let mark = format!("LAYERCAKE_STACK={id}");
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
+    let marked = |process: &PathBuf| {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    processes.filter(marked).collect()
+}
+
+#[test]
+fn a_killed_up_leaves_no_process_and_no_folder() {
+    let _place = schedule::enter().wait();
+    let mut up = Command::new(env!("CARGO_BIN_EXE_layercake"));
+    up.arg("up").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut up = Running(up.spawn().unwrap());
+    let lines = BufReader::new(up.0.stdout.take().unwrap()).lines();
+    let exports: Vec<_> = lines.take(2).map(Result::unwrap).collect();
+    let kubeconfig = exports[0].strip_prefix("export KUBECONFIG=").unwrap();
+    assert_contains(&exports[1], &["export GOVC_URL=https://127.0.0.1:", "GOVC_PASSWORD=\"$(cat "]);
+    let folder = Path::new(kubeconfig).parent().unwrap();
+    assert!(folder.is_dir());
+    assert_ne!(processes_of(folder), Vec::<PathBuf>::new());
+    assert_is_healthy(kubeconfig);
+    // SIGKILL: nothing of `up` itself can clean up.
+    up.0.kill().unwrap();
+    up.0.wait().unwrap();
+    let killed = Instant::now();
+    while folder.exists() || !processes_of(folder).is_empty() {
+        assert!(killed.elapsed() < Duration::from_secs(20), "{:?} are left", processes_of(folder));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A process that ends with its story, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A site that nobody has used yet has nothing wrong, and the doctor knows it soon.
+fn assert_is_healthy(kubeconfig: &str) {
+    let started = Instant::now();
+    let found = layercake(&["doctor", "--kubeconfig", kubeconfig]);
+    let took = started.elapsed();
+    let report = String::from_utf8_lossy(&found.stdout);
+    assert_eq!(found.status.code(), Some(0), "{report}{}", String::from_utf8_lossy(&found.stderr));
+    eprintln!("doctor: {:.1} s\n{report}", took.as_secs_f64());
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn a_refused_manifest_does_not_stop_the_others() {
+    let _place = schedule::enter().wait();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clusters.yaml");
+    let cluster = |name: &str, version: &str| {
+        format!(
+            "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {{name: {name}, namespace: demo}}\nspec:\n  distribution: {{version: {version}}}\n  topology:\n    controlPlane: {{replicas: 1, vmClass: best-effort-small, storageClass: gold}}\n    nodePools: [{{name: p, replicas: 1, vmClass: best-effort-small, storageClass: gold}}]\n---\n"
+        )
+    };
+    std::fs::write(&path, cluster("refused", "v1.99") + &cluster("late", "v1.35")).unwrap();
+    let run = layercake(&["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "15s"]);
+    let output = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{output}");
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let refused = &report["clusters"][0];
+    assert_eq!((&refused["name"], &refused["phase"]), (&"refused".into(), &"refused".into()), "{report}");
+    assert_contains(&refused["blocking"]["message"], &["v1.99"]);
+    assert_eq!(report["clusters"][1]["phase"], "creating", "{report}");
+    assert!(report["clusters"][1]["blocking"]["object"].is_string(), "{report}");
+    assert_contains(&output, &["applied TanzuKubernetesCluster demo/late"]);
+    assert_nothing_runs(&output);
+}
+
+#[test]
+fn a_wrong_command_line_or_manifest_is_a_usage_error() {
+    let run = layercake(&["up", "--once", "-f", "/nonexistent/cluster.yaml"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert_contains(String::from_utf8_lossy(&run.stderr), &["/nonexistent/cluster.yaml"]);
+    assert_eq!(layercake(&["up", "--no-such-flag"]).status.code(), Some(2));
+}
+
+#[test]
+fn lint_finds_what_is_wrong_without_a_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cluster.yaml");
+    let text = "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {name: c}\nspec:\n  topology:\n    controlPlane: {count: 1, class: best-effort-small, storageClass: gold}\n    workers: {count: 1, class: best-effort-small, storageClass: gold}\n";
+    std::fs::write(&path, text).unwrap();
+    let run = layercake(&["lint", path.to_str().unwrap()]);
+    assert_eq!(run.status.code(), Some(1));
+    let output = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    assert_contains(output, &["spec.topology.workers", "nodePools", "replicas", "vmClass"]);
+    let good = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
+    assert_eq!(layercake(&["lint", good]).status.code(), Some(0));
+}
+
+fn layercake(args: &[&str]) -> Output {
+    let command = Command::new(env!("CARGO_BIN_EXE_layercake")).args(args).stdin(Stdio::null()).output();
+    command.unwrap()
+}

@@ -1,0 +1,6 @@
+//! The `layercake` command, without a cluster or beside one.
+
+mod bundle;
+mod doctor;
+mod image_import;
+mod layercake_command;

@@ -1,0 +1,255 @@
+//! Rights in the management cluster for a guest's cloud provider: a token in the guest that is kept, and no more rights.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::guests::providers;
+use crate::harness::story::{CLUSTER, SOON, Story, api_resource, assert_contains, disruptive_story, story};
+
+const MANIFEST: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: lent, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
+    nodePools:
+    - name: workers
+      replicas: 1
+      vmClass: best-effort-small
+      storageClass: gc-storage-profile
+      volumes: [{name: containerd, mountPath: /var/lib/containerd, capacity: {storage: 4Gi}}]
+";
+const TYPE: &str = "ProviderServiceAccountsReady";
+const VMOP: &str = "vmoperator.vmware.com";
+/// Nobody watches Secrets: what is changed about them is noticed every two minutes, give or take a fifth.
+const LOOKED_AT: std::time::Duration = std::time::Duration::from_mins(4);
+
+#[test]
+fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
+    story("provider-accounts", |story| async move {
+        story.apply(MANIFEST).await;
+        story.wait_until_running("lent").await;
+        wait_for_accounts(&story, "True").await;
+        let guest = story.guest_client("lent").await;
+        the_token_opens_what_it_is_for(&story, &guest).await;
+        let worker = the_guests_programs_are_served(&story, &guest, "v1alpha1").await;
+        let (cloud_provider, storage) =
+            (cloud_provider(&story, &guest).await, storage_driver(&story, &guest).await);
+        let clients = [&cloud_provider, &storage];
+        providers::change_claims_of_their_own_alone(&story, clients, &worker, "v1alpha1").await;
+        providers::put_back_what_was_replaced(&story, &worker).await;
+        providers::find_the_supervisor(&story, "lent", &guest).await;
+        what_goes_beyond_is_refused_and_named(&story, &guest).await;
+        a_token_that_is_deleted_is_made_again_and_follows(&story, &guest).await;
+        story.delete("TanzuKubernetesCluster", "lent", CLUSTER).await;
+        for kind in ["ProviderServiceAccount", "Secret"] {
+            story
+                .wait_for(&format!("no {kind} is left"), SOON, || async {
+                    story.list(kind).await.is_empty().then_some(())
+                })
+                .await;
+        }
+    });
+}
+
+/// While an administrator serves it. Nobody else is to meet it: kubectl takes the newest version that there is.
+#[test]
+fn a_guests_programs_are_served_in_v1alpha2() {
+    disruptive_story("later-version", |story| async move {
+        story.apply(MANIFEST).await;
+        story.wait_until_running("lent").await;
+        wait_for_accounts(&story, "True").await;
+        let guest = story.guest_client("lent").await;
+        providers::serve_versions(&story, "guest-providers").await;
+        let steps = async {
+            let worker = the_guests_programs_are_served(&story, &guest, "v1alpha2").await;
+            let (cloud_provider, storage) =
+                (cloud_provider(&story, &guest).await, storage_driver(&story, &guest).await);
+            let clients = [&cloud_provider, &storage];
+            providers::change_claims_of_their_own_alone(&story, clients, &worker, "v1alpha2").await;
+            providers::change_nothing_else(&story, &story.client(), &worker).await;
+        };
+        let steps = AssertUnwindSafe(steps).catch_unwind().await;
+        providers::serve_versions(&story, "crd").await;
+        steps.unwrap();
+        story.delete("TanzuKubernetesCluster", "lent", CLUSTER).await;
+    });
+}
+
+fn condition<'c>(object: &'c Value, type_: &str) -> Option<&'c Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
+/// Waits until the cluster says so of its accounts; its message.
+async fn wait_for_accounts(story: &Story, status: &str) -> String {
+    story
+        .wait_for(&format!("{TYPE} of the cluster is {status}"), SOON, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "lent").await?;
+            let condition = condition(&cluster, TYPE).filter(|condition| condition["status"] == status)?;
+            Some(condition["message"].as_str().unwrap_or_default().to_owned())
+        })
+        .await
+}
+
+async fn guest_secret(guest: &Client, namespace: &str, name: &str) -> Option<Secret> {
+    Api::<Secret>::namespaced(guest.clone(), namespace).get_opt(name).await.expect("the guest answers")
+}
+
+fn text(secret: &Secret, key: &str) -> String {
+    let value = &secret.data.as_ref().expect("data")[key].0;
+    String::from_utf8(value.clone()).expect("UTF-8")
+}
+
+/// A client of the management API server with what the guest's Secret holds, and nothing else.
+async fn with_token(story: &Story, secret: &Secret) -> Client {
+    let mut kubeconfig = Kubeconfig::read_from(&story.shared.session.kubeconfig).expect("a kubeconfig");
+    let token = serde_json::from_value::<AuthInfo>(json!({"token": text(secret, "token")})).expect("a user");
+    kubeconfig.auth_infos.iter_mut().for_each(|user| user.auth_info = Some(token.clone()));
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a configuration");
+    let authority = x509_of(&text(secret, "ca.crt"));
+    config.root_cert = Some(authority);
+    Client::try_from(config).expect("a client")
+}
+
+/// The certificates of a PEM text.
+fn x509_of(pem: &str) -> Vec<Vec<u8>> {
+    use base64::Engine;
+    let bodies = pem.split("-----BEGIN CERTIFICATE-----").skip(1);
+    let decode = |body: &str| {
+        let body = body.split("-----END").next().expect("an end").split_whitespace().collect::<String>();
+        base64::engine::general_purpose::STANDARD.decode(body).expect("base64")
+    };
+    bodies.map(decode).collect()
+}
+
+async fn list(client: &Client, kind: &str, namespace: &str) -> kube::Result<()> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource(kind));
+    api.list(&ListParams::default()).await.map(drop)
+}
+
+async fn the_token_opens_what_it_is_for(story: &Story, guest: &Client) {
+    let secret = guest_secret(guest, "vmware-system-cloud-provider", "cloud-provider-creds").await;
+    let secret = secret.expect("the cloud provider's Secret");
+    assert_eq!(text(&secret, "namespace"), story.namespace);
+    let client = with_token(story, &secret).await;
+    list(&client, "VirtualMachine", &story.namespace).await.expect("VirtualMachines of the namespace");
+    for (kind, namespace) in [("Secret", story.namespace.as_str()), ("VirtualMachine", "default")] {
+        let refused = list(&client, kind, namespace).await.expect_err("no rights");
+        assert!(matches!(&refused, kube::Error::Api(status) if status.code == 403), "{kind}: {refused}");
+    }
+    let storage = guest_secret(guest, "vmware-system-csi", "pvcsi-provider-creds").await;
+    list(
+        &with_token(story, &storage.expect("the storage driver's")).await,
+        "PersistentVolumeClaim",
+        &story.namespace,
+    )
+    .await
+    .expect("claims of the namespace");
+}
+
+/// Load balancers and volumes, as the programs in the guest ask for them in a version of the VM operator's API; the worker that
+/// served.
+async fn the_guests_programs_are_served(story: &Story, guest: &Client, version: &str) -> Value {
+    let nodes = Api::<Node>::all(guest.clone()).list(&ListParams::default()).await.expect("nodes").items;
+    let worker = nodes.iter().find(|node| node.name_any().contains("-workers-")).expect("the worker");
+    let worker = serde_json::to_value(worker).expect("JSON");
+    let client = cloud_provider(story, guest).await;
+    providers::serve_a_load_balancer(story, "lent", &client, &worker, version).await;
+    providers::serve_a_volume(story, &storage_driver(story, guest).await, &worker, version).await;
+    worker
+}
+
+async fn cloud_provider(story: &Story, guest: &Client) -> Client {
+    let secret = guest_secret(guest, "vmware-system-cloud-provider", "cloud-provider-creds").await;
+    with_token(story, &secret.expect("the cloud provider's")).await
+}
+
+async fn storage_driver(story: &Story, guest: &Client) -> Client {
+    let secret = guest_secret(guest, "vmware-system-csi", "pvcsi-provider-creds").await;
+    with_token(story, &secret.expect("the storage driver's")).await
+}
+
+/// Lends these rights, of which the guest's Secret `default/lent-more` is to have a token.
+async fn lend(story: &Story, group: &str, resource: &str) {
+    let account = json!({
+        "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": "ProviderServiceAccount",
+        "metadata": {"name": "lent-more", "namespace": story.namespace},
+        "spec": {
+            "ref": {"name": "lent"}, "targetNamespace": "default", "targetSecretName": "lent-more",
+            "rules": [{"apiGroups": [group], "resources": [resource], "verbs": ["get", "list"]}],
+        },
+    });
+    story.apply_object(&account).await;
+}
+
+async fn what_goes_beyond_is_refused_and_named(story: &Story, guest: &Client) {
+    lend(story, VMOP, "virtualmachines").await;
+    story
+        .wait_for("the guest has the further token", SOON, || async {
+            guest_secret(guest, "default", "lent-more").await
+        })
+        .await;
+    lend(story, "", "nodes").await;
+    let message = wait_for_accounts(story, "False").await;
+    assert_contains(
+        message,
+        &["ProviderServiceAccount provider-accounts/lent-more", "not currently held", "nodes"],
+    );
+    let cluster = story.get("TanzuKubernetesCluster", "lent").await.expect("the cluster");
+    assert_eq!(
+        condition(&cluster, "Ready").expect("Ready")["reason"],
+        "ProviderServiceAccountsReconciliationFailed"
+    );
+    lend(story, "", "secrets").await;
+    story
+        .wait_for("Secrets are refused", SOON, || async {
+            let account = story.get("ProviderServiceAccount", "lent-more").await?;
+            let message = account["status"]["errorMessage"].as_str()?.to_owned();
+            message.contains("\"secrets\" of the API group \"\"").then_some(())
+        })
+        .await;
+    story.delete("ProviderServiceAccount", "lent-more", SOON).await;
+    assert!(guest_secret(guest, "default", "lent-more").await.is_none(), "the guest's Secret stays");
+    for kind in ["ServiceAccount", "Role", "RoleBinding"] {
+        assert!(story.get(kind, "lent-more").await.is_none(), "the {kind} stays");
+    }
+    wait_for_accounts(story, "True").await;
+}
+
+async fn a_token_that_is_deleted_is_made_again_and_follows(story: &Story, guest: &Client) {
+    let copy = || async {
+        let secret = guest_secret(guest, "vmware-system-cloud-provider", "cloud-provider-creds").await;
+        text(&secret.expect("the guest's Secret"), "token")
+    };
+    let before = copy().await;
+    story
+        .api("Secret")
+        .delete("lent-ccm-secret", &DeleteParams::default())
+        .await
+        .expect("the token's Secret");
+    let csi: Api<Secret> = Api::namespaced(guest.clone(), "vmware-system-csi");
+    let spoilt = Patch::Merge(json!({"data": {"token": "c3BvaWx0"}}));
+    csi.patch("pvcsi-provider-creds", &PatchParams::default(), &spoilt).await.expect("the guest's Secret");
+    story
+        .wait_for("the guest has another token", LOOKED_AT, || async {
+            (copy().await != before).then_some(())
+        })
+        .await;
+    story
+        .wait_for("what the guest's user changed is as it was", LOOKED_AT, || async {
+            let secret = guest_secret(guest, "vmware-system-csi", "pvcsi-provider-creds").await?;
+            (text(&secret, "token") != "spoilt").then_some(())
+        })
+        .await;
+    let secret = guest_secret(guest, "vmware-system-cloud-provider", "cloud-provider-creds").await;
+    let client = with_token(story, &secret.expect("the guest's Secret")).await;
+    list(&client, "VirtualMachine", &story.namespace).await.expect("VirtualMachines of the namespace");
+}

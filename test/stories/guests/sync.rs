@@ -1,0 +1,250 @@
+//! What a guest gets of its namespace: storage classes, and as administrators those who may edit there.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+
+const MANIFEST: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: synced, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
+    nodePools: []
+  settings:
+    storage: {classes: [synced-gold, synced-silver], defaultClass: synced-silver}
+";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+const PREFIX: &str = "vmware-system-auth-sync-wcp:guest-sync";
+
+#[test]
+fn a_guest_has_the_classes_and_administrators_of_its_namespace() {
+    story("guest-sync", |story| async move {
+        story.apply(MANIFEST).await;
+        let devs = json!([{"kind": "Group", "name": "sso:devs@vsphere.local", "apiGroup": RBAC}, {"kind": "ServiceAccount", "name": "robot"}]);
+        bind(&story, "devs", "edit", &devs).await;
+        bind(
+            &story,
+            "watchers",
+            "view",
+            &json!([{"kind": "User", "name": "sso:eve@vsphere.local", "apiGroup": RBAC}]),
+        )
+        .await;
+        let cluster = story.wait_until_running("synced").await;
+        for type_ in ["StorageClassSynced", "RoleBindingSynced"] {
+            assert_eq!(condition(&cluster, type_).unwrap()["status"], "True", "{type_}");
+        }
+        let guest = story.guest_client("synced").await;
+        its_classes_are_those_that_were_asked_for(&guest).await;
+        administrators_come_and_go_with_their_bindings(&story, &guest).await;
+        a_class_that_is_missing_is_named_and_comes_later(&story, &guest).await;
+        a_class_follows_the_management_clusters(&story, &guest).await;
+        what_the_guests_user_changes_is_corrected_or_named(&story, &guest).await;
+        classes_that_are_asked_for_no_more_go(&story, &guest).await;
+        story.delete("TanzuKubernetesCluster", "synced", CLUSTER).await;
+        for class in ["synced-platinum", "synced-lead"] {
+            story.cluster_api("StorageClass").delete(class, &DeleteParams::default()).await.unwrap();
+        }
+    });
+}
+
+fn condition<'c>(cluster: &'c Value, type_: &str) -> Option<&'c Value> {
+    cluster["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
+async fn bind(story: &Story, name: &str, role: &str, subjects: &Value) {
+    let binding = json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": story.namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": subjects,
+    });
+    story.apply_object(&binding).await;
+}
+
+/// Assigns a class to the namespace that the management cluster has like this.
+async fn assign(story: &Story, class: &str, fields: Value) {
+    let mut object = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
+        "provisioner": "csi.vsphere.vmware.com",
+    });
+    object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    story.apply_object(&object).await;
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": class, "namespace": story.namespace},
+        "spec": {"hard": {format!("{class}.storageclass.storage.k8s.io/requests.storage"): "1Ti"}},
+    });
+    story.apply_object(&quota).await;
+}
+
+async fn ask_for(story: &Story, storage: Value) {
+    let change = Patch::Merge(json!({"spec": {"settings": {"storage": storage}}}));
+    let api = story.api("TanzuKubernetesCluster");
+    api.patch("synced", &PatchParams::default(), &change).await.unwrap();
+}
+
+/// The guest's classes by name.
+async fn classes(guest: &Client) -> BTreeMap<String, StorageClass> {
+    let list = Api::<StorageClass>::all(guest.clone()).list(&ListParams::default()).await.unwrap();
+    list.items.into_iter().map(|class| (class.name_any(), class)).collect()
+}
+
+/// The guest's administrators of the namespace, by the names of their bindings.
+async fn administrators(guest: &Client) -> Vec<(String, String)> {
+    let all = Api::<ClusterRoleBinding>::all(guest.clone()).list(&ListParams::default()).await.unwrap();
+    let ours =
+        all.items.into_iter().filter(|binding| binding.name_any().starts_with("vmware-system-auth-sync"));
+    ours.map(|binding| {
+        assert_eq!(binding.role_ref.name, "cluster-admin");
+        (binding.name_any(), binding.subjects.unwrap()[0].name.clone())
+    })
+    .collect()
+}
+
+async fn wait_for_complaint(story: &Story, words: &[&str]) {
+    let message = story
+        .wait_for(&format!("StorageClassSynced names {words:?}"), SOON, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "synced").await?;
+            let synced = condition(&cluster, "StorageClassSynced")?.clone();
+            let message = synced["message"].as_str().unwrap_or_default().to_owned();
+            let failed = synced["status"] == "False" && synced["reason"] == "StorageClassSyncFailed";
+            let ready = condition(&cluster, "Ready")?;
+            (failed && message.contains(words[0]) && ready["message"] == synced["message"]).then_some(message)
+        })
+        .await;
+    assert_contains(message, words);
+}
+
+async fn wait_until_synced(story: &Story) {
+    story
+        .wait_for("StorageClassSynced and Ready hold", SOON, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "synced").await?;
+            let holds = |type_: &str| condition(&cluster, type_).is_some_and(|is| is["status"] == "True");
+            (holds("StorageClassSynced") && holds("Ready")).then_some(())
+        })
+        .await;
+}
+
+async fn its_classes_are_those_that_were_asked_for(guest: &Client) {
+    let classes = classes(guest).await;
+    let names: Vec<_> = classes.keys().map(String::as_str).collect();
+    let editions = ["synced-gold", "synced-gold-latebinding", "synced-silver", "synced-silver-latebinding"];
+    assert_eq!(names, editions);
+    for (name, class) in &classes {
+        let of = name.trim_end_matches("-latebinding");
+        let mode = if of == name { "Immediate" } else { "WaitForFirstConsumer" };
+        assert_eq!(class.provisioner, "csi.vsphere.vmware.com");
+        assert_eq!(class.parameters.as_ref().unwrap()["svStorageClass"], of);
+        assert_eq!(class.reclaim_policy.as_deref(), Some("Delete"));
+        assert_eq!(
+            (class.volume_binding_mode.as_deref(), class.allow_volume_expansion),
+            (Some(mode), Some(true))
+        );
+        let default = class.annotations().get(IS_DEFAULT).map(String::as_str);
+        assert_eq!(default, (name == "synced-silver").then_some("true"), "{name}");
+    }
+}
+
+async fn administrators_come_and_go_with_their_bindings(story: &Story, guest: &Client) {
+    let devs = (format!("{PREFIX}:group:vsphere.local:devs"), "sso:devs@vsphere.local".to_owned());
+    assert_eq!(administrators(guest).await, [devs]);
+    bind(story, "owner", "admin", &json!([{"kind": "User", "name": "alice", "apiGroup": RBAC}])).await;
+    let bindings: Api<k8s_openapi::api::rbac::v1::RoleBinding> =
+        Api::namespaced(story.client(), &story.namespace);
+    bindings.delete("devs", &DeleteParams::default()).await.unwrap();
+    let alice = [(format!("{PREFIX}:user::alice"), "alice".to_owned())];
+    story
+        .wait_for("alice administers the guest, and the group does no more", SOON, || async {
+            (administrators(guest).await == alice).then_some(())
+        })
+        .await;
+}
+
+async fn a_class_that_is_missing_is_named_and_comes_later(story: &Story, guest: &Client) {
+    let asked = ["synced-gold", "synced-silver", "synced-platinum"];
+    ask_for(story, json!({"classes": asked})).await;
+    let key = "synced-platinum.storageclass.storage.k8s.io/requests.storage";
+    wait_for_complaint(story, &["StorageClass synced-platinum", "namespace guest-sync", key, "synced-gold"])
+        .await;
+    let kept = json!({"reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": false});
+    assign(story, "synced-platinum", kept).await;
+    wait_until_synced(story).await;
+    let platinum = &classes(guest).await["synced-platinum"];
+    assert_eq!(platinum.reclaim_policy.as_deref(), Some("Retain"));
+    assert_eq!(platinum.volume_binding_mode.as_deref(), Some("WaitForFirstConsumer"));
+    assert_eq!(platinum.allow_volume_expansion, Some(false));
+}
+
+/// Nobody can change these fields: the management cluster's class is made anew, and so is the guest's.
+async fn a_class_follows_the_management_clusters(story: &Story, guest: &Client) {
+    story.cluster_api("StorageClass").delete("synced-platinum", &DeleteParams::default()).await.unwrap();
+    assign(story, "synced-platinum", json!({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}))
+        .await;
+    story
+        .wait_for("the guest's class is as the new one", SOON, || async {
+            let classes = classes(guest).await;
+            let platinum = classes.get("synced-platinum")?;
+            let same = platinum.reclaim_policy.as_deref() == Some("Delete")
+                && platinum.volume_binding_mode.as_deref() == Some("Immediate");
+            same.then_some(())
+        })
+        .await;
+    wait_until_synced(story).await;
+}
+
+async fn what_the_guests_user_changes_is_corrected_or_named(story: &Story, guest: &Client) {
+    let api: Api<StorageClass> = Api::all(guest.clone());
+    api.delete("synced-gold", &DeleteParams::default()).await.unwrap();
+    let not_default = json!({"metadata": {"annotations": {IS_DEFAULT: "false"}}});
+    api.patch("synced-silver", &PatchParams::default(), &Patch::Merge(not_default)).await.unwrap();
+    story
+        .wait_for("what was changed is as it was", SOON, || async {
+            let classes = classes(guest).await;
+            let is_default = classes.get("synced-silver")?.annotations().get(IS_DEFAULT)? == "true";
+            (is_default && classes.contains_key("synced-gold")).then_some(())
+        })
+        .await;
+    let own = json!({"metadata": {"name": "synced-lead"}, "provisioner": "example.com/own"});
+    api.create(&PostParams::default(), &serde_json::from_value(own).unwrap()).await.unwrap();
+    assign(story, "synced-lead", json!({})).await;
+    ask_for(story, json!({"classes": ["synced-gold", "synced-silver", "synced-lead"]})).await;
+    wait_for_complaint(story, &["StorageClass synced-lead", "the object exists", "Delete it"]).await;
+    assert_eq!(classes(guest).await["synced-lead"].provisioner, "example.com/own");
+    api.delete("synced-lead", &DeleteParams::default()).await.unwrap();
+    wait_until_synced(story).await;
+    assert_eq!(classes(guest).await["synced-lead"].provisioner, "csi.vsphere.vmware.com");
+}
+
+async fn classes_that_are_asked_for_no_more_go(story: &Story, guest: &Client) {
+    ask_for(story, json!({"classes": ["synced-gold"], "defaultClass": null})).await;
+    story
+        .wait_for("the guest has one class in two editions", SOON, || async {
+            let names: Vec<_> = classes(guest).await.into_keys().collect();
+            (names == ["synced-gold", "synced-gold-latebinding"]).then_some(())
+        })
+        .await;
+    ask_for(story, json!(null)).await;
+    story
+        .wait_for("the guest has all classes of the namespace", SOON, || async {
+            let classes = classes(guest).await;
+            let all =
+                ["gc-storage-profile", "synced-gold", "synced-silver", "synced-platinum", "synced-lead"];
+            (classes.len() == 2 * all.len() && all.iter().all(|name| classes.contains_key(*name)))
+                .then_some(())
+        })
+        .await;
+    story.api("ResourceQuota").delete("synced-platinum", &DeleteParams::default()).await.unwrap();
+    story
+        .wait_for("the class goes with its quota", SOON, || async {
+            (!classes(guest).await.contains_key("synced-platinum")).then_some(())
+        })
+        .await;
+}

@@ -1,0 +1,182 @@
+//! A page of the documentation whose commands are run, and whose outputs are compared.
+//!
+//! With `LAYERCAKE_RECORD_DOCS` set, what the commands print is written into the page instead.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::shared_stack::SharedStack;
+
+/// Opens and closes a block of commands.
+const BLOCK: &str = "```console";
+const END: &str = "```";
+const PROMPT: &str = "$ ";
+
+/// A page whose commands are being run: those above the next line have been.
+pub struct Page {
+    path: PathBuf,
+    lines: Vec<String>,
+    next: usize,
+    shell: Shell,
+    recording: bool,
+}
+
+/// Where the commands run: at the root of the repository, with the stack's kubectl and a kubeconfig of their own.
+struct Shell {
+    folder: tempfile::TempDir,
+    path: String,
+}
+
+impl Page {
+    /// The page of that name in `docs`.
+    pub fn open(name: &str, shared: &SharedStack) -> Self {
+        let path = root().join("docs").join(name);
+        let lines = std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+        let recording = std::env::var_os("LAYERCAKE_RECORD_DOCS").is_some();
+        Self { path, lines, next: 0, shell: Shell::new(shared), recording }
+    }
+
+    /// Runs the commands up to the end of the section of that heading.
+    pub async fn run_section(&mut self, heading: &str) {
+        let start = format!("## {heading}");
+        let found = self.lines.iter().skip(self.next).position(|line| *line == start);
+        self.next += found.unwrap_or_else(|| panic!("the page has no further section {heading:?}")) + 1;
+        while self.next < self.lines.len() && !self.lines[self.next].starts_with("## ") {
+            if self.lines[self.next] == BLOCK {
+                self.next += 1;
+                self.run_block().await;
+            }
+            self.next += 1;
+        }
+    }
+
+    async fn run_block(&mut self) {
+        while let Some(command) = self.lines[self.next].strip_prefix(PROMPT).map(str::to_owned) {
+            self.next += 1;
+            let output = self.shell.run(&command).await;
+            eprintln!("$ {command}\n{}", output.join("\n"));
+            let after = self.lines[self.next..].iter();
+            let written = after.take_while(|line| !line.starts_with(PROMPT) && *line != END).count();
+            let written = self.next..self.next + written;
+            if self.recording {
+                self.lines.splice(written, output.clone());
+            } else {
+                let page = &self.lines[written];
+                let same =
+                    page.len() == output.len() && page.iter().zip(&output).all(|(a, b)| is_alike(a, b));
+                if !same && let Some(object) = awaited_object(&command) {
+                    let found = self.shell.run(&format!("kubectl get {object} -o yaml")).await;
+                    eprintln!("what was waited for:\n{}", found.join("\n"));
+                }
+                assert!(same, "`{command}` prints\n{}\nand the page\n{}", output.join("\n"), page.join("\n"));
+            }
+            self.next += output.len();
+        }
+        assert_eq!(self.lines[self.next], END, "what stands before the first command of a block?");
+    }
+
+    /// Ends the page: all of its blocks have been run.
+    pub fn close(self) {
+        let left = self.lines[self.next.min(self.lines.len())..].iter().filter(|line| *line == BLOCK).count();
+        assert_eq!(left, 0, "blocks that were not run");
+        if self.recording {
+            std::fs::write(&self.path, self.lines.join("\n") + "\n").unwrap();
+        }
+    }
+}
+
+impl Shell {
+    fn new(shared: &SharedStack) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(&shared.session.kubeconfig, folder.path().join("kubeconfig")).unwrap();
+        std::os::unix::fs::symlink(
+            crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL),
+            folder.path().join("kubectl"),
+        )
+        .unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        Self { path: format!("{}:{path}", folder.path().display()), folder }
+    }
+
+    /// What a command prints, on both streams, line by line.
+    async fn run(&self, command: &str) -> Vec<String> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(root()).env("PATH", &self.path);
+        shell.env("HOME", self.folder.path()).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
+        let output = tokio::task::spawn_blocking(move || shell.output()).await.unwrap().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+}
+
+/// The script below a heading of a page in `docs`.
+pub fn script(page: &str, heading: &str) -> String {
+    let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+    let (_, section) = text.split_once(&format!("## {heading}\n")).expect("the section");
+    let (_, script) = section.split_once("```sh\n").expect("a script");
+    script.split_once("```\n").expect("its end").0.to_owned()
+}
+
+/// The object that a `kubectl wait` is for, as KIND/NAME.
+fn awaited_object(command: &str) -> Option<&str> {
+    let words = command.strip_prefix("kubectl wait ")?.split(' ');
+    words.into_iter().find(|word| !word.starts_with('-') && word.contains('/'))
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Whether two lines say the same but for what is another each time.
+fn is_alike(one: &str, other: &str) -> bool {
+    shape(one) == shape(other)
+}
+
+/// A line's words, with what is drawn anew each time by its kind alone.
+fn shape(line: &str) -> Vec<String> {
+    let splits = |letter: char| letter.is_whitespace() || "\"',:/()[]{}".contains(letter);
+    line.split(splits).filter(|word| !word.is_empty()).map(kind).collect()
+}
+
+fn kind(word: &str) -> String {
+    let hex = |text: &str| text.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');
+    let is_uuid = |text: &str| text.len() == 36 && hex(text);
+    let is_age = || {
+        word.starts_with(|letter: char| letter.is_ascii_digit())
+            && word.ends_with(['s', 'm', 'h'])
+            && word.chars().all(|letter| letter.is_ascii_digit() || "smh".contains(letter))
+    };
+    // Those that a page gives are the same each time; the stack's own are not.
+    let is_own = |address: IpAddr| !address.to_string().starts_with("10.251.");
+    let tail = word.len().checked_sub(36).and_then(|at| word.split_at_checked(at));
+    if let Some((name, _)) = tail.filter(|(_, tail)| is_uuid(tail)) {
+        return format!("{name}<uuid>");
+    }
+    match word {
+        _ if is_age() => "<age>".to_owned(),
+        _ if word.parse().is_ok_and(is_own) => "<address>".to_owned(),
+        _ if word.len() == 5 && word.chars().all(|letter| letter.is_ascii_digit()) => "<port>".to_owned(),
+        _ => word.to_owned(),
+    }
+}
+
+#[test]
+fn what_is_drawn_anew_is_not_compared() {
+    assert!(is_alike(
+        "web  ClusterIP 10.96.0.7  127.3.255.1 80:31234/TCP 3s",
+        "web ClusterIP 10.96.9.9 127.8.255.2 80:30001/TCP 1m2s"
+    ));
+    let (one, other) = ("00000000-0000-0000-0000-000000000001", "e2b8c7a0-0000-4000-8000-00000000000f");
+    assert!(is_alike(&format!("data Bound pvc-{one} 2Gi"), &format!("data Bound pvc-{other} 2Gi")));
+    assert!(is_alike(&format!(r#"[{{"diskUUID":"{one}"}}]"#), &format!(r#"[{{"diskUUID":"{other}"}}]"#)));
+    for (one, other) in [
+        ("web Bound", "web Pending"),
+        ("10.251.0.20", "10.251.0.21"),
+        ("Ready=True", "Ready=False"),
+        ("web", "web web"),
+        ("pvc-1 2Gi", "pvc-1 4Gi"),
+    ] {
+        assert!(!is_alike(one, other), "{one} | {other}");
+    }
+}

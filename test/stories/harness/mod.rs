@@ -1,0 +1,13 @@
+//! What stories share, and no story: stacks, namespaces, waiting, and the order in which stories run.
+
+pub mod documented_commands;
+pub mod own_server;
+pub mod plain_vm;
+pub mod real_site;
+pub mod requests;
+pub mod schedule;
+pub mod second_cluster;
+pub mod shared_stack;
+pub mod story;
+pub mod tenants;
+pub mod vsphere_soap;

@@ -1,0 +1,130 @@
+//! An API server of a story's own, with nothing in it, and `kubectl` beside it.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use kube::Client;
+use layercake::up::manifest;
+use plane::{Guard, Plane, Program, Running};
+use serde_json::{Value, json};
+
+use crate::harness::story::Story;
+
+/// The server, and what ends it.
+pub struct OwnServer {
+    pub guard: Guard,
+    pub plane: Plane,
+}
+
+impl OwnServer {
+    /// One that serves no kinds but Kubernetes' own and the given ones.
+    pub async fn start(story: &Story, definitions: Vec<Value>) -> Self {
+        let stack = Arc::new(plane::Stack::ephemeral().expect("a stack"));
+        let guard = Guard::start(exe(), &stack).expect("a guard");
+        let tools = story.shared.tools.clone();
+        let plane = Plane::empty(plane::Options { stack, tools, definitions }).await.expect("a server");
+        Self { guard, plane }
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.plane.client()
+    }
+
+    /// Applies documents as `kubectl apply --server-side` does, strictly validated; a warning is an error.
+    pub fn apply(&self, what: &str, documents: &[Value]) {
+        apply(self.plane.kubeconfig(), what, documents);
+    }
+
+    /// Has the server check that it would create these objects.
+    pub fn try_create(&self, what: &str, documents: &[Value]) {
+        let strictly = ["create", "--dry-run=server", "--validate=strict"];
+        pipe(self.plane.kubeconfig(), what, &strictly, documents);
+    }
+
+    /// Waits until all definitions are served.
+    pub fn wait_until_served(&self) {
+        let all = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
+        let output = kubectl(self.plane.kubeconfig()).args(all).output().expect("kubectl");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Runs a program with what its rendered folder gives it.
+    pub async fn run(&self, name: &str, documents: &[Value], args: &[&str]) -> Running {
+        let program = Program::new(name, exe()).configured_by(documents.to_vec()).without_webhooks();
+        let program = args.iter().fold(program, Program::arg);
+        self.plane.run(program).await.unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Ends the server and leaves nothing behind.
+    pub async fn stop(self) {
+        self.plane.stop().await;
+        tokio::task::spawn_blocking(move || self.guard.finish()).await.expect("joined").expect("clean");
+    }
+}
+
+/// Applies documents as `kubectl apply --server-side` does, strictly validated; a warning is an error.
+///
+/// The field manager is the plane's: what it changes of them, the way to webhooks, takes the place of what they have.
+pub fn apply(kubeconfig: &Path, what: &str, documents: &[Value]) {
+    let strictly = ["apply", "--server-side", "--validate=strict", "--field-manager=layercake"];
+    pipe(kubeconfig, what, &strictly, documents);
+}
+
+fn pipe(kubeconfig: &Path, what: &str, args: &[&str], documents: &[Value]) {
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": documents });
+    let mut running = kubectl(kubeconfig)
+        .args(args)
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kubectl");
+    running.stdin.take().expect("its input").write_all(list.to_string().as_bytes()).expect("written");
+    let output = running.wait_with_output().expect("its end");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {errors}");
+    assert!(!errors.contains("Warning"), "{what}: {errors}");
+}
+
+fn kubectl(kubeconfig: &Path) -> Command {
+    let mut command = Command::new(crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL));
+    command.arg("--kubeconfig").arg(kubeconfig);
+    command
+}
+
+/// What a folder of config/ amounts to.
+pub fn render(folder: &str) -> Vec<Value> {
+    let kubectl = crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../config").join(folder);
+    let output = Command::new(kubectl).arg("kustomize").arg(&path).output().expect("kubectl");
+    assert!(output.status.success(), "{folder}: {}", String::from_utf8_lossy(&output.stderr));
+    let documents = manifest::documents(&String::from_utf8(output.stdout).expect("UTF-8"));
+    documents.expect("documents")
+}
+
+/// The executable that is all of our programs and the guard.
+fn exe() -> &'static Path {
+    env!("CARGO_BIN_EXE_layercake").as_ref()
+}
+
+/// Without the kinds that cert-manager brings.
+pub fn without_cert_manager(documents: &[Value]) -> Vec<Value> {
+    let of_cert_manager = |document: &&Value| {
+        document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cert-manager.io/"))
+    };
+    documents.iter().filter(|document| !of_cert_manager(document)).cloned().collect()
+}
+
+/// Fails the story where the API server refused the program something: its role in config/ lacks a right.
+pub fn assert_no_right_is_missing(program: &Running) {
+    let log = std::fs::read_to_string(program.log()).expect("its log");
+    let refused = |line: &&str| {
+        line.contains("is forbidden: User") && line.contains("system:serviceaccount:vmware-system-")
+    };
+    let refused: Vec<_> = log.lines().filter(refused).take(3).collect();
+    assert!(refused.is_empty(), "{} lacks rights: {refused:#?}", program.name());
+}

@@ -1,0 +1,142 @@
+//! VirtualMachines written by hand, as a plain user of the VM operator writes them.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use layercake::up::prepare;
+use serde_json::Value;
+use sim::control::InventoryVm;
+
+use crate::harness::story::{CLUSTER, SOON, Story};
+
+/// A VirtualMachine written by hand, as a plain user of the VM operator writes it.
+#[derive(Clone, Debug)]
+pub struct PlainVm {
+    pub name: String,
+    pub image: String,
+    pub class: String,
+    pub network: String,
+    pub storage_class: Option<String>,
+    pub uuid: Option<String>,
+}
+
+impl PlainVm {
+    /// One that can be made: every field names something that exists.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            image: "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2".to_owned(),
+            class: "best-effort-xsmall".to_owned(),
+            network: "workload-network".to_owned(),
+            storage_class: None,
+            uuid: None,
+        }
+    }
+
+    /// The object.
+    pub fn object(&self, namespace: &str) -> Value {
+        let mut spec = serde_json::json!({
+            "imageName": self.image, "className": self.class, "powerState": "poweredOn",
+            "networkInterfaces": [{"networkName": self.network}],
+        });
+        if let Some(storage_class) = &self.storage_class {
+            spec["storageClass"] = storage_class.as_str().into();
+        }
+        if let Some(uuid) = &self.uuid {
+            spec["instanceUUID"] = uuid.as_str().into();
+            spec["biosUUID"] = uuid.as_str().into();
+        }
+        serde_json::json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachine",
+            "metadata": {"name": self.name, "namespace": namespace}, "spec": spec,
+        })
+    }
+}
+
+impl Story {
+    /// Sets the namespace up for plain VMs of a class.
+    pub async fn prepare_namespace(&self, class: &str) {
+        let placement = self.shared.session.placement();
+        prepare::apply_namespace(&self.client(), &self.namespace, &placement).await.unwrap();
+        let binding = serde_json::json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClassBinding",
+            "metadata": {"name": class, "namespace": self.namespace},
+            "classRef": {"apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass", "name": class},
+        });
+        self.apply_object(&binding).await;
+    }
+
+    /// Applies one object.
+    pub async fn apply_object(&self, object: &Value) {
+        layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    /// Creates a VirtualMachine as a program does: it is not refused for what other objects lack.
+    pub async fn create_as_program(&self, vm: &Value) {
+        let namespace = &self.namespace;
+        let path = format!("/apis/vmoperator.vmware.com/v1alpha1/namespaces/{namespace}/virtualmachines");
+        let request = http::Request::post(path)
+            .header("content-type", "application/json")
+            .header("impersonate-user", format!("system:serviceaccount:{namespace}:program"))
+            .header("impersonate-group", "system:masters")
+            .body(serde_json::to_vec(vm).unwrap())
+            .unwrap();
+        self.client().request::<Value>(request).await.unwrap();
+    }
+
+    /// Waits until a VirtualMachine is powered on and has its id.
+    pub async fn wait_until_powered_on(&self, name: &str) -> Value {
+        self.wait_for(&format!("{name} is powered on"), SOON, || async {
+            let vm = self.get("VirtualMachine", name).await?;
+            let on = vm["status"]["powerState"] == "poweredOn" && vm["status"]["uniqueID"].is_string();
+            on.then_some(vm)
+        })
+        .await
+    }
+
+    /// Waits until some condition of an object is False and says all of `words` in its reason and message.
+    pub async fn wait_for_complaint(&self, kind: &str, name: &str, words: &[&str]) -> String {
+        self.wait_for_complaint_within(SOON, kind, name, words).await
+    }
+
+    /// The same with a time of its own, where nodes come first.
+    pub async fn wait_for_complaint_within(
+        &self,
+        deadline: Duration,
+        kind: &str,
+        name: &str,
+        words: &[&str],
+    ) -> String {
+        self.wait_for(&format!("{kind} {name} says {words:?}"), deadline, || async {
+            let object = self.get(kind, name).await?;
+            let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().filter(|condition| condition["status"] != "True").find_map(|condition| {
+                let text = format!("{}: {}", condition["reason"], condition["message"]);
+                words.iter().all(|word| text.contains(word)).then_some(text)
+            })
+        })
+        .await
+    }
+
+    /// Waits until condition Ready of a TanzuKubernetesCluster says all of `words` in its reason and message.
+    pub async fn wait_for_ready(&self, name: &str, words: &[&str]) {
+        let last = RefCell::new(String::new());
+        let shown = || async {
+            let cluster = self.get("TanzuKubernetesCluster", name).await?;
+            let conditions = cluster["status"]["conditions"].as_array()?.clone();
+            let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready")?;
+            let text = format!("{}: {}", ready["reason"], ready["message"]);
+            if last.replace(text.clone()) != text {
+                eprintln!("[{}] Ready of {name}: {text}", self.namespace);
+            }
+            words.iter().all(|word| text.contains(word)).then_some(())
+        };
+        self.wait_for(&format!("Ready of {name} says {words:?}"), CLUSTER, shown).await;
+    }
+
+    /// VMs in the simulated vCenter with this name.
+    pub async fn vms_named(&self, name: &str) -> Vec<InventoryVm> {
+        let inventory = self.shared.control().inventory().await.expect("the inventory");
+        inventory.vms.into_iter().filter(|vm| vm.name == name).collect()
+    }
+}

@@ -1,0 +1,363 @@
+//! A site whose nodes are machines, and the cluster that they are.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+use layercake::args::{SiteNetwork, Wire};
+use layercake::stack::{Options, Stack};
+use layercake::up::{manifest, prepare};
+use serde_json::{Value, json};
+use sim::BootImage;
+use sim::control::{ControlApi, PowerAction};
+use sim::qemu::console_log;
+use support::wait::poll;
+
+use crate::harness::schedule;
+use crate::harness::shared_stack::{RUNTIME, build_tool, programs};
+use crate::harness::story::api_resource;
+
+/// The OVA that the machines boot; without it the story is skipped.
+const IMAGE: &str = "LAYERCAKE_NODE_IMAGE";
+/// Where the clusters are.
+pub const NAMESPACE: &str = "real";
+/// Two boots one after the other, emulated on a host that does other things, too.
+pub const BOOTS: Duration = Duration::from_mins(40);
+/// What pods do on machines that are emulated.
+const PODS: Duration = Duration::from_mins(10);
+/// Whose containers have a shell, a web server and a client, and are in every node image.
+const TOOLBOX: &str = api::names::KEEPALIVED_IMAGE;
+const BUSYBOX: &str = "/usr/bin/busybox";
+
+/// Runs steps on a site whose nodes are machines, or says why it can't be had.
+pub fn on_real_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
+    let Some(image) = std::env::var_os(IMAGE).map(PathBuf::from) else {
+        eprintln!("SKIPPED: {IMAGE} names no node image: make one with `layercake image build`");
+        return;
+    };
+    if let Err(error) = RUNTIME.block_on(sim::qemu::check_host()) {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let waiting = schedule::enter();
+    RUNTIME.block_on(async {
+        let _place = waiting.place().await;
+        let image = BootImage::open(&image).unwrap();
+        let release = image.name.rsplit_once("amd64-").unwrap().1.to_owned();
+        let site = RealSite::start(image).await;
+        let run = std::panic::AssertUnwindSafe(steps(&site, &release));
+        let outcome = futures::FutureExt::catch_unwind(run).await;
+        if outcome.is_err() {
+            site.print_diagnostics().await;
+        }
+        site.stack.stop().await;
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// A site whose nodes are machines.
+pub struct RealSite {
+    pub stack: Stack,
+    client: Client,
+    control: ControlApi,
+    started: Instant,
+}
+
+impl RealSite {
+    async fn start(image: BootImage) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let options = Options {
+            exe: programs(),
+            tools: BTreeMap::new(),
+            wire: Wire::default(),
+            network: SiteNetwork::PortGroups,
+            nodes: sim::Nodes::Qemu(vec![image]),
+            vmop: Vec::new(),
+            gcm: Vec::new(),
+        };
+        let started = Instant::now();
+        let stack = Stack::start(&options).await.unwrap_or_else(|error| panic!("{error:#}"));
+        eprintln!(
+            "machines are run by {:?}",
+            stack.site().hypervisor().map(sim::qemu::Hypervisor::accelerator)
+        );
+        let session = stack.session();
+        Self { client: session.client().await.unwrap(), control: session.control().unwrap(), stack, started }
+    }
+
+    pub async fn apply(&self, object: &Value) {
+        let documents = manifest::documents(&object.to_string()).unwrap();
+        let placement = self.stack.session().placement();
+        prepare::prepare_namespaces(&self.client, &documents, &placement).await.unwrap();
+        layercake::apply::apply(&self.client, object).await.unwrap();
+    }
+
+    pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        let api: Api<kube::core::DynamicObject> =
+            Api::namespaced_with(self.client.clone(), NAMESPACE, &api_resource(kind));
+        Some(json!(api.get_opt(name).await.ok()??))
+    }
+
+    async fn list(&self, kind: &str) -> Vec<Value> {
+        let api: Api<kube::core::DynamicObject> =
+            Api::namespaced_with(self.client.clone(), NAMESPACE, &api_resource(kind));
+        api.list(&ListParams::default()).await.unwrap().items.iter().map(|object| json!(object)).collect()
+    }
+
+    pub async fn wait_for<T>(&self, what: &str, deadline: Duration, look: impl AsyncFn() -> Option<T>) -> T {
+        let found = poll(what, deadline, || look()).await.unwrap_or_else(|late| panic!("{late}"));
+        eprintln!("{:6.1} s  {what}", self.started.elapsed().as_secs_f64());
+        found
+    }
+
+    /// The ids of the cluster's VMs.
+    pub async fn vms(&self) -> Vec<String> {
+        let vms = self.list("VirtualMachine").await;
+        vms.iter().map(|vm| vm["status"]["uniqueID"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// cloud-init has taken away what it was given, and the guest has reported its address and how its boot went.
+    pub async fn assert_guestinfo(&self, moid: &str) {
+        let info = self.control.guestinfo(moid).await.unwrap();
+        let value = |key: &str| info.get(&format!("guestinfo.{key}")).map(String::as_str).unwrap_or_default();
+        let userdata = value("userdata");
+        assert!(matches!(userdata, "" | "---"), "{moid} has userdata of {} bytes", userdata.len());
+        assert!(value("local-ipv4").starts_with("10."), "{moid} reports {:?}", value("local-ipv4"));
+        assert_eq!(value("vmservice.bootstrap.condition"), "true", "{moid}");
+    }
+
+    /// The worker is reset as by vCenter's button, and is the node it was.
+    pub async fn reboot_worker(&self, guest: &Guest) {
+        let worker = guest.nodes().await.into_iter().find(|node| !is_control_plane(node)).unwrap();
+        let boot_id = |node: &Node| node.status.as_ref()?.node_info.as_ref().map(|info| info.boot_id.clone());
+        let vm = self.get("VirtualMachine", &worker.name_any()).await.unwrap();
+        let moid = vm["status"]["uniqueID"].as_str().unwrap();
+        // What was written a moment ago would be lost with the machine's memory, as on any other.
+        guest.sync_disks(&worker.name_any()).await;
+        self.control.power(moid, PowerAction::Reset).await.unwrap();
+        let seen = std::sync::Mutex::new(String::new());
+        self.wait_for("the worker is back", BOOTS, async || {
+            match console_log(&self.folder(), moid) {
+                Some(console) => *seen.lock().unwrap() = plane::process::tail(&console, 0, 60),
+                None => panic!("the worker was replaced; the end of its console:\n{}", seen.lock().unwrap()),
+            }
+            let now = guest.nodes().await.into_iter().find(|node| node.name_any() == worker.name_any())?;
+            (boot_id(&now) != boot_id(&worker) && is_ready(&now)).then_some(())
+        })
+        .await;
+        guest.assert_answer("after the reboot").await;
+    }
+
+    pub async fn delete_all(&self) {
+        let memory = plane::memory::of(&self.stack.session().stack);
+        let machines = memory.iter().filter(|(name, _)| name.starts_with("machine-"));
+        eprintln!("memory, MiB: {:?}", machines.collect::<Vec<_>>());
+        let clusters: Api<kube::core::DynamicObject> =
+            Api::namespaced_with(self.client.clone(), NAMESPACE, &api_resource("TanzuKubernetesCluster"));
+        clusters.delete("real", &kube::api::DeleteParams::default()).await.unwrap();
+        self.wait_for("the cluster is gone", PODS, async || {
+            self.get("TanzuKubernetesCluster", "real").await.is_none().then_some(())
+        })
+        .await;
+        let inventory = self.control.inventory().await.unwrap();
+        let left: Vec<_> = inventory.vms.iter().filter(|vm| !vm.template).map(|vm| &vm.name).collect();
+        assert!(left.is_empty(), "{left:?}");
+        let disks = self.folder().join("machines/disks");
+        self.wait_for("no disk is left", PODS, async || {
+            std::fs::read_dir(&disks).unwrap().next().is_none().then_some(())
+        })
+        .await;
+        let running = plane::memory::of(&self.stack.session().stack);
+        assert!(!running.keys().any(|name| name.starts_with("machine-")), "{running:?}");
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.stack.session().folder
+    }
+
+    async fn print_diagnostics(&self) {
+        eprintln!("logs: {}", self.folder().join("logs").display());
+        for cluster in self.list("TanzuKubernetesCluster").await {
+            let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
+            match layercake::describe::describe(&self.client, NAMESPACE, name).await {
+                Ok(description) => eprintln!("{}", description.text(false)),
+                Err(error) => eprintln!("{error:#}"),
+            }
+        }
+        for vm in self.list("VirtualMachine").await {
+            let moid = vm["status"]["uniqueID"].as_str().unwrap_or_default();
+            let Some(console) = console_log(&self.folder(), moid) else { continue };
+            eprintln!(
+                "the end of {}'s console:\n{}",
+                vm["metadata"]["name"],
+                plane::process::tail(&console, 0, 40)
+            );
+        }
+    }
+}
+
+/// The cluster that the machines are.
+pub struct Guest {
+    client: Client,
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Guest {
+    pub async fn of(site: &RealSite) -> Self {
+        let secrets: Api<Secret> = Api::namespaced(site.client.clone(), NAMESPACE);
+        let secret = secrets.get("real-kubeconfig").await.unwrap();
+        let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
+        let kubeconfig = site.folder().join("guest.kubeconfig");
+        std::fs::write(&kubeconfig, &text).unwrap();
+        let client = layercake::session::client(Some(&kubeconfig), None).await.unwrap();
+        Self { client, kubectl: build_tool(&plane::tools::KUBECTL), kubeconfig }
+    }
+
+    async fn nodes(&self) -> Vec<Node> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        nodes.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
+    }
+
+    pub async fn wait_for_nodes(&self, count: usize) {
+        let ready = poll("the nodes are ready", PODS, || async {
+            let nodes = self.nodes().await;
+            (nodes.len() == count && nodes.iter().all(is_ready)).then_some(())
+        });
+        ready.await.unwrap_or_else(|late| panic!("{late}"));
+    }
+
+    /// What kubectl prints; it is patient, since everything is slow where machines are emulated.
+    async fn kubectl(&self, args: &[&str], input: Option<&Path>) -> Result<String, String> {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--request-timeout=2m").args(args);
+        if let Some(input) = input {
+            command.stdin(std::fs::File::open(input).unwrap());
+        }
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(text);
+        }
+        Err(format!("kubectl {args:?}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    async fn wait_for_output(&self, what: &str, args: &[&str], is_right: impl Fn(&str) -> bool) -> String {
+        let last = std::sync::Mutex::new(String::new());
+        let found = poll(what, PODS, || async {
+            let output = self.kubectl(args, None).await;
+            let text = output.clone().unwrap_or_else(|error| error);
+            last.lock().unwrap().clone_from(&text);
+            output.ok().filter(|text| is_right(text))
+        });
+        found.await.unwrap_or_else(|late| panic!("{late}; last: {}", last.lock().unwrap()))
+    }
+
+    /// A Deployment's pods on the worker answer through their Service, found by its name.
+    pub async fn assert_pods_serve(&self) {
+        let objects = self.kubeconfig.with_file_name("objects.json");
+        std::fs::write(&objects, workload().to_string()).unwrap();
+        self.kubectl(&["apply", "-f", "-"], Some(&objects)).await.unwrap();
+        let rolled_out = ["rollout", "status", "deployment/web", "--timeout=10m"];
+        self.wait_for_output("the Deployment's pods run", &rolled_out, |_| true).await;
+        self.assert_answer("at first").await;
+        let logs = ["logs", "deployment/web"];
+        self.wait_for_output("the log of a pod", &logs, |text| text.contains("response:200")).await;
+    }
+
+    /// A client on the control plane's node asks the pods on the worker, by the Service's name.
+    async fn assert_answer(&self, when: &str) {
+        let ask = [
+            "exec",
+            "daemonset/toolbox",
+            "--",
+            BUSYBOX,
+            "wget",
+            "-T",
+            "20",
+            "-q",
+            "-O",
+            "-",
+            "http://web/hostname",
+        ];
+        let answer =
+            self.wait_for_output(&format!("an answer {when}"), &ask, |text| text.starts_with("web-")).await;
+        eprintln!("{when}, {answer:?} answers");
+    }
+
+    async fn sync_disks(&self, node: &str) {
+        let on_node = format!("spec.nodeName={node}");
+        let toolbox = ["get", "pods", "-l", "app=toolbox", "-o", "name", "--field-selector", &on_node];
+        let toolbox = self.kubectl(&toolbox, None).await.unwrap();
+        self.kubectl(&["exec", toolbox.trim(), "--", BUSYBOX, "sync"], None).await.unwrap();
+    }
+
+    /// cloud-init has nothing to complain of, and volumes are file systems of their own.
+    pub async fn assert_no_warnings_and_disks(&self) {
+        let pods = self.kubectl(&["get", "pods", "-l", "app=toolbox", "-o", "name"], None).await.unwrap();
+        assert_eq!(pods.lines().count(), 2, "{pods}");
+        let mut mounts = String::new();
+        for pod in pods.lines() {
+            let cat = |file| ["exec", pod, "--", BUSYBOX, "cat", file];
+            let status = self.kubectl(&cat("/host/run/cloud-init/status.json"), None).await.unwrap();
+            let status: Value = serde_json::from_str(&status).unwrap();
+            for (stage, found) in status["v1"].as_object().unwrap() {
+                let complaints = [&found["errors"], &found["recoverable_errors"]];
+                let none = |what: &&Value| {
+                    what.as_array().is_none_or(Vec::is_empty)
+                        && what.as_object().is_none_or(serde_json::Map::is_empty)
+                };
+                assert!(complaints.iter().all(none), "{stage}: {found}");
+            }
+            mounts += &self.kubectl(&cat("/proc/mounts"), None).await.unwrap();
+        }
+        for place in ["/host/var/lib/etcd", "/host/var/lib/containerd"] {
+            assert!(mounts.contains(&format!(" {place} ext4 ")), "{place}: {mounts}");
+        }
+    }
+}
+
+/// A web server on the worker, its Service, and a toolbox on every node that sees the host's files.
+fn workload() -> Value {
+    let container = |command: Value| json!({"name": "main", "image": TOOLBOX, "imagePullPolicy": "Never", "command": command});
+    let mut server = container(json!([BUSYBOX, "httpd", "-f", "-v", "-p", "8080", "-h", "/etc"]));
+    server["readinessProbe"] = json!({"httpGet": {"path": "/hostname", "port": 8080}});
+    let mut toolbox = container(json!([BUSYBOX, "sleep", "1000000"]));
+    toolbox["volumeMounts"] = json!([{"name": "host", "mountPath": "/host", "readOnly": true, "mountPropagation": "HostToContainer"}]);
+    let controller = |kind: &str, name: &str, mut spec: Value| {
+        spec["terminationGracePeriodSeconds"] = json!(1);
+        let labels = json!({"app": name});
+        json!({
+            "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+        })
+    };
+    let privileged = json!({"pod-security.kubernetes.io/enforce": "privileged"});
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": privileged}},
+        controller("Deployment", "web", json!({"containers": [server]})),
+        controller("DaemonSet", "toolbox", json!({
+            "containers": [toolbox], "tolerations": [{"operator": "Exists"}],
+            "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+        })),
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}},
+    ]})
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
+}
+
+fn is_control_plane(node: &Node) -> bool {
+    node.labels().contains_key("node-role.kubernetes.io/control-plane")
+}

@@ -1,0 +1,242 @@
+//! Decides which stories run at the same time. All stories begin at once, and each waits here for its places. The longest stories
+//! get theirs first. The running stories take at most [`PLACES`].
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::harness::shared_stack::RUNTIME;
+
+/// The sum of the weights of the stories that run at the same time. It keeps two cores busy, and stories still meet their deadlines.
+const PLACES: u32 = 12;
+/// The weight of a story that is not in [`LONG`].
+const LIGHT: u32 = 1;
+/// The number of slow stories that are printed.
+const SHOWN: usize = 10;
+
+/// Stories that take more than a minute or start more than one node: their seconds in a run of all of them, and their weight: 1
+/// for each pair of nodes that are there at once, more for a stack of its own and for machines that are emulated.
+const LONG: &[(&str, u32, u32)] = &[
+    ("nodes::real_node::first_boots_that_fail_name_their_causes", 1200, 6),
+    ("nodes::real_node::a_cluster_of_machines_that_boot_serves_pods", 700, 6),
+    ("clusters::release_upgrade::an_upgrade_of_three_and_three_loses_no_request", 441, 3),
+    ("clusters::day_two::a_running_cluster_is_repaired_and_changed", 410, 2),
+    ("causes::ill_clusters::an_ill_cluster_is_not_eaten_up_and_goes_with_its_namespace", 350, 2),
+    ("clusters::release_upgrade::an_upgrade_over_two_minor_releases_goes_in_steps", 286, 2),
+    ("guests::provider_accounts::a_guests_programs_get_rights_in_their_namespace_and_no_more", 249, 2),
+    ("causes::first_boot::a_guest_that_says_nothing_is_named_with_its_power_and_tools", 236, 2),
+    ("clusters::life::a_cluster_is_created_read_scaled_rebooted_and_deleted", 225, 2),
+    ("nodes::boot_data::a_node_boots_from_its_extra_config_alone", 157, 2),
+    ("causes::first_machine::causes_of_the_first_machine_are_named_at_the_top", 155, 2),
+    ("nodes::disks::a_node_keeps_etcd_and_containerd_on_disks_of_its_own", 148, 2),
+    ("command::layercake_command::up_once_brings_the_seeds_cluster_up_and_leaves_nothing", 140, 5),
+    ("tenants::hostile_input::programs_withstand_hostile_input_within_their_memory", 114, 4),
+    ("causes::halted::a_cluster_that_halts_says_why_and_goes_on", 113, 2),
+    (
+        "causes::first_boot::a_worker_that_cannot_pull_its_images_is_explained_while_the_control_plane_runs",
+        105,
+        2,
+    ),
+    ("command::bundle::a_bundle_says_what_blocks_and_holds_no_secret", 104, 2),
+    ("guests::sync::a_guest_has_the_classes_and_administrators_of_its_namespace", 102, 2),
+    ("clusters::plain::a_cluster_whose_class_changes_gets_other_templates", 97, 2),
+    ("causes::missing_prerequisites::a_cluster_tells_at_the_top_what_is_missing_at_the_bottom", 96, 2),
+    ("guests::addons::a_clusters_add_ons_are_applied_kept_and_pruned", 87, 2),
+    ("virtual_machines::page::a_machine_is_made_by_hand_as_the_page_says", 85, 1),
+    ("clusters::plain::the_zones_of_a_namespace_are_failure_domains_of_its_clusters", 84, 2),
+    ("clusters::node_pools::pools_differ_as_the_manifest_says", 84, 2),
+    ("clusters::autoscaler::an_autoscaler_scales_a_pool_from_none_and_back", 84, 2),
+    ("install::metrics::metrics_are_for_who_may_get_them", 81, 1),
+    ("virtual_machines::other_kinds::gcm_is_ready_where_the_kind_of_its_configuration_is_not_served", 80, 1),
+    ("install::config_folders::every_folder_of_config_is_accepted_by_the_api_server", 69, 1),
+    ("install::upgrade::objects_of_the_last_release_live_on", 65, 1),
+    ("command::layercake_command::a_refused_manifest_does_not_stop_the_others", 57, 3),
+    ("install::clusterctl_release::a_release_is_installed_and_removed_with_clusterctl", 53, 2),
+    ("command::layercake_command::a_killed_up_leaves_no_process_and_no_folder", 50, 3),
+    ("causes::first_boot::a_first_boot_that_fails_names_its_cause_at_the_top", 46, 2),
+    ("command::bundle::who_may_only_view_gets_a_bundle_that_says_what_it_lacks", 33, 2),
+];
+
+static STORIES: LazyLock<Stories> = LazyLock::new(Stories::default);
+
+#[derive(Default)]
+struct Stories {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+struct State {
+    beside_others: Lane,
+    one_by_one: Lane,
+    finished: Vec<(Duration, String)>,
+    /// When the first story came, and the machine's processor time then.
+    began: (Instant, Duration),
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (beside_others, one_by_one) = (Lane::of(PLACES), Lane::of(1));
+        Self { beside_others, one_by_one, finished: Vec::new(), began: (Instant::now(), busy()) }
+    }
+}
+
+/// A number of places, and the stories that wait for them.
+struct Lane {
+    places: u32,
+    taken: u32,
+    /// By length, the longest last.
+    waiting: BTreeSet<(u32, String)>,
+}
+
+impl Lane {
+    fn of(places: u32) -> Self {
+        Self { places, taken: 0, waiting: BTreeSet::new() }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.taken == 0 && self.waiting.is_empty()
+    }
+}
+
+/// Selects the lane in which a story waits.
+type Choose = fn(&mut State) -> &mut Lane;
+
+/// A story that waits for its place.
+pub struct Waiting {
+    name: String,
+    seconds: u32,
+    weight: u32,
+    lane: Choose,
+}
+
+/// The place of a story that runs; others take it when this is dropped.
+pub struct Place {
+    name: String,
+    weight: u32,
+    lane: Choose,
+    began: Instant,
+}
+
+/// Enters the story that this thread runs: it runs beside others.
+pub fn enter() -> Waiting {
+    enter_lane(|state| &mut state.beside_others)
+}
+
+/// Enters the story that this thread runs. Stories that enter with this function run one at a time, and take no places from the others.
+pub fn enter_one_by_one() -> Waiting {
+    enter_lane(|state| &mut state.one_by_one)
+}
+
+fn enter_lane(lane: Choose) -> Waiting {
+    start_all_at_once();
+    let name = thread::current().name().unwrap_or("story").to_owned();
+    let (_, seconds, weight) =
+        LONG.iter().find(|(long, ..)| *long == name).copied().unwrap_or(("", 0, LIGHT));
+    let mut state = STORIES.lock();
+    let lane_of_story = lane(&mut state);
+    lane_of_story.waiting.insert((seconds, name.clone()));
+    Waiting { name, seconds, weight: weight.min(lane_of_story.places), lane }
+}
+
+impl Stories {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics with it")
+    }
+}
+
+impl Waiting {
+    /// Waits until the story may run.
+    pub async fn place(self) -> Place {
+        let entry = (self.seconds, self.name);
+        loop {
+            let changed = STORIES.changed.notified();
+            {
+                let mut state = STORIES.lock();
+                let lane = (self.lane)(&mut state);
+                if lane.waiting.last() == Some(&entry) && lane.taken + self.weight <= lane.places {
+                    lane.waiting.remove(&entry);
+                    lane.taken += self.weight;
+                    STORIES.changed.notify_waiters();
+                    return Place {
+                        name: entry.1,
+                        weight: self.weight,
+                        lane: self.lane,
+                        began: Instant::now(),
+                    };
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// [`Self::place`] for a story that is not asynchronous.
+    pub fn wait(self) -> Place {
+        RUNTIME.block_on(self.place())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = STORIES.lock();
+        (self.lane)(&mut state).taken -= self.weight;
+        state.finished.push((self.began.elapsed(), std::mem::take(&mut self.name)));
+        if state.beside_others.is_idle() && state.one_by_one.is_idle() && state.finished.len() > SHOWN {
+            state.print_slowest();
+        }
+        STORIES.changed.notify_waiters();
+    }
+}
+
+impl State {
+    /// Prints the slowest stories and the processor time. It writes to standard error directly, because the test harness captures
+    /// the output of tests that pass.
+    fn print_slowest(&mut self) {
+        self.finished.sort_unstable_by(|one, other| other.cmp(one));
+        let line = |(took, name): &(Duration, String)| format!("{:6.0} s  {name}\n", took.as_secs_f64());
+        let slowest: String = self.finished.iter().take(SHOWN).map(line).collect();
+        let (minutes, busy) =
+            (self.began.0.elapsed().as_secs_f64() / 60.0, busy().saturating_sub(self.began.1));
+        let text = format!(
+            "\n\nthe slowest of {} stories, which took {minutes:.1} min, and {:.1} min of processor time:\n{slowest}",
+            self.finished.len(),
+            busy.as_secs_f64() / 60.0
+        );
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+/// Processor time that all programs of the machine have used since it was started; zero where the kernel does not say.
+fn busy() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let mut fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+    let mut next = || fields.next().and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
+    let (user, nice, system, _idle, _iowait, irq, softirq) =
+        (next(), next(), next(), next(), next(), next(), next());
+    // The kernel counts in hundredths of a second.
+    Duration::from_millis(10 * (user + nice + system + irq + softirq))
+}
+
+/// Begins all tests of this program at once, unless the caller chose a number of threads. By default the harness runs one test per
+/// core, in the order of their names, and it reads the number only from its environment. So the program replaces itself.
+fn start_all_at_once() {
+    const THREADS: &str = "RUST_TEST_THREADS";
+    let chosen = std::env::args().any(|argument| argument.starts_with("--test-threads"));
+    if chosen || std::env::var_os(THREADS).is_some() {
+        return;
+    }
+    let program = std::env::current_exe().expect("the path of this program");
+    let mut again = Command::new(program);
+    again.args(std::env::args_os().skip(1)).env(THREADS, "256");
+    if std::env::var_os("GOGC").is_none() {
+        // The API servers use most of the processor time. By default they save memory instead.
+        again.env("GOGC", "200");
+    }
+    let error = again.exec();
+    panic!("the stories do not start: {error}");
+}

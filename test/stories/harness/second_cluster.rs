@@ -1,0 +1,135 @@
+//! Another management cluster beside the stack's: an API server of its own, and a VM operator on the same vCenter.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use kube::{Api, Client, ResourceExt};
+use plane::{Guard, Plane, Program, Running};
+use serde_json::{Value, json};
+
+use crate::harness::own_server;
+use crate::harness::story::{Story, api_resource};
+
+pub const OPERATOR: &str = "vmware-system-vmop";
+const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
+
+/// The other management cluster.
+pub struct SecondCluster {
+    guard: Guard,
+    plane: Plane,
+}
+
+impl SecondCluster {
+    /// One that has what the stack's VM operator has, with `changes` to its provider configuration; nothing takes a
+    /// key away.
+    pub async fn start(story: &Story, changes: &[(&str, Option<&str>)]) -> Self {
+        let exe = env!("CARGO_BIN_EXE_layercake").as_ref();
+        let stack = Arc::new(plane::Stack::ephemeral().unwrap());
+        let guard = Guard::start(exe, &stack).unwrap();
+        let tools = story.shared.tools.clone();
+        let plane =
+            Plane::bare(plane::Options { stack, tools, definitions: sim::tools::definitions().unwrap() })
+                .await
+                .unwrap();
+        let second = Self::adopt(story, guard, plane, changes).await;
+        second.run_operator().await;
+        second
+    }
+
+    /// One of a control plane that serves our kinds and runs no VM operator yet.
+    pub async fn adopt(story: &Story, guard: Guard, plane: Plane, changes: &[(&str, Option<&str>)]) -> Self {
+        let second = Self { guard, plane };
+        second.configure(story, changes).await;
+        second
+    }
+
+    /// Starts its VM operator.
+    pub async fn run_operator(&self) -> Running {
+        let exe = env!("CARGO_BIN_EXE_layercake").as_ref();
+        self.run(Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8")).await
+    }
+
+    /// Starts another program there.
+    pub async fn run(&self, program: Program) -> Running {
+        self.plane.run(program).await.unwrap()
+    }
+
+    /// Applies today's definitions over those that it has.
+    pub fn upgrade(&self) {
+        own_server::apply(self.plane.kubeconfig(), "config/crd", &own_server::render("crd"));
+    }
+
+    /// Copies what the first one's admin gave it, and what the namespace may use.
+    async fn configure(&self, story: &Story, changes: &[(&str, Option<&str>)]) {
+        let (from, to) = (story.client(), self.client());
+        let namespaces = [("Namespace", OPERATOR), ("Namespace", story.namespace.as_str())];
+        for (kind, name) in namespaces {
+            copy_object(&Api::all_with(from.clone(), &api_resource(kind)), name, &to).await;
+        }
+        let operator = |kind| Api::namespaced_with(from.clone(), OPERATOR, &api_resource(kind));
+        let mut config = read_object(&operator("ConfigMap"), CONFIG).await;
+        let data = config["data"].as_object_mut().unwrap();
+        for (key, value) in changes {
+            match value {
+                Some(value) => drop(data.insert((*key).to_owned(), json!(value))),
+                None => drop(data.remove(*key)),
+            }
+        }
+        self.apply(&config).await;
+        let credentials = config["data"]["VcCredsSecretName"].as_str().unwrap();
+        copy_object(&operator("Secret"), credentials, &to).await;
+        copy_object(&story.cluster_api("VirtualMachineClass"), "best-effort-xsmall", &to).await;
+        copy_object(&story.api("VirtualMachineClassBinding"), "best-effort-xsmall", &to).await;
+    }
+
+    pub fn client(&self) -> Client {
+        self.plane.client()
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        self.plane.kubeconfig()
+    }
+
+    pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client(), namespace, &api_resource(kind))
+    }
+
+    pub fn cluster_api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::all_with(self.client(), &api_resource(kind))
+    }
+
+    /// Applies one object.
+    pub async fn apply(&self, object: &Value) {
+        layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    pub async fn stop(self) {
+        self.plane.stop().await;
+        tokio::task::spawn_blocking(move || self.guard.finish()).await.unwrap().unwrap();
+    }
+}
+
+/// Copies an object to another cluster.
+pub async fn copy_object(from: &Api<DynamicObject>, name: &str, to: &Client) -> Value {
+    let copy = read_object(from, name).await;
+    layercake::apply::apply(to, &copy).await.unwrap_or_else(|error| panic!("{name}: {error:#}"));
+    copy
+}
+
+/// Reads an object without its status and without what its server gave it.
+async fn read_object(from: &Api<DynamicObject>, name: &str) -> Value {
+    let object = from.get(name).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let finalizers = object.finalizers().to_vec();
+    let mut copy = serde_json::to_value(object).unwrap();
+    copy.as_object_mut().unwrap().remove("status");
+    let metadata = copy["metadata"].as_object_mut().unwrap();
+    for given in
+        ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences"]
+    {
+        metadata.remove(given);
+    }
+    metadata.insert("finalizers".to_owned(), json!(finalizers));
+    copy
+}

@@ -1,0 +1,320 @@
+//! One story: a namespace of its own on the shared stack, and waiting with a deadline.
+//!
+//! A story that waits in vain prints what blocks its cluster and where the logs are.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::{Event, Secret};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt};
+use layercake::describe;
+use layercake::up::{manifest, prepare};
+use serde_json::Value;
+use sim::guest::Phase;
+use support::wait::poll;
+
+use crate::harness::schedule;
+use crate::harness::shared_stack::{RUNTIME, SharedStack};
+
+/// Time for a cluster of two nodes on two busy cores.
+pub const CLUSTER: Duration = Duration::from_mins(5);
+/// Time for anything that needs no new node.
+pub const SOON: Duration = Duration::from_secs(90);
+
+/// Runs a story in a namespace of its own, beside others.
+pub fn story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
+    let waiting = schedule::enter();
+    RUNTIME.block_on(async {
+        let shared = SharedStack::get().await;
+        let _place = waiting.place().await;
+        let outcome = run_steps(Story::on(shared, namespace), steps).await;
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    });
+}
+
+/// Runs a story that breaks something which others use: on a stack where one such story runs at a time, and nothing else.
+pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
+    let waiting = schedule::enter_one_by_one();
+    RUNTIME.block_on(async {
+        let _place = waiting.place().await;
+        let shared = SharedStack::get_disturbed().await;
+        let outcome = run_steps(Story::on(shared, namespace), steps).await;
+        if let Err(panic) = outcome {
+            // Otherwise the next story would fail, too.
+            let _ = shared.control().end_outages().await;
+            let _ = shared.control().remove_faults(None).await;
+            resume_unwind(panic);
+        }
+    });
+}
+
+/// Runs a story on a stack of its own, which nothing else loads or breaks.
+pub fn story_on_own_stack<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
+    let waiting = schedule::enter();
+    RUNTIME.block_on(async {
+        let _place = waiting.place().await;
+        let shared = SharedStack::start_own().await;
+        let outcome = run_steps(Story::on(shared, namespace), steps).await;
+        shared.stop().await;
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    });
+}
+
+/// Runs the steps of a story. If they panic, it prints what blocks the story; else it deletes the story's machines, which would take
+/// processor time from other stories.
+async fn run_steps<F: Future<Output = ()>>(
+    story: Story,
+    steps: impl FnOnce(Story) -> F,
+) -> thread::Result<()> {
+    let outcome = AssertUnwindSafe(steps(story.clone())).catch_unwind().await;
+    match outcome {
+        Ok(()) => story.give_machines_up().await,
+        Err(_) => story.print_diagnostics().await,
+    }
+    outcome
+}
+
+/// One story: its namespace and the clusters it has applied.
+#[derive(Clone)]
+pub struct Story {
+    pub shared: &'static SharedStack,
+    pub namespace: String,
+    clusters: Arc<OnceLock<String>>,
+}
+
+impl Story {
+    fn on(shared: &'static SharedStack, namespace: &str) -> Self {
+        Self { shared, namespace: namespace.to_owned(), clusters: Arc::default() }
+    }
+
+    /// Client of the management API server, as admin.
+    pub fn client(&self) -> Client {
+        self.shared.client.clone()
+    }
+
+    /// Applies a manifest as a user does, its namespace made and set up as `up` does it.
+    ///
+    /// `NAMESPACE` in the text stands for the story's namespace.
+    pub async fn apply(&self, text: &str) {
+        self.try_apply(text).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// As [`Self::apply`]; the refusal is the result.
+    pub async fn try_apply(&self, text: &str) -> Result<(), String> {
+        let documents = manifest::documents(&text.replace("NAMESPACE", &self.namespace)).expect("a manifest");
+        let placement = self.shared.session.placement();
+        let prepared = prepare::prepare_namespaces(&self.client(), &documents, &placement).await;
+        prepared.unwrap_or_else(|error| panic!("{error:#}"));
+        for document in &documents {
+            if manifest::is_cluster(document) {
+                let _ = self.clusters.set(layercake::apply::key(document).1);
+            }
+            layercake::apply::apply(&self.client(), document).await.map_err(|error| format!("{error:#}"))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a cluster runs and returns its TanzuKubernetesCluster.
+    pub async fn wait_until_running(&self, name: &str) -> Value {
+        self.wait_for(&format!("{name} runs"), CLUSTER, || async {
+            let cluster = self.get("TanzuKubernetesCluster", name).await?;
+            (cluster["status"]["phase"] == "running").then_some(cluster)
+        })
+        .await
+    }
+
+    /// Waits until `look` finds something; after `deadline` the story fails.
+    pub async fn wait_for<T, F>(&self, what: &str, deadline: Duration, look: impl FnMut() -> F) -> T
+    where
+        F: Future<Output = Option<T>>,
+    {
+        let started = Instant::now();
+        let found = poll(what, deadline, look).await.unwrap_or_else(|late| panic!("{late}"));
+        eprintln!("[{}] {what}: after {:.1} s", self.namespace, started.elapsed().as_secs_f64());
+        found
+    }
+
+    /// An object of the story's namespace as JSON.
+    pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        let object =
+            self.api(kind).get_opt(name).await.unwrap_or_else(|error| panic!("{kind} {name}: {error}"))?;
+        Some(serde_json::to_value(object).expect("JSON"))
+    }
+
+    /// All objects of a kind in the story's namespace.
+    pub async fn list(&self, kind: &str) -> Vec<Value> {
+        let list = self.api(kind).list(&ListParams::default()).await;
+        let items = list.unwrap_or_else(|error| panic!("{kind}: {error}")).items;
+        items.into_iter().map(|item| serde_json::to_value(item).expect("JSON")).collect()
+    }
+
+    /// The API of one of the kinds that stories look at.
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client(), &self.namespace, &api_resource(kind))
+    }
+
+    /// The API of a cluster-scoped kind.
+    pub fn cluster_api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::all_with(self.client(), &api_resource(kind))
+    }
+
+    /// A client of the guest cluster, with the kubeconfig that Cluster API made.
+    pub async fn guest_client(&self, cluster: &str) -> Client {
+        Client::try_from(self.guest_config(cluster).await).expect("a client")
+    }
+
+    /// How to reach the guest cluster, with the kubeconfig that Cluster API made.
+    pub async fn guest_config(&self, cluster: &str) -> Config {
+        let secrets: Api<Secret> = Api::namespaced(self.client(), &self.namespace);
+        let secret = secrets.get(&format!("{cluster}-kubeconfig")).await.expect("the kubeconfig Secret");
+        let text = String::from_utf8(secret.data.expect("data")["value"].0.clone()).expect("UTF-8");
+        let kubeconfig = Kubeconfig::from_yaml(&text).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        config.expect("a configuration")
+    }
+
+    /// Waits until events about an object gave all these reasons, or any: events come after the status they go with.
+    pub async fn wait_for_events(&self, kind: &str, name: &str, reasons: &[&str]) {
+        self.wait_for_events_in(&self.namespace, kind, name, reasons).await;
+    }
+
+    /// The same of an object in another namespace.
+    pub async fn wait_for_events_in(&self, namespace: &str, kind: &str, name: &str, reasons: &[&str]) {
+        let events: Api<Event> = Api::namespaced(self.client(), namespace);
+        self.wait_for(&format!("events {reasons:?} of {kind} {name}"), SOON, || async {
+            let events = events.list(&ListParams::default()).await.expect("events").items;
+            let about = |event: &&Event| {
+                event.involved_object.kind.as_deref() == Some(kind)
+                    && event.involved_object.name.as_deref() == Some(name)
+            };
+            let given: BTreeSet<_> =
+                events.iter().filter(about).filter_map(|event| event.reason.as_deref()).collect();
+            (!given.is_empty() && reasons.iter().all(|reason| given.contains(reason))).then_some(())
+        })
+        .await;
+    }
+
+    /// The VMs of the story's namespace in the simulated vCenter, by name.
+    pub async fn vms(&self) -> Vec<sim::control::InventoryVm> {
+        let objects = self.api("VirtualMachine").list(&ListParams::default()).await.expect("VirtualMachines");
+        let names: BTreeSet<_> = objects.items.iter().map(ResourceExt::name_any).collect();
+        let inventory = self.shared.control().inventory().await.expect("the inventory");
+        inventory.vms.into_iter().filter(|vm| names.contains(&vm.name)).collect()
+    }
+
+    /// Deletes an object and waits until it is gone.
+    pub async fn delete(&self, kind: &str, name: &str, deadline: Duration) {
+        let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
+        deleted.unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
+        self.wait_for(&format!("{kind} {name} is gone"), deadline, || async {
+            self.get(kind, name).await.is_none().then_some(())
+        })
+        .await;
+    }
+
+    /// Deletes the clusters and VMs in the story's namespace, without waiting until they are gone.
+    async fn give_machines_up(&self) {
+        for kind in ["TanzuKubernetesCluster", "Cluster", "VirtualMachine"] {
+            let (delete, all) = (DeleteParams::default(), ListParams::default());
+            // A failure does not matter: other stories use other namespaces.
+            let _ = self.api(kind).delete_collection(&delete, &all).await;
+        }
+    }
+
+    /// The stack's folder, where the logs are.
+    pub fn folder(&self) -> PathBuf {
+        self.shared.session.folder.clone()
+    }
+
+    /// Prints what blocks the story's cluster.
+    async fn print_diagnostics(&self) {
+        eprintln!("[{}] logs: {}", self.namespace, self.folder().join("logs").display());
+        let Some(cluster) = self.clusters.get() else { return };
+        match describe::describe(&self.client(), &self.namespace, cluster).await {
+            Ok(description) => eprintln!("{}", description.text(false)),
+            Err(error) => eprintln!("{error:#}"),
+        }
+        for boot in self.shared.guests.boots() {
+            if let Phase::Failed(failure) = boot.phase {
+                eprintln!("guest {} did not become a node: {failure}", boot.name);
+            }
+        }
+    }
+}
+
+/// Group, version and plural of a kind.
+pub fn api_resource(kind: &str) -> ApiResource {
+    let (group, version) = match kind {
+        "TanzuKubernetesCluster" | "TanzuKubernetesRelease" | "OSImage" | "TkgServiceConfiguration" => {
+            ("run.tanzu.vmware.com", "v1alpha3")
+        }
+        "WCPCluster"
+        | "WCPClusterTemplate"
+        | "WCPMachine"
+        | "WCPMachineTemplate"
+        | "ProviderServiceAccount" => ("infrastructure.cluster.vmware.com", "v1beta2"),
+        "VirtualNetwork" | "VirtualNetworkInterface" => ("vmware.com", "v1alpha1"),
+        "NetworkInterface" => ("netoperator.vmware.com", "v1alpha1"),
+        "CnsNodeVmAttachment" => ("cns.vmware.com", "v1alpha1"),
+        "Cluster" | "Machine" | "MachineSet" | "MachineDeployment" | "MachineHealthCheck" => {
+            ("cluster.x-k8s.io", "v1beta2")
+        }
+        "IPAddress" | "IPAddressClaim" => ("ipam.cluster.x-k8s.io", "v1beta2"),
+        "GlobalInClusterIPPool" => ("ipam.cluster.x-k8s.io", "v1alpha2"),
+        "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
+        "KubeadmConfig" | "KubeadmConfigTemplate" => ("bootstrap.cluster.x-k8s.io", "v1beta2"),
+        "Role" | "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),
+        "Secret"
+        | "ServiceAccount"
+        | "ConfigMap"
+        | "Service"
+        | "Namespace"
+        | "ResourceQuota"
+        | "PersistentVolume"
+        | "PersistentVolumeClaim" => ("", "v1"),
+        "DaemonSet" | "Deployment" => ("apps", "v1"),
+        "EndpointSlice" => ("discovery.k8s.io", "v1"),
+        "StorageClass" => ("storage.k8s.io", "v1"),
+        "Zone" => ("topology.tanzu.vmware.com", "v1alpha1"),
+        _ => ("vmoperator.vmware.com", "v1alpha1"),
+    };
+    let plural = match kind.to_lowercase() {
+        lower if lower.ends_with("ss") => format!("{lower}es"),
+        lower if lower.ends_with('y') => format!("{}ies", lower.trim_end_matches('y')),
+        lower => format!("{lower}s"),
+    };
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
+}
+
+/// The manifest of a small cluster of one control plane node and one worker in this pool.
+pub fn one_and_one(name: &str, pool: &str) -> String {
+    format!(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {{name: {name}, namespace: NAMESPACE}}
+spec:
+  distribution: {{version: v1.35}}
+  topology:
+    controlPlane: {{replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}}
+    nodePools:
+    - {{name: {pool}, replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}}
+"
+    )
+}
+
+/// Fails the story unless `text` contains all of `parts`.
+pub fn assert_contains(text: impl Display, parts: &[&str]) {
+    let text = text.to_string();
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Metrics are served over HTTPS, with the arguments and rights of config/, to whoever may get them.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, render, without_cert_manager};
+use crate::harness::story::{SOON, Story, story};
+
+const NAMESPACE: &str = "default";
+/// Programs, and the roles that config/ has for who collects their metrics.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("gcm", "vmware-system-tkg-metrics-reader"),
+    ("capw", "vmware-system-capw-metrics-reader"),
+    ("vmop", "vmware-system-vmop-metrics-reader"),
+];
+
+#[test]
+fn metrics_are_for_who_may_get_them() {
+    story("metrics", |story| async move {
+        let server = OwnServer::start(&story, upstream_definitions(&story)).await;
+        server.apply("config/crd", &render("crd"));
+        server.wait_until_served();
+        let (stranger, collector) = (token(&server, "stranger").await, token(&server, "collector").await);
+        for (program, role) in PROGRAMS {
+            let documents = without_cert_manager(&render(program));
+            server.apply(&format!("config/{program}"), &documents);
+            // What the plane adds for those who measure is taken back: the Deployment's own way is left.
+            let running = server.run(program, &documents, &["--insecure-diagnostics=false"]).await;
+            let url = running.metrics().replace("http://", "https://");
+            assert_eq!(status(&url, None).await, 401, "{program}");
+            assert_eq!(status(&url, Some("invented")).await, 401, "{program}");
+            assert_eq!(status(&url, Some(&stranger)).await, 403, "{program}");
+            bind(&server, role).await;
+            await_metrics(&story, &url, &collector).await;
+            assert_eq!(status(&url, Some(&stranger)).await, 403, "{program}");
+            assert!(client().get(running.metrics()).send().await.is_err(), "{program} answers in plain HTTP");
+            assert_no_right_is_missing(&running);
+            let log = std::fs::read_to_string(running.log()).expect("its log");
+            assert!(!log.contains(&stranger) && !log.contains(&collector), "{program} logs tokens");
+            running.stop().await;
+        }
+        server.stop().await;
+    });
+}
+
+/// A right that was just given is refused for some seconds by those who asked before.
+async fn await_metrics(story: &Story, url: &str, token: &str) {
+    story
+        .wait_for(&format!("metrics of {url}"), SOON, || async {
+            (status(url, Some(token)).await == 200).then_some(())
+        })
+        .await;
+    let text = client().get(url).bearer_auth(token).send().await.unwrap().text().await.unwrap();
+    assert!(text.contains("# TYPE leader gauge"), "{text}");
+}
+
+async fn status(url: &str, token: Option<&str>) -> u16 {
+    let request = client().get(url);
+    let request = token.map_or(request.try_clone().unwrap(), |token| request.bearer_auth(token));
+    request.send().await.unwrap_or_else(|error| panic!("{url}: {error:?}")).status().as_u16()
+}
+
+/// As Prometheus is configured for Cluster API's managers: nobody vouches for the certificate.
+fn client() -> reqwest::Client {
+    reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .timeout(Duration::from_secs(30))
+        .build()
+        .unwrap()
+}
+
+/// The token of a new account.
+async fn token(server: &OwnServer, name: &str) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(server.client(), NAMESPACE);
+    let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
+    let answer = accounts.create_token_request(name, &PostParams::default(), &request).await.unwrap();
+    answer.status.unwrap().token.unwrap()
+}
+
+async fn bind(server: &OwnServer, role: &str) {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": role},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "collector", "namespace": NAMESPACE}],
+    });
+    layercake::apply::apply(&server.client(), &binding).await.unwrap();
+}
+
+/// Cluster API's definitions, whose objects nobody converts here: gcm and capw watch its kinds.
+pub fn upstream_definitions(story: &Story) -> Vec<Value> {
+    let folder = &story.shared.tools.manifests;
+    let mut definitions = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("Cluster API's manifests") {
+        let text = std::fs::read(entry.unwrap().path()).unwrap();
+        let documents: Vec<Value> = serde_json::from_slice(&text).unwrap();
+        definitions.extend(documents.into_iter().filter(|one| one["kind"] == "CustomResourceDefinition"));
+    }
+    for definition in &mut definitions {
+        definition["spec"]["conversion"] = json!({"strategy": "None"});
+    }
+    definitions
+}

@@ -1,0 +1,172 @@
+//! An upgrade: what the last release stored lives on under today's definitions and programs.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use layercake::up::manifest;
+use serde_json::{Value, json};
+
+use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, render, without_cert_manager};
+use crate::harness::plain_vm::PlainVm;
+use crate::harness::second_cluster::SecondCluster;
+use crate::harness::story::{SOON, api_resource, story};
+
+const CLASS: &str = "best-effort-xsmall";
+const NAMESPACE: &str = "left";
+
+#[test]
+fn objects_of_the_last_release_live_on() {
+    story("upgrade", |story| async move {
+        story.prepare_namespace(CLASS).await;
+        let mut definitions = read("crds.jsonl").lines().map(parse).collect::<Vec<_>>();
+        definitions.extend(sim::tools::definitions().unwrap());
+        let server = OwnServer::start(&story, definitions).await;
+        let (guard, plane) = (server.guard, server.plane);
+        let cluster = SecondCluster::adopt(&story, guard, plane, &[("StackID", Some("upgraded"))]).await;
+        let old = create_old_objects(&cluster.client()).await;
+        cluster.apply(&PlainVm::named("waiting").object(&story.namespace)).await;
+
+        cluster.upgrade();
+        assert_stored_versions_are_served(&cluster.client()).await;
+        for before in &old {
+            assert_lives_on(&cluster.client(), before).await;
+        }
+
+        let vmop = cluster.run_operator().await;
+        let vms = cluster.api("VirtualMachine", &story.namespace);
+        story
+            .wait_for("waiting is powered on", SOON, || async {
+                let vm = vms.get("waiting").await.expect("the VirtualMachine");
+                (vm.data["status"]["powerState"] == "poweredOn").then_some(())
+            })
+            .await;
+        assert!(story.vms_named(NAMESPACE).await.is_empty(), "a VM that was there once is not made again");
+        assert_no_right_is_missing(&vmop);
+        vms.delete("waiting", &DeleteParams::default()).await.unwrap();
+        story
+            .wait_for("its VM is gone", SOON, || async {
+                story.vms_named("waiting").await.is_empty().then_some(())
+            })
+            .await;
+        cluster.stop().await;
+    });
+}
+
+/// What an administrator applied then is replaced by what config/ holds now, and nothing of it stays behind: no right, no webhook.
+#[test]
+fn the_last_releases_configuration_is_replaced() {
+    story("upgrade-config", |story| async move {
+        let definitions = read("crds.jsonl").lines().map(parse).collect();
+        let server = OwnServer::start(&story, definitions).await;
+        let old: Vec<_> = read("config.jsonl").lines().map(parse).collect();
+        server.apply("the last release's config/", &old);
+        let mut new = render("crd");
+        server.apply("config/crd", &new);
+        for program in layercake::stack::PROGRAMS {
+            let documents = without_cert_manager(&render(program));
+            server.apply(&format!("config/{program}"), &documents);
+            new.extend(documents);
+        }
+        let name = |document: &Value| {
+            let metadata = &document["metadata"];
+            format!("{} {}/{}", document["kind"], metadata["namespace"], metadata["name"])
+        };
+        let kept: BTreeSet<_> = new.iter().map(name).collect();
+        let left: Vec<_> = old.iter().map(name).filter(|old| !kept.contains(old)).collect();
+        assert!(left.is_empty(), "an upgrade leaves these, so somebody must delete them: {left:?}");
+        for wanted in new.iter().filter(|document| document["kind"] == "Deployment") {
+            let namespace = wanted["metadata"]["namespace"].as_str().unwrap();
+            let deployments: Api<Deployment> = Api::namespaced(server.client(), namespace);
+            let there = deployments.get(wanted["metadata"]["name"].as_str().unwrap()).await.unwrap();
+            let containers =
+                serde_json::to_value(there.spec.unwrap().template.spec.unwrap().containers).unwrap();
+            let wanted = &wanted["spec"]["template"]["spec"]["containers"];
+            assert_eq!(containers[0]["args"], wanted[0]["args"]);
+            assert_eq!(containers.as_array().unwrap().len(), 1);
+            assert_eq!(
+                containers[0]["ports"].as_array().unwrap().len(),
+                wanted[0]["ports"].as_array().unwrap().len()
+            );
+        }
+        server.stop().await;
+    });
+}
+
+fn read(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../test/releases/v0.1.0").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn parse(line: &str) -> Value {
+    serde_json::from_str(line).expect("JSON")
+}
+
+/// Creates them as the release had them, and reads what is stored.
+async fn create_old_objects(client: &Client) -> Vec<DynamicObject> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    layercake::apply::apply(client, &namespace).await.unwrap();
+    let strictly = PatchParams::apply("release").validation_strict();
+    let mut stored = Vec::new();
+    for mut object in manifest::documents(&read("objects.yaml")).unwrap() {
+        let status = object.as_object_mut().unwrap().remove("status");
+        let what = format!("{}", object["kind"]);
+        let (api, name) = (api_of(client, &object), object["metadata"]["name"].as_str().unwrap().to_owned());
+        api.patch(&name, &strictly, &Patch::Apply(&object))
+            .await
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        if let Some(status) = status {
+            let written =
+                json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "status": status});
+            let written = api.patch_status(&name, &strictly, &Patch::Apply(&written)).await;
+            let written = written.unwrap_or_else(|error| panic!("status of {what}: {error}"));
+            assert_eq!(written.data["status"], status, "{what}");
+        }
+        stored.push(api.get(&name).await.unwrap());
+    }
+    let kinds = read("crds.jsonl").lines().count();
+    assert_eq!(stored.len(), kinds, "there is an object of each kind");
+    stored
+}
+
+fn api_of(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let resource = api_resource(object["kind"].as_str().expect("a kind"));
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+/// Each version that something may be stored in is one that the definition still has.
+async fn assert_stored_versions_are_served(client: &Client) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in definitions.list(&ListParams::default()).await.unwrap() {
+        let name = definition.name_any();
+        let served: Vec<_> = definition.spec.versions.iter().filter(|version| version.served).collect();
+        for stored in definition.status.and_then(|status| status.stored_versions).unwrap_or_default() {
+            assert!(served.iter().any(|version| version.name == stored), "{name}: {stored}");
+        }
+    }
+}
+
+/// Nothing of it is lost, and it can be written again, with its status.
+async fn assert_lives_on(client: &Client, before: &DynamicObject) {
+    let value = serde_json::to_value(before).unwrap();
+    let (api, name) = (api_of(client, &value), before.name_any());
+    let what = format!("{} {name}", value["kind"]);
+    let mut now = api.get(&name).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(now.data, before.data, "{what}");
+    now.annotations_mut().insert("upgraded".to_owned(), "true".to_owned());
+    let written = api.replace(&name, &PostParams::default(), &now).await;
+    let written = written.unwrap_or_else(|error| panic!("{what} is refused: {error}"));
+    assert_eq!(written.data, before.data, "{what}");
+    assert_eq!(written.metadata.generation, before.metadata.generation, "{what}");
+    if !before.data["status"].is_null() {
+        let written = api.replace_status(&name, &PostParams::default(), &written).await;
+        let written = written.unwrap_or_else(|error| panic!("status of {what} is refused: {error}"));
+        assert_eq!(written.data, before.data, "{what}");
+    }
+}

@@ -1,0 +1,328 @@
+//! A TanzuKubernetesCluster goes to another management cluster with `clusterctl move`, and lives on there.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Stdio;
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::discovery::{ApiGroup, Discovery, Scope, verbs};
+use kube::{Client, ResourceExt};
+use layercake::args::SiteNetwork;
+use plane::{Program, Running};
+use serde_json::json;
+use sim::SiteNetworks;
+
+use crate::harness::documented_commands;
+use crate::harness::requests::Requests;
+use crate::harness::second_cluster::SecondCluster;
+use crate::harness::shared_stack::network;
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story, one_and_one};
+use crate::moves::plain_cluster::{clusterctl, clusterctl_move, clusterctl_move_command, management_cluster};
+
+/// Owners whose objects are nothing by themselves: an account's rights and its token are made where it is.
+const MADE_ANEW: [&str; 2] = ["ProviderServiceAccount", "ServiceAccount"];
+
+#[test]
+fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
+    disruptive_story("moving", |story| async move {
+        if network() == SiteNetwork::Nsx {
+            eprintln!("skipped: a load balancer of another management cluster gives another address");
+            return;
+        }
+        story.apply(&one_and_one("mover", "workers")).await;
+        story.wait_until_running("mover").await;
+        clusterctl_describes_it(&story).await;
+        a_timeout_is_set(&story).await;
+        let second = management_cluster(&story).await;
+        // Two with other settings, as while a Deployment is rolled out: one leads, admission asks the other.
+        let gcm = Program::new("gcm", env!("CARGO_BIN_EXE_layercake").as_ref());
+        let leader = second.run(gcm.clone().replica(1)).await;
+        let _next =
+            second.run(gcm.arg("--virtual-ip=kube-vip").arg("--virtual-ip-image=example.com/vip:1")).await;
+        let client = Requests::of(story.guest_config("mover").await);
+        story.shared.control().take_journal().await.unwrap();
+        it_goes(&story, &second).await;
+        the_other_gcm_takes_over(&story, &second, leader).await;
+        assert_untouched(&story).await;
+        // Who gives addresses there is the admin's to bring; so far nobody needed any.
+        let providers =
+            story.shared.stack().await.site().providers(&second.client(), SiteNetworks::PortGroups);
+        it_is_scaled(&story, &second).await;
+        story.shared.control().take_journal().await.unwrap();
+        it_comes_back(&story, &second).await;
+        assert_untouched(&story).await;
+        client.assert_none_lost();
+        story.delete("TanzuKubernetesCluster", "mover", CLUSTER).await;
+        assert!(vms_of(&story).await.is_empty());
+        drop(providers);
+        second.stop().await;
+    });
+}
+
+/// For the pool to lose where it goes.
+async fn a_timeout_is_set(story: &Story) {
+    let pool = json!([{
+        "name": "workers", "replicas": 1, "vmClass": "best-effort-xsmall", "storageClass": "gold", "nodeDrainTimeout": "2m0s",
+    }]);
+    let patch = Patch::Merge(json!({"spec": {"topology": {"nodePools": pool}}}));
+    story.api("TanzuKubernetesCluster").patch("mover", &PatchParams::default(), &patch).await.unwrap();
+    let deployments = story.api("MachineDeployment");
+    story
+        .wait_for("the pool has a timeout", SOON, || async {
+            (drain_timeout(&deployments).await? == 120).then_some(())
+        })
+        .await;
+}
+
+/// What the only MachineDeployment says of how long a node is drained.
+async fn drain_timeout(deployments: &Api<DynamicObject>) -> Option<serde_json::Value> {
+    let all = deployments.list(&ListParams::default()).await.ok()?.items;
+    let [deployment] = all.as_slice() else { return None };
+    Some(deployment.data["spec"]["template"]["spec"]["deletion"]["nodeDrainTimeoutSeconds"].clone())
+}
+
+/// Broken off while copies are made, and begun again.
+async fn it_goes(story: &Story, second: &SecondCluster) {
+    let releases = story.cluster_api("TanzuKubernetesRelease");
+    story
+        .wait_for("the other management cluster has the releases", SOON, || async {
+            let there =
+                second.cluster_api("TanzuKubernetesRelease").list(&ListParams::default()).await.ok()?;
+            (there.items.len() >= releases.list(&ListParams::default()).await.ok()?.items.len()).then_some(())
+        })
+        .await;
+    let before = vms_of(story).await;
+    let below = below_cluster(&story.client(), &story.namespace).await;
+    assert!(below.len() > 20, "{below:?}");
+    let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
+    let machines = second.api("Machine", &story.namespace);
+    break_off(story, (here, there), async || !names(&machines).await.is_empty()).await;
+    // clusterctl moves no Cluster that is paused, and has paused it itself.
+    resume(&story.api("Cluster")).await;
+    clusterctl_move(story, here, there);
+    wait_until_it_runs(story, &second.api("TanzuKubernetesCluster", &story.namespace)).await;
+    assert_eq!(vms_of(story).await, before);
+    let moved = below_cluster(&second.client(), &story.namespace).await;
+    let missing: Vec<_> = below.difference(&moved).collect();
+    assert!(missing.is_empty(), "what Kubernetes removes with its owner did not come along: {missing:?}");
+    for kind in ["TanzuKubernetesCluster", "Cluster", "Machine", "VirtualMachine"] {
+        assert!(story.list(kind).await.is_empty(), "a {kind} is left where it came from");
+    }
+}
+
+/// It changes what the TanzuKubernetesCluster has new, and replaces no node for the sake of its own settings.
+async fn the_other_gcm_takes_over(story: &Story, second: &SecondCluster, leader: Running) {
+    let machines = second.api("Machine", &story.namespace);
+    let before = names(&machines).await;
+    leader.stop().await;
+    let timeout = Patch::Merge(json!({"spec": {"topology": {"controlPlane": {"nodeDrainTimeout": "1m0s"}}}}));
+    let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
+    clusters.patch("mover", &PatchParams::default(), &timeout).await.unwrap();
+    story
+        .wait_for("the other gcm is at work", SOON, || async {
+            let all = machines.list(&ListParams::default()).await.ok()?.items;
+            let took =
+                |machine: &DynamicObject| machine.data["spec"]["deletion"]["nodeDrainTimeoutSeconds"] == 60;
+            all.iter().any(took).then_some(())
+        })
+        .await;
+    assert_eq!(names(&machines).await, before);
+}
+
+/// And what the pool does not say any more goes, although clusterctl wrote it: its controller owns it.
+async fn it_is_scaled(story: &Story, second: &SecondCluster) {
+    let before = vms_of(story).await;
+    let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
+    let pool =
+        json!([{"name": "workers", "replicas": 2, "vmClass": "best-effort-xsmall", "storageClass": "gold"}]);
+    let patch = Patch::Merge(json!({"spec": {"topology": {"nodePools": pool}}}));
+    clusters.patch("mover", &PatchParams::default(), &patch).await.unwrap();
+    story
+        .wait_for("it is scaled where it went", CLUSTER, || async {
+            let cluster = clusters.get_opt("mover").await.ok()??;
+            let status = &cluster.data["status"];
+            (status["phase"] == "running" && status["totalWorkerReplicas"] == 2).then_some(())
+        })
+        .await;
+    let timeout = drain_timeout(&second.api("MachineDeployment", &story.namespace)).await;
+    assert_eq!(timeout, Some(serde_json::Value::Null));
+    let after = vms_of(story).await;
+    assert!(after.len() == 3 && before.iter().all(|vm| after.contains(vm)), "{before:?} {after:?}");
+}
+
+/// Broken off while the originals are removed. Then somebody does what helps where it is broken off earlier: nothing is made in the
+/// place of what is gone, and the documented script brings it to an end.
+async fn it_comes_back(story: &Story, second: &SecondCluster) {
+    let before = vms_of(story).await;
+    let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
+    let (originals, control_planes) =
+        (second.api("Cluster", &story.namespace), second.api("KubeadmControlPlane", &story.namespace));
+    let forbidden = Forbidden::begin(story, second).await;
+    break_off(story, (there, here), async || names(&control_planes).await.is_empty()).await;
+    forbidden.end(story, second).await;
+    resume(&originals).await;
+    story
+        .wait_for("gcm notices the move", SOON, || async {
+            let cluster = second.api("TanzuKubernetesCluster", &story.namespace).get("mover").await.ok()?;
+            cluster.data["status"]["conditions"]
+                .to_string()
+                .contains("the other management cluster")
+                .then_some(())
+        })
+        .await;
+    assert_eq!(names(&control_planes).await, [""; 0]);
+    end_the_move(story, there, here);
+    resume(&story.api("Cluster")).await;
+    wait_until_it_runs(story, &story.api("TanzuKubernetesCluster")).await;
+    assert_eq!(vms_of(story).await, before);
+    for kind in ["TanzuKubernetesCluster", "Cluster", "Machine", "VirtualMachine"] {
+        let left = names(&second.api(kind, &story.namespace)).await;
+        assert!(left.is_empty(), "a {kind} is left where it came from: {left:?}");
+    }
+}
+
+/// Removes what is left at `from`, as the page on moves has it.
+fn end_the_move(story: &Story, from: &Path, to: &Path) {
+    let kubectl = crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL);
+    let script = documented_commands::script("cluster-api.md", "Complete an interrupted move");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-euc", &format!("kubectl() {{ '{}' \"$@\"; }}\n{script}", kubectl.display())]);
+    shell.env("FROM", from).env("TO", to).env("NAMESPACE", &story.namespace);
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+async fn assert_untouched(story: &Story) {
+    let calls = story.shared.control().take_journal().await.unwrap();
+    assert!(calls.is_empty(), "somebody changed something: {calls:?}");
+}
+
+async fn resume(clusters: &Api<DynamicObject>) {
+    let resumed = Patch::Merge(json!({"spec": {"paused": false}}));
+    clusters.patch("mover", &PatchParams::default(), &resumed).await.unwrap();
+}
+
+async fn wait_until_it_runs(story: &Story, clusters: &Api<DynamicObject>) {
+    story
+        .wait_for("it runs where it went", CLUSTER, || async {
+            let cluster = clusters.get_opt("mover").await.ok()??;
+            let uid = cluster.metadata.uid.clone();
+            let made_as = cluster.metadata.annotations.as_ref()?.get("run.tanzu.vmware.com/made-as").cloned();
+            (cluster.data["status"]["phase"] == "running" && made_as == uid).then_some(())
+        })
+        .await;
+}
+
+/// A rule of an admin by which no Cluster is deleted.
+struct Forbidden;
+
+impl Forbidden {
+    const NAME: &str = "no-deletion-of-clusters";
+
+    async fn begin(story: &Story, second: &SecondCluster) -> Self {
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": Self::NAME},
+            "spec": {
+                "matchConstraints": {"resourceRules": [{
+                    "apiGroups": ["cluster.x-k8s.io"], "apiVersions": ["*"],
+                    "operations": ["DELETE"], "resources": ["clusters"],
+                }]},
+                "validations": [{"expression": "false", "message": "clusters stay"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": Self::NAME},
+            "spec": {"policyName": Self::NAME, "validationActions": ["Deny"]},
+        });
+        second.apply(&policy).await;
+        second.apply(&binding).await;
+        Self.wait_until(story, second, true).await
+    }
+
+    async fn end(self, story: &Story, second: &SecondCluster) {
+        let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(second.client());
+        bindings.delete(Self::NAME, &DeleteParams::default()).await.unwrap();
+        self.wait_until(story, second, false).await;
+    }
+
+    async fn wait_until(self, story: &Story, second: &SecondCluster, forbidden: bool) -> Self {
+        let clusters = second.api("Cluster", &story.namespace);
+        let trial = DeleteParams { dry_run: true, ..DeleteParams::default() };
+        story
+            .wait_for("the API server knows what is forbidden", SOON, || async {
+                (clusters.delete("mover", &trial).await.is_err() == forbidden).then_some(())
+            })
+            .await;
+        self
+    }
+}
+
+/// The VMs of the cluster in vCenter: which they are and how they are.
+async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
+    let inventory = story.shared.control().inventory().await.unwrap();
+    let ours = inventory.vms.into_iter().filter(|vm| vm.name.starts_with("mover-"));
+    ours.map(|vm| (vm.name, vm.moid, vm.power_state)).collect()
+}
+
+/// The tree has all of it, and Cluster API soon says that nothing lacks.
+async fn clusterctl_describes_it(story: &Story) {
+    let describe = || {
+        let arguments = ["describe", "cluster", "mover", "--grouping=false"];
+        let output = clusterctl(story, &story.shared.session.kubeconfig, &arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let tree = story
+        .wait_for("everything is available", SOON, || async {
+            Some(describe()).filter(|tree| !tree.contains("False"))
+        })
+        .await;
+    let parts = [
+        "Cluster moving/mover",
+        "WCPCluster moving/mover",
+        "MachineDeployment moving/mover-workers-",
+        "Machine moving/mover-control-plane-",
+    ];
+    assert_contains(&tree, &parts);
+}
+
+/// Begins the move, and kills clusterctl as soon as `at` is true.
+async fn break_off(story: &Story, (from, to): (&Path, &Path), at: impl AsyncFn() -> bool) {
+    let mut command = tokio::process::Command::from(clusterctl_move_command(story, from, to));
+    let mut clusterctl =
+        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+    story.wait_for("clusterctl is in the midst of it", SOON, async || at().await.then_some(())).await;
+    clusterctl.kill().await.unwrap();
+}
+
+async fn names(api: &Api<DynamicObject>) -> Vec<String> {
+    let objects = api.list(&ListParams::default()).await.unwrap().items;
+    objects.iter().map(ResourceExt::name_any).collect()
+}
+
+/// Kinds and names of all that is there because of the cluster, but for what is made anew wherever it is.
+async fn below_cluster(client: &Client, namespace: &str) -> BTreeSet<(String, String)> {
+    let discovered = Discovery::new(client.clone()).run().await.unwrap();
+    let kinds = discovered.groups().flat_map(ApiGroup::recommended_resources);
+    let mut below = BTreeSet::new();
+    for (kind, capabilities) in kinds {
+        if capabilities.scope != Scope::Namespaced || !capabilities.supports_operation(verbs::LIST) {
+            continue;
+        }
+        let objects = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &kind);
+        let owned = |object: &DynamicObject| {
+            object.owner_references().iter().any(|owner| !MADE_ANEW.contains(&owner.kind.as_str()))
+        };
+        let objects = objects.list(&ListParams::default()).await.unwrap().items;
+        below.extend(
+            objects
+                .iter()
+                .filter(|object| owned(object))
+                .map(|object| (kind.kind.clone(), object.name_any())),
+        );
+    }
+    below
+}

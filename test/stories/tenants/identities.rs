@@ -1,0 +1,196 @@
+//! What a hostile tenant can't have: another's identity, a network that was not given to her, and traffic for an address
+//! that her guest only claims to have.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use sim::control::GuestReport;
+
+use crate::harness::plain_vm::PlainVm;
+use crate::harness::story::{SOON, assert_contains, story};
+use crate::harness::tenants::Tenants;
+
+const CLASS: &str = "best-effort-xsmall";
+/// A network of vCenter that the provider configuration does not name.
+const OTHER_NETWORK: &str = "VM Network";
+
+#[test]
+fn nobody_takes_anothers_identity() {
+    story("identities", |story| async move {
+        let tenants = Tenants::prepare(&story, CLASS).await;
+        let namespace = &tenants.hostile.namespace;
+        story.apply_object(&PlainVm::named("identities-victim").object(&story.namespace)).await;
+        let victim = story.wait_until_powered_on("identities-victim").await;
+        let uuid = victim["spec"]["biosUUID"].as_str().unwrap();
+
+        // The machine that she asks for is hers to delete, and its owner is forged.
+        let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mine", "namespace": namespace } });
+        tenants.mallory_applies(&owner).await.unwrap();
+        let owner = tenants.hostile.get("ConfigMap", "mine").await.unwrap();
+        let mut thief = PlainVm::named("identities-thief").object(namespace);
+        thief["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": owner["metadata"]["uid"], "controller": true,
+        }]);
+        for field in ["biosUUID", "instanceUUID"] {
+            let mut given = thief.clone();
+            given["spec"][field] = uuid.into();
+            let refusal = tenants.mallory_applies(&given).await.expect_err(field);
+            assert_contains(
+                refusal,
+                &[field, "VM Operator generates the identity", "virtualmachines/identity"],
+            );
+        }
+        let machine = json!({
+            "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": "WCPMachine",
+            "metadata": { "name": "identities-thief", "namespace": namespace },
+            "spec": {
+                "className": CLASS, "imageName": "photon", "storageClass": "gold", "providerID": format!("vsphere://{uuid}"),
+            },
+        });
+        let refusal = tenants.mallory_applies(&machine).await.expect_err("a providerID");
+        assert_contains(refusal, &["spec.providerID", "wcpmachines/identity"]);
+
+        // Without one she gets a VM like everybody, and an identity that nobody has.
+        tenants.mallory_applies(&thief).await.unwrap();
+        let own = tenants.hostile.wait_until_powered_on("identities-thief").await;
+        assert_ne!(own["status"]["biosUUID"].as_str(), Some(uuid));
+        tenants.hostile.delete("VirtualMachine", "identities-thief", SOON).await;
+
+        // Whoever has the right gives one, and even then nobody gets another's, nor learns whose it is.
+        let mut restored = thief.clone();
+        restored["spec"]["biosUUID"] = uuid.into();
+        restored["spec"]["instanceUUID"] = "00000000-0000-4000-8000-00000000c0de".into();
+        story.apply_object(&restored).await;
+        let words = ["IdentityConflict", uuid, "belongs to another VM"];
+        let complaint =
+            tenants.hostile.wait_for_complaint("VirtualMachine", "identities-thief", &words).await;
+        assert!(!complaint.contains("identities-victim") && !complaint.contains("vm-"), "{complaint}");
+        tenants.hostile.delete("VirtualMachine", "identities-thief", SOON).await;
+        story.delete("VirtualMachine", "identities-victim", SOON).await;
+    });
+}
+
+#[test]
+fn a_deletion_that_is_held_back_is_not_let_go_by_its_user() {
+    story("held", |story| async move {
+        let tenants = Tenants::prepare(&story, CLASS).await;
+        tenants.mallory_applies(&PlainVm::named("held-vm").object(&tenants.hostile.namespace)).await.unwrap();
+        tenants.hostile.wait_until_powered_on("held-vm").await;
+        let annotate = |value: Value| {
+            Patch::Merge(
+                json!({ "metadata": { "annotations": { "delete.check.vmoperator.vmware.com/backup": value } } }),
+            )
+        };
+        let params = PatchParams::default();
+        let admins = tenants.hostile.api("VirtualMachine");
+        admins.patch("held-vm", &params, &annotate(json!("not yet"))).await.unwrap();
+        let mallorys = tenants.mallory_api("VirtualMachine");
+        mallorys.delete("held-vm", &DeleteParams::default()).await.unwrap();
+        let refusal = mallorys.patch("held-vm", &params, &annotate(Value::Null)).await;
+        assert_contains(refusal.expect_err("the check is taken away"), &["delete.check", "non-admin users"]);
+        assert!(tenants.hostile.get("VirtualMachine", "held-vm").await.is_some());
+        admins.patch("held-vm", &params, &annotate(Value::Null)).await.unwrap();
+        tenants
+            .hostile
+            .wait_for("the VM is gone once the administrator lets it go", SOON, || async {
+                tenants.hostile.get("VirtualMachine", "held-vm").await.is_none().then_some(())
+            })
+            .await;
+    });
+}
+
+#[test]
+fn a_namespace_uses_the_networks_that_were_given_to_it() {
+    story("given-networks", |story| async move {
+        let tenants = Tenants::prepare(&story, CLASS).await;
+        let namespace = &tenants.hostile.namespace;
+        let mut vm =
+            PlainVm { network: OTHER_NETWORK.to_owned(), ..PlainVm::named("networks-vm") }.object(namespace);
+        let refusal = tenants.mallory_applies(&vm).await.expect_err("another network");
+        assert_contains(
+            refusal,
+            &["spec.networkInterfaces[0].networkName", OTHER_NETWORK, "vmware-system-networks"],
+        );
+        // A program is warned, and its VM says what is wrong.
+        tenants.hostile.create_as_program(&vm).await;
+        let words = ["NetworkNotReady", namespace.as_str(), OTHER_NETWORK, "vmware-system-networks"];
+        tenants.hostile.wait_for_complaint("VirtualMachine", "networks-vm", &words).await;
+        assert!(story.vms_named("networks-vm").await.is_empty());
+
+        let given = json!({ "metadata": { "annotations": { "vmware-system-networks": OTHER_NETWORK } } });
+        story
+            .cluster_api("Namespace")
+            .patch(namespace, &PatchParams::default(), &Patch::Merge(&given))
+            .await
+            .unwrap();
+        tenants.hostile.wait_until_powered_on("networks-vm").await;
+        assert_eq!(story.vms_named("networks-vm").await[0].networks, [OTHER_NETWORK]);
+        vm["metadata"]["name"] = "networks-next".into();
+        story
+            .wait_for("mallory may use the network", SOON, || async {
+                tenants.mallory_applies(&vm).await.ok()
+            })
+            .await;
+        for name in ["networks-vm", "networks-next"] {
+            tenants.hostile.delete("VirtualMachine", name, SOON).await;
+        }
+    });
+}
+
+#[test]
+fn an_address_that_only_its_guest_answers_for_is_no_endpoint() {
+    story("claimed-address", |story| async move {
+        let tenants = Tenants::prepare(&story, CLASS).await;
+        let namespace = &tenants.hostile.namespace;
+        let mut vm = PlainVm::named("claimed-vm").object(namespace);
+        vm["metadata"]["labels"] = json!({ "app": "claimed" });
+        tenants.mallory_applies(&vm).await.unwrap();
+        let port = json!({ "name": "api", "protocol": "TCP", "port": 443, "targetPort": 443 });
+        let service = json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineService",
+            "metadata": { "name": "claimed", "namespace": namespace },
+            "spec": { "type": "ClusterIP", "ports": [port], "selector": { "app": "claimed" } },
+        });
+        tenants.mallory_applies(&service).await.unwrap();
+        // Its guest has reported an address, and does so once.
+        let up = story
+            .wait_for("the VM has an address", SOON, || async {
+                let vm = tenants.hostile.get("VirtualMachine", "claimed-vm").await?;
+                vm["status"]["endpointAddresses"].is_array().then_some(vm)
+            })
+            .await;
+        let moid = up["status"]["uniqueID"].as_str().unwrap();
+        for address in ["192.168.77.1", "10.1.2.3"] {
+            let report = GuestReport { ip: Some(address.to_owned()), host_name: None, tools_running: true };
+            story.shared.control().report(moid, &report).await.unwrap();
+            let is_in_range = address.starts_with("10.");
+            story
+                .wait_for(&format!("the service and the VM show {address}"), SOON, || async {
+                    let status = tenants.hostile.get("VirtualMachine", "claimed-vm").await?["status"].take();
+                    let slice = tenants.hostile.get("EndpointSlice", "claimed").await?;
+                    let endpoints = slice["endpoints"].as_array().map_or(0, Vec::len);
+                    (status["vmIp"] == address
+                        && status["endpointAddresses"].is_array() == is_in_range
+                        && (endpoints == 1) == is_in_range)
+                        .then_some(())
+                })
+                .await;
+            if !is_in_range {
+                let words = ["AddressNotAssigned", "claimed-vm", address, "GuestAddressRanges"];
+                tenants.hostile.wait_for_complaint("VirtualMachineService", "claimed", &words).await;
+            }
+        }
+        let probe =
+            json!({ "spec": { "readinessProbe": { "tcpSocket": { "host": "10.96.0.1", "port": 443 } } } });
+        let refusal = tenants
+            .mallory_api("VirtualMachine")
+            .patch("claimed-vm", &PatchParams::default(), &Patch::Merge(&probe))
+            .await;
+        assert_contains(
+            refusal.expect_err("a port scanner"),
+            &["tcpSocket.host", "10.96.0.1", "Leave the host out"],
+        );
+        for (kind, name) in [("VirtualMachineService", "claimed"), ("VirtualMachine", "claimed-vm")] {
+            tenants.hostile.delete(kind, name, SOON).await;
+        }
+    });
+}

@@ -1,0 +1,212 @@
+//! What a tenant without a right on Secrets can't have: their content in a guest. Nor does she take what holds an object back, or
+//! make her VM one of a cluster's.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::harness::plain_vm::PlainVm;
+use crate::harness::story::{SOON, Story, assert_contains, story};
+use crate::harness::tenants::{MALLORY, Tenants};
+
+const CLASS: &str = "best-effort-xsmall";
+/// The Secret that she would like to read.
+const WANTED: &str = "b-kubeconfig";
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+const CLUSTER: &str = "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: secrets-cluster, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: best-effort-xsmall, storageClass: gold, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
+    nodePools:
+    - {name: a, replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}
+";
+
+#[test]
+fn who_names_a_secret_may_get_it() {
+    story("secrets", |story| async move {
+        let tenants = Tenants::prepare(&story, CLASS).await;
+        let hostile = &tenants.hostile;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": WANTED, "namespace": hostile.namespace},
+            "stringData": {"value": "apiVersion: v1 # of nobody else"},
+        });
+        hostile.apply_object(&secret).await;
+        naming_a_secret_in_a_vm(&tenants).await;
+        naming_a_secret_elsewhere(&tenants).await;
+
+        // Once she may get it, she may name it.
+        grant(hostile, &[json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [WANTED], "verbs": ["get"]})])
+            .await;
+        let mut vm = PlainVm::named("secrets-vm").object(&hostile.namespace);
+        vm["spec"]["vmMetadata"] = json!({"secretName": WANTED, "transport": "CloudInit"});
+        story
+            .wait_for("mallory may name the Secret", SOON, || async {
+                tenants.mallory_applies(&vm).await.ok()
+            })
+            .await;
+        hostile.delete("VirtualMachine", "secrets-vm", SOON).await;
+    });
+}
+
+async fn naming_a_secret_in_a_vm(tenants: &Tenants) {
+    let (hostile, metadata) = (&tenants.hostile, json!({"secretName": WANTED, "transport": "CloudInit"}));
+    let refusal = ["spec.vmMetadata.secretName", WANTED, "may not get it"];
+    let mut vm = PlainVm::named("secrets-vm").object(&hostile.namespace);
+    vm["spec"]["vmMetadata"] = metadata.clone();
+    assert_contains(tenants.mallory_applies(&vm).await.expect_err("a Secret at creation"), &refusal);
+
+    // She may get ConfigMaps, and so she may name one; then she may not go over to the Secret.
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "data", "namespace": hostile.namespace},
+        "data": {"user-data": "#cloud-config"},
+    });
+    tenants.mallory_applies(&map).await.unwrap();
+    vm["spec"]["vmMetadata"] = json!({"configMapName": "data", "transport": "CloudInit"});
+    vm["spec"]["powerState"] = "poweredOff".into();
+    tenants.mallory_applies(&vm).await.unwrap();
+    let vms = tenants.mallory_api("VirtualMachine");
+    let changed = json!({"spec": {"vmMetadata": {"secretName": WANTED, "configMapName": null}}});
+    let changed = vms.patch("secrets-vm", &PatchParams::default(), &Patch::Merge(&changed)).await;
+    assert_contains(changed.expect_err("a Secret later"), &refusal);
+
+    // An administrator's VM that names it is changed in all else, and not in how the guest sees the Secret.
+    let named = json!({"spec": {"vmMetadata": {"secretName": WANTED, "configMapName": null}}});
+    let admins = hostile.api("VirtualMachine");
+    admins.patch("secrets-vm", &PatchParams::default(), &Patch::Merge(&named)).await.unwrap();
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    vms.patch("secrets-vm", &PatchParams::default(), &Patch::Merge(&labelled)).await.expect("a label");
+    let transport = json!({"spec": {"vmMetadata": {"transport": "ExtraConfig"}}});
+    let transport = vms.patch("secrets-vm", &PatchParams::default(), &Patch::Merge(&transport)).await;
+    assert_contains(transport.expect_err("another transport"), &refusal);
+    hostile.delete("VirtualMachine", "secrets-vm", SOON).await;
+}
+
+async fn naming_a_secret_elsewhere(tenants: &Tenants) {
+    let hostile = &tenants.hostile;
+    let bundle = |labels: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "bundle", "namespace": hostile.namespace, "labels": labels},
+            "data": {"secret": format!(" {WANTED}\n")},
+        })
+    };
+    let labels = json!({"tkg.tanzu.vmware.com/addon-name": "mine"});
+    let refusal = tenants.mallory_applies(&bundle(labels.clone())).await.expect_err("a bundle");
+    assert_contains(refusal, &["data.secret", WANTED, "may not get it"]);
+    tenants.mallory_applies(&bundle(json!({}))).await.expect("a ConfigMap that is no bundle");
+    let refusal = tenants.mallory_applies(&bundle(labels)).await.expect_err("it becomes one");
+    assert_contains(refusal, &["data.secret", WANTED, "may not get it"]);
+
+    let cluster = CLUSTER.replace("NAMESPACE", &hostile.namespace);
+    let cluster = serde_saphyr::from_str::<Value>(&cluster).expect("YAML");
+    let refusal = tenants.mallory_applies(&cluster).await.expect_err("a cluster");
+    assert_contains(refusal, &["Secret secrets-cluster-ca", "may not get it"]);
+
+    grant(hostile, &[json!({"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["*"]})])
+        .await;
+    let machine = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+        "metadata": {"name": "thief", "namespace": hostile.namespace},
+        "spec": {
+            "clusterName": "none", "bootstrap": {"dataSecretName": WANTED},
+            "infrastructureRef": {"apiGroup": "infrastructure.cluster.vmware.com", "kind": "WCPMachine", "name": "thief"},
+        },
+    });
+    tenants
+        .hostile
+        .wait_for("the Machine is refused for its Secret", SOON, || async {
+            let refusal = tenants.mallory_applies(&machine).await.expect_err("a Machine");
+            refusal.contains("bootstrap.dataSecretName: the node would see Secret").then_some(())
+        })
+        .await;
+}
+
+/// A further Role of mallory's.
+async fn grant(hostile: &Story, rules: &[Value]) {
+    let metadata = json!({"name": "mallory-granted", "namespace": hostile.namespace});
+    let role = json!({"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules});
+    let binding = json!({
+        "apiVersion": RBAC, "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "mallory-granted"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": MALLORY}],
+    });
+    for object in [&role, &binding] {
+        hostile.apply_object(object).await;
+    }
+}
+
+#[test]
+fn what_controllers_put_on_an_object_is_theirs_to_change() {
+    story("controllers-own", |story| async move {
+        let tenants = Tenants::prepare(&story, CLASS).await;
+        let namespace = &tenants.hostile.namespace;
+        let owner = json!([{
+            "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": "WCPMachine", "name": "a", "uid": "b", "controller": true,
+        }]);
+        let label = json!({"capw.vmware.com/cluster.name": "a"});
+        for (what, metadata, words) in [
+            ("a label", json!({"labels": label}), "metadata.labels: only capw can set"),
+            ("an owner", json!({"ownerReferences": owner}), "metadata.ownerReferences: only capw can set"),
+        ] {
+            let mut vm = PlainVm::named("own-vm").object(namespace);
+            for (key, value) in metadata.as_object().unwrap() {
+                vm["metadata"][key] = value.clone();
+            }
+            assert_contains(tenants.mallory_applies(&vm).await.expect_err(what), &[words]);
+        }
+        tenants.mallory_applies(&PlainVm::named("own-vm").object(namespace)).await.unwrap();
+        let policy = json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineSetResourcePolicy",
+            "metadata": {"name": "own-policy", "namespace": namespace}, "spec": {"folder": {"name": "own"}},
+        });
+        tenants.mallory_applies(&policy).await.unwrap();
+        let machine = json!({
+            "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": "WCPMachine",
+            "metadata": {"name": "own-machine", "namespace": namespace, "finalizers": [api::names::finalizer::WCP_MACHINE]},
+            "spec": {"className": CLASS, "imageName": "photon", "storageClass": "gold"},
+        });
+        tenants.mallory_applies(&machine).await.unwrap();
+        tenants.hostile.wait_until_powered_on("own-vm").await;
+        let patch = async |kind: &str, name: &str, metadata: Value| {
+            let patch = Patch::Merge(json!({"metadata": metadata}));
+            let refused = tenants.mallory_api(kind).patch(name, &PatchParams::default(), &patch).await;
+            refused.expect_err("a refusal").to_string()
+        };
+        let labelled = patch("VirtualMachine", "own-vm", json!({"labels": label})).await;
+        assert_contains(labelled, &["metadata.labels: only capw can set"]);
+        let adopted = patch("VirtualMachine", "own-vm", json!({"ownerReferences": owner})).await;
+        assert_contains(adopted, &["metadata.ownerReferences: only capw can set"]);
+        let objects = [
+            ("VirtualMachine", "own-vm"),
+            ("VirtualMachineSetResourcePolicy", "own-policy"),
+            ("WCPMachine", "own-machine"),
+        ];
+        for (kind, name) in objects {
+            tenants
+                .hostile
+                .wait_for(&format!("{kind} {name} has a finalizer"), SOON, || async {
+                    let object = tenants.hostile.get(kind, name).await?;
+                    object["metadata"]["finalizers"].is_array().then_some(())
+                })
+                .await;
+            let stripped = patch(kind, name, json!({"finalizers": null})).await;
+            assert_contains(stripped, &["metadata.finalizers", "Delete the object and wait"]);
+        }
+        // An object that is on its way out is no exception; and it goes when its controller lets it.
+        let check =
+            json!({"metadata": {"annotations": {"delete.check.vmoperator.vmware.com/backup": "not yet"}}});
+        let admins = tenants.hostile.api("VirtualMachine");
+        admins.patch("own-vm", &PatchParams::default(), &Patch::Merge(&check)).await.unwrap();
+        tenants.mallory_api("VirtualMachine").delete("own-vm", &DeleteParams::default()).await.unwrap();
+        let stripped = patch("VirtualMachine", "own-vm", json!({"finalizers": null})).await;
+        assert_contains(stripped, &["metadata.finalizers"]);
+        let free = json!({"metadata": {"annotations": {"delete.check.vmoperator.vmware.com/backup": null}}});
+        admins.patch("own-vm", &PatchParams::default(), &Patch::Merge(&free)).await.unwrap();
+        for (kind, name) in objects {
+            tenants.hostile.delete(kind, name, SOON).await;
+        }
+    });
+}

@@ -1,0 +1,6 @@
+//! vCenter as the programs find it: its libraries, its privileges and its outages.
+
+mod connection;
+mod content_sources;
+mod outages;
+mod privileges;

@@ -1,0 +1,294 @@
+//! Each privilege that vCenter's user lacks is named by the object that can't be what it shall, until the user has it.
+
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use support::wait::poll;
+use vsphere::PRIVILEGES;
+
+use crate::harness::plain_vm::PlainVm;
+use crate::harness::story::{SOON, Story, disruptive_story};
+
+const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
+const MACHINE: &str = "VirtualMachine";
+const POLICY: &str = "VirtualMachineSetResourcePolicy";
+const PUBLISH: &str = "VirtualMachinePublishRequest";
+/// Without these there is no session, or nothing to be seen in it: the doctor tells, no object does.
+const OF_SESSIONS: &[&str] = &["System.View", "System.Read"];
+/// A request for a console has no conditions: it says so by an event.
+const BY_EVENT: &[&str] = &["VirtualMachine.Interact.ConsoleInteract"];
+
+/// What a user does that needs the privilege.
+enum Deed {
+    /// Creates a VM with these members of its spec.
+    Creates(Value),
+    /// Creates a VM of an image that nobody has used yet.
+    UsesImage,
+    /// Has a VM that runs, and changes its spec.
+    Changes(Value),
+    /// Has a VM, and deletes it.
+    Deletes,
+    /// Creates a policy.
+    CreatesPolicy,
+    /// Has a policy, and deletes it.
+    DeletesPolicy,
+    /// Publishes a VM.
+    Publishes,
+}
+
+fn deeds() -> Vec<(&'static str, Deed)> {
+    use Deed::{Changes, Creates, CreatesPolicy, Deletes, DeletesPolicy, Publishes, UsesImage};
+    let disk = json!({ "name": "data", "vSphereVolume": { "capacity": { "ephemeral-storage": "1Gi" } } });
+    let two_nics = json!({ "networkInterfaces": [{ "networkName": "workload-network" }, { "networkName": "VM Network" }] });
+    let plain = || Creates(json!({}));
+    vec![
+        ("VirtualMachine.Provisioning.MarkAsTemplate", UsesImage),
+        ("VirtualMachine.State.CreateSnapshot", UsesImage),
+        ("VApp.Import", UsesImage),
+        ("VirtualMachine.Inventory.Create", UsesImage),
+        ("ContentLibrary.AddLibraryItem", Publishes),
+        ("VApp.Export", Publishes),
+        ("VirtualMachine.Inventory.CreateFromExisting", plain()),
+        ("VirtualMachine.Provisioning.DeployTemplate", plain()),
+        ("VirtualMachine.Config.AdvancedConfig", plain()),
+        ("VirtualMachine.Config.CPUCount", plain()),
+        ("VirtualMachine.Config.Memory", plain()),
+        ("VirtualMachine.Config.Resource", plain()),
+        ("VirtualMachine.Config.Settings", plain()),
+        ("VirtualMachine.Config.ManagedBy", plain()),
+        ("VirtualMachine.Config.EditDevice", plain()),
+        ("VirtualMachine.Interact.PowerOn", plain()),
+        ("VirtualMachine.Provisioning.Customize", plain()),
+        ("Resource.AssignVMToPool", plain()),
+        ("Datastore.AllocateSpace", plain()),
+        ("Network.Assign", plain()),
+        ("VirtualMachine.Config.AddNewDisk", Creates(json!({ "volumes": [disk] }))),
+        ("VirtualMachine.Config.AddRemoveDevice", Creates(two_nics)),
+        (
+            "VApp.ApplicationConfig",
+            Creates(json!({ "vmMetadata": { "transport": "OvfEnv", "configMapName": "ovf" } })),
+        ),
+        ("VirtualMachine.Provisioning.PromoteDisks", Creates(json!({ "promoteDisksMode": "Online" }))),
+        ("VirtualMachine.Interact.PowerOff", Changes(json!({ "powerState": "poweredOff" }))),
+        ("VirtualMachine.Interact.Suspend", Changes(json!({ "powerState": "suspended" }))),
+        ("VirtualMachine.Interact.Reset", Changes(json!({ "nextRestartTime": "now" }))),
+        (
+            "VirtualMachine.Config.ChangeTracking",
+            Changes(json!({ "advancedOptions": { "changeBlockTracking": true } })),
+        ),
+        ("VirtualMachine.Inventory.Delete", Deletes),
+        ("Folder.Create", CreatesPolicy),
+        ("Resource.CreatePool", CreatesPolicy),
+        ("Folder.Delete", DeletesPolicy),
+        ("Resource.DeletePool", DeletesPolicy),
+        ("Folder.Rename", DeletesPolicy),
+    ]
+}
+
+/// Privileges of calls that the shared site needs no more, or has no object for: here the doctor alone tells of them.
+const ELSEWHERE: &[&str] = &[
+    "ContentLibrary.DownloadSession",
+    "ContentLibrary.SyncLibraryItem",
+    "Resource.EditPool",
+    "StorageProfile.View",
+    "VirtualMachine.Config.DiskExtend",
+    "VirtualMachine.Config.RemoveDisk",
+    "VirtualMachine.Config.UpgradeVirtualHardware",
+];
+
+#[test]
+fn every_privilege_that_is_taken_away_is_named_by_who_needs_it() {
+    disruptive_story("privileged", |story| async move {
+        let deeds = deeds();
+        let accounted: Vec<_> =
+            deeds.iter().map(|(id, _)| *id).chain([OF_SESSIONS, BY_EVENT, ELSEWHERE].concat()).collect();
+        for privilege in PRIVILEGES {
+            assert!(accounted.contains(&privilege.id), "{} is nobody's", privilege.id);
+        }
+        prepare(&story).await;
+        let mut images = unused_images(&story).await.into_iter();
+        for (id, deed) in &deeds {
+            have_before(&story, id, deed).await;
+        }
+        let control = story.shared.control();
+        let mut silent = Vec::new();
+        for (id, deed) in &deeds {
+            control.take_privileges(&[id]).await.unwrap();
+            let (kind, name) = act(&story, id, deed, images.next()).await;
+            if let Err(complaint) = wait_until_named(&story, kind, &name, id).await {
+                silent.push(format!("{id}: {complaint}"));
+            }
+        }
+        control.take_privileges(&[]).await.unwrap();
+        assert!(silent.is_empty(), "{} are not named:\n{}", silent.len(), silent.join("\n"));
+        for (id, deed) in &deeds {
+            wait_until_done(&story, id, deed).await;
+        }
+        for kind in [MACHINE, POLICY, PUBLISH] {
+            let all = story.api(kind);
+            all.delete_collection(&DeleteParams::default(), &kube::api::ListParams::default()).await.unwrap();
+        }
+        story
+            .wait_for("all are gone", SOON, || async { story.list(MACHINE).await.is_empty().then_some(()) })
+            .await;
+    });
+}
+
+fn name_of(id: &str) -> String {
+    id.to_lowercase().replace('.', "-")
+}
+
+fn machine(story: &Story, id: &str, spec: &Value) -> Value {
+    let mut object = PlainVm::named(&name_of(id)).object(&story.namespace);
+    for (member, value) in spec.as_object().unwrap() {
+        object["spec"][member] = value.clone();
+    }
+    object
+}
+
+fn policy(story: &Story, id: &str) -> Value {
+    let name = name_of(id);
+    json!({
+        "apiVersion": GROUP, "kind": POLICY, "metadata": { "name": name, "namespace": story.namespace },
+        "spec": { "folder": { "name": name }, "resourcepool": { "name": name, "limits": { "memory": "16Gi" } } },
+    })
+}
+
+async fn prepare(story: &Story) {
+    story.prepare_namespace("best-effort-xsmall").await;
+    let annotations = json!({ "metadata": { "annotations": { "vmware-system-networks": "VM Network" } } });
+    let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(story.client());
+    namespaces.patch(&story.namespace, &PatchParams::default(), &Patch::Merge(&annotations)).await.unwrap();
+    let ovf = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "ovf", "namespace": story.namespace },
+        "data": { "guestinfo.hostname": "a" },
+    });
+    let binding = json!({
+        "apiVersion": GROUP, "kind": "ContentSourceBinding",
+        "metadata": { "name": "published", "namespace": story.namespace },
+        "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": "published" },
+    });
+    for object in [&ovf, &binding] {
+        story.apply_object(object).await;
+    }
+    story.apply_object(&PlainVm::named("privileged-donor").object(&story.namespace)).await;
+    story.wait_until_powered_on("privileged-donor").await;
+}
+
+/// Images of which no story has made a machine.
+async fn unused_images(story: &Story) -> Vec<String> {
+    let images = story.cluster_api("VirtualMachineImage").list(&kube::api::ListParams::default()).await;
+    let names = images.unwrap().items.into_iter().map(|image| image.name_any());
+    let used = ["v1.32", "v1.33", "v1.34", "v1.35"];
+    names.filter(|name| !used.iter().any(|used| name.contains(used))).collect()
+}
+
+/// What is there before the privilege is taken away.
+async fn have_before(story: &Story, id: &str, deed: &Deed) {
+    match deed {
+        Deed::Changes(_) | Deed::Deletes => {
+            story.apply_object(&machine(story, id, &json!({}))).await;
+            story.wait_until_powered_on(&name_of(id)).await;
+        }
+        Deed::DeletesPolicy => {
+            story.apply_object(&policy(story, id)).await;
+            wait_until_done(story, id, &Deed::CreatesPolicy).await;
+        }
+        Deed::Creates(_) | Deed::UsesImage | Deed::CreatesPolicy | Deed::Publishes => {}
+    }
+}
+
+async fn act(story: &Story, id: &str, deed: &Deed, unused_image: Option<String>) -> (&'static str, String) {
+    let name = name_of(id);
+    let delete = async |kind: &str| {
+        story.api(kind).delete(&name, &DeleteParams::default()).await.unwrap();
+    };
+    let kind = match deed {
+        Deed::Creates(spec) => {
+            story.apply_object(&machine(story, id, spec)).await;
+            MACHINE
+        }
+        Deed::UsesImage => {
+            let image = unused_image.expect("an image that nobody has used");
+            story.apply_object(&machine(story, id, &json!({ "imageName": image }))).await;
+            MACHINE
+        }
+        Deed::Changes(spec) => {
+            let patch = json!({ "spec": spec });
+            let patched =
+                story.api(MACHINE).patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+            patched.unwrap();
+            MACHINE
+        }
+        Deed::Deletes => {
+            delete(MACHINE).await;
+            MACHINE
+        }
+        Deed::CreatesPolicy => {
+            story.apply_object(&policy(story, id)).await;
+            POLICY
+        }
+        Deed::DeletesPolicy => {
+            delete(POLICY).await;
+            POLICY
+        }
+        Deed::Publishes => {
+            let target = json!({ "item": { "name": name }, "location": { "name": "published" } });
+            story
+                .apply_object(&json!({
+                    "apiVersion": GROUP, "kind": PUBLISH,
+                    "metadata": { "name": name, "namespace": story.namespace },
+                    "spec": { "source": { "name": "privileged-donor" }, "target": target },
+                }))
+                .await;
+            PUBLISH
+        }
+    };
+    (kind, name)
+}
+
+/// Waits until a condition names the privilege; else what the object says is the error.
+async fn wait_until_named(story: &Story, kind: &str, name: &str, id: &str) -> Result<(), String> {
+    let conditions = async || {
+        let object = story.get(kind, name).await.unwrap_or_default();
+        object["status"]["conditions"].as_array().cloned().unwrap_or_default()
+    };
+    let named = poll(id, std::time::Duration::from_secs(20), || async {
+        let names = |condition: &Value| {
+            condition["status"] != "True"
+                && condition["message"].as_str().is_some_and(|text| text.contains(id))
+        };
+        conditions().await.iter().any(names).then_some(())
+    });
+    match named.await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(format!("{kind} {name} says {:?}", json!(conditions().await).to_string())),
+    }
+}
+
+/// With the privilege back, what was asked for is done without anybody's doing.
+async fn wait_until_done(story: &Story, id: &str, deed: &Deed) {
+    let name = name_of(id);
+    let ready = |object: &Value, type_: &str| {
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| condition["type"] == type_ && condition["status"] == "True")
+    };
+    story
+        .wait_for(&format!("{name} is done"), SOON * 2, || async {
+            let kind = match deed {
+                Deed::CreatesPolicy | Deed::DeletesPolicy => POLICY,
+                Deed::Publishes => PUBLISH,
+                Deed::Creates(_) | Deed::UsesImage | Deed::Changes(_) | Deed::Deletes => MACHINE,
+            };
+            let object = story.get(kind, &name).await;
+            let done = match deed {
+                Deed::Deletes | Deed::DeletesPolicy => object.is_none(),
+                Deed::Publishes => object?["status"]["ready"] == true,
+                Deed::CreatesPolicy => object?["status"]["conditions"][0]["status"] == "True",
+                Deed::Creates(_) | Deed::UsesImage => ready(&object?, "VirtualMachineCreated"),
+                Deed::Changes(_) => ready(&object?, "VirtualMachinePowerStateSynced"),
+            };
+            done.then_some(())
+        })
+        .await;
+}

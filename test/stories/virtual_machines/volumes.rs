@@ -1,0 +1,294 @@
+//! Claims of VMs: attached in order before a VM runs, detached before it goes, and never lost.
+//! Disks of the image that become a VM's own.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use sim::control::{Fault, FaultKind, FirstClassDisk};
+
+use crate::harness::plain_vm::PlainVm;
+use crate::harness::story::{SOON, Story, assert_contains, story};
+
+const CLASS: &str = "volumes";
+const LATE_CLASS: &str = "volumes-latebinding";
+
+#[test]
+fn claims_are_attached_in_order_and_outlive_their_machine() {
+    story("volumes", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        create_storage_class(&story, CLASS, "Immediate").await;
+        create_claim(&story, "data", CLASS).await;
+        story.apply_object(&with_claims(&story, "bearer", &["data", "logs"])).await;
+
+        // The second claim does not exist: the first is attached, and the VM waits, off.
+        let why =
+            story.wait_for_complaint("VirtualMachine", "bearer", &["Volume logs", "can't be attached"]).await;
+        assert_contains(&why, &["VolumesNotAttached", "persistentvolumeclaims", "not found"]);
+        let vm = story.get("VirtualMachine", "bearer").await.unwrap();
+        assert_eq!(vm["status"]["powerState"], "poweredOff");
+        let (data, vm_id) = (disk_of(&story, "data").await, vm["status"]["uniqueID"].clone());
+        assert_eq!(data.vm, vm_id);
+        let volumes = &vm["status"]["volumes"];
+        assert_eq!(
+            volumes[0],
+            json!({"name": "data", "attached": true, "diskUUID": data.disk_uuid, "error": ""})
+        );
+        assert_eq!((&volumes[1]["name"], &volumes[1]["attached"]), (&json!("logs"), &json!(false)));
+        assert_contains(&volumes[1]["error"], &["not found"]);
+
+        create_claim(&story, "logs", CLASS).await;
+        let vm = story.wait_until_powered_on("bearer").await;
+        let logs = disk_of(&story, "logs").await;
+        assert_eq!(vm["status"]["volumes"][1]["diskUUID"], logs.disk_uuid.as_str());
+        assert_eq!((logs.vm.as_str(), logs.capacity_mib), (data.vm.as_str(), 64));
+
+        // What leaves the spec is taken off while the VM runs.
+        let volumes = with_claims(&story, "bearer", &["data"])["spec"]["volumes"].clone();
+        let patch = Patch::Merge(json!({"spec": {"volumes": volumes}}));
+        story.api("VirtualMachine").patch("bearer", &PatchParams::default(), &patch).await.unwrap();
+        wait_until_detached(&story, "logs").await;
+        assert_eq!(disk_of(&story, "data").await.vm, data.vm);
+        assert_eq!(story.wait_until_powered_on("bearer").await["status"]["uniqueID"], vm_id);
+
+        story.delete("VirtualMachine", "bearer", SOON).await;
+        assert!(story.vms_named("bearer").await.is_empty());
+        assert!(story.list("CnsNodeVmAttachment").await.is_empty());
+        for claim in ["data", "logs"] {
+            wait_until_detached(&story, claim).await;
+            let disk = disk_of(&story, claim).await;
+            assert!(disk.exists, "{claim} was destroyed with the VM");
+            delete_claim(&story, claim, &disk.id).await;
+        }
+    });
+}
+
+#[test]
+fn claims_are_released_of_a_machine_that_is_gone_when_it_is_to_be_powered_off() {
+    story("volumes-vanished", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        create_storage_class(&story, CLASS, "Immediate").await;
+        create_claim(&story, "kept", CLASS).await;
+        story.apply_object(&with_claims(&story, "vanisher", &["kept"])).await;
+        story.wait_until_powered_on("vanisher").await;
+
+        let gone = Fault::once("PowerOffVM_Task", FaultKind::Fault).on("vanisher");
+        let gone = gone.with("ManagedObjectNotFound", "has already been deleted");
+        story.shared.control().plant(&gone).await.unwrap();
+        story.delete("VirtualMachine", "vanisher", SOON).await;
+        assert!(story.list("CnsNodeVmAttachment").await.is_empty());
+        wait_until_detached(&story, "kept").await;
+        let disk = disk_of(&story, "kept").await;
+        assert!(disk.exists, "the claim's disk was destroyed with the VM");
+        delete_claim(&story, "kept", &disk.id).await;
+    });
+}
+
+#[test]
+fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes_and_its_nic() {
+    story("moved-volumes", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        create_storage_class(&story, CLASS, "Immediate").await;
+        create_claim(&story, "kept", CLASS).await;
+        let mut object = with_claims(&story, "mover", &["kept"]);
+        object["spec"]["networkInterfaces"] =
+            json!([{"networkType": "vsphere-distributed", "networkName": "workload-network"}]);
+        story.apply_object(&object).await;
+        let vm = story.wait_until_powered_on("mover").await;
+        let (disk, attachment) = (disk_of(&story, "kept").await, attachment(&story, "mover-kept").await);
+        let nic = network_interface(&story).await;
+        assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
+
+        move_away(&story, &vm).await;
+        assert_eq!(self::attachment(&story, "mover-kept").await, attachment);
+        assert_eq!(network_interface(&story).await, nic);
+        assert_eq!(disk_of(&story, "kept").await, disk);
+
+        // The object comes back as it went: without a status, and as another one to the API server.
+        let mut back = object;
+        back["metadata"]["annotations"] =
+            json!({"virtualmachine.vmoperator.vmware.com/first-boot-done": "true"});
+        for uuid in ["biosUUID", "instanceUUID"] {
+            back["spec"][uuid] = vm["spec"][uuid].clone();
+        }
+        story.apply_object(&back).await;
+        let vm = story.wait_until_powered_on("mover").await;
+        assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
+        assert_eq!(vm["status"]["volumes"][0]["attached"], true, "{}", vm["status"]);
+        assert_eq!(self::attachment(&story, "mover-kept").await, attachment);
+        assert_eq!(network_interface(&story).await, nic);
+        assert_eq!(disk_of(&story, "kept").await, disk);
+
+        story.delete("VirtualMachine", "mover", SOON).await;
+        story
+            .wait_for("the NetworkInterface has gone with its VM", SOON, || async {
+                story.get("NetworkInterface", "workload-network-mover").await.is_none().then_some(())
+            })
+            .await;
+        wait_until_detached(&story, "kept").await;
+        delete_claim(&story, "kept", &disk.id).await;
+    });
+}
+
+#[test]
+fn a_claim_that_waits_for_its_consumer_is_made_in_the_machine_s_zone() {
+    story("zoned-volumes", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let placement = story.shared.session.placement();
+        let place = json!({"folderMoID": placement.folder, "poolMoIDs": [placement.resource_pool]});
+        let zone = json!({
+            "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "kind": "Zone",
+            "metadata": {"name": "zone-a", "namespace": story.namespace},
+            "spec": {
+                "availabilityZoneReference": {"apiVersion": "topology.tanzu.vmware.com/v1alpha1", "name": "zone-a"},
+                "namespace": place, "managedVMs": place,
+            },
+        });
+        story.apply_object(&zone).await;
+        create_storage_class(&story, LATE_CLASS, "WaitForFirstConsumer").await;
+        create_claim(&story, "late", LATE_CLASS).await;
+        story.apply_object(&with_claims(&story, "zoned", &["late"])).await;
+        let vm = story.wait_until_powered_on("zoned").await;
+        assert_eq!(vm["status"]["zone"], "zone-a");
+        let claim = story.get("PersistentVolumeClaim", "late").await.unwrap();
+        let annotations = &claim["metadata"]["annotations"];
+        assert_eq!(annotations["volume.kubernetes.io/selected-node"], "zone-a");
+        assert_eq!(annotations["cns.vmware.com/selected-node-is-zone"], "true");
+        let disk = disk_of(&story, "late").await;
+        assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
+        story.delete("VirtualMachine", "zoned", SOON).await;
+        delete_claim(&story, "late", &disk.id).await;
+    });
+}
+
+#[test]
+fn a_machine_that_asks_for_it_rests_on_no_template_and_runs_on() {
+    story("promoted", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let mut vm = PlainVm::named("independent").object(&story.namespace);
+        vm["spec"]["promoteDisksMode"] = "Online".into();
+        story.apply_object(&vm).await;
+        story
+            .wait_for("its disks are promoted", SOON, || async {
+                let vm = story.get("VirtualMachine", "independent").await?;
+                let conditions = vm["status"]["conditions"].as_array()?;
+                let promoted = |condition: &&Value| condition["type"] == "VirtualMachineDiskPromotionSynced";
+                let synced = conditions.iter().find(promoted)?["status"] == "True";
+                (synced && vm["status"]["powerState"] == "poweredOn").then_some(())
+            })
+            .await;
+        // Once it is done, its own word is taken back, and nothing else.
+        let done = story
+            .wait_for("its template is noted no more", SOON, || async {
+                let calls = story.shared.control().journal().await.expect("a journal");
+                let own = calls.into_iter().filter(|call| call.object == "independent");
+                let methods: Vec<_> = own.map(|call| call.method).collect();
+                (methods.last()? == "ReconfigVM_Task").then_some(methods)
+            })
+            .await;
+        assert_eq!(done, ["CloneVM_Task", "PromoteDisks_Task", "ReconfigVM_Task"]);
+        story.delete("VirtualMachine", "independent", SOON).await;
+    });
+}
+
+/// A VM with a volume for each claim.
+fn with_claims(story: &Story, name: &str, claims: &[&str]) -> Value {
+    let volume = |claim: &&str| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
+    let mut vm = PlainVm::named(name).object(&story.namespace);
+    vm["spec"]["volumes"] = claims.iter().map(volume).collect();
+    vm
+}
+
+/// A storage class whose claims vSphere CSI serves.
+async fn create_storage_class(story: &Story, name: &str, mode: &str) {
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": "csi.vsphere.vmware.com", "volumeBindingMode": mode,
+    });
+    story.apply_object(&class).await;
+}
+
+async fn create_claim(story: &Story, name: &str, class: &str) {
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": story.namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            "resources": {"requests": {"storage": "64Mi"}},
+        },
+    });
+    story.apply_object(&claim).await;
+}
+
+/// The disk that a claim became.
+async fn disk_of(story: &Story, claim: &str) -> FirstClassDisk {
+    story
+        .wait_for(&format!("claim {claim} is bound to a disk"), SOON, || async {
+            let claim = story.get("PersistentVolumeClaim", claim).await?;
+            let volume =
+                claim["spec"]["volumeName"].as_str().filter(|_| claim["status"]["phase"] == "Bound")?;
+            let disks = story.shared.control().disks().await.expect("disks");
+            disks.into_iter().find(|disk| disk.name == volume)
+        })
+        .await
+}
+
+/// Waits until a claim's disk hangs on no VM.
+async fn wait_until_detached(story: &Story, claim: &str) {
+    story
+        .wait_for(&format!("claim {claim} is detached"), SOON, || async {
+            disk_of(story, claim).await.vm.is_empty().then_some(())
+        })
+        .await;
+}
+
+/// Deletes a claim; its disk goes with it, as the storage class says.
+async fn delete_claim(story: &Story, claim: &str, disk: &str) {
+    story.delete("PersistentVolumeClaim", claim, SOON).await;
+    story
+        .wait_for(&format!("the disk of {claim} is deleted"), SOON, || async {
+            let disks = story.shared.control().disks().await.expect("disks");
+            (!disks.iter().any(|there| there.id == disk)).then_some(())
+        })
+        .await;
+}
+
+/// Who an attachment is, and whether it stays.
+async fn attachment(story: &Story, name: &str) -> (Value, Value, Value) {
+    let there = story.get("CnsNodeVmAttachment", name).await.expect("an attachment");
+    let metadata = &there["metadata"];
+    (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
+}
+
+/// Which object stands for the NIC, whether it stays, and which MAC and address it has.
+async fn network_interface(story: &Story) -> (Value, Value, Value) {
+    let there = story.get("NetworkInterface", "workload-network-mover").await.expect("an interface");
+    let metadata = &there["metadata"];
+    (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
+}
+
+/// The object goes as a moved one does, and garbage collection has taken what belonged to it.
+async fn move_away(story: &Story, vm: &Value) {
+    let owner = json!({
+        "apiVersion": vm["apiVersion"], "kind": vm["kind"],
+        "name": vm["metadata"]["name"], "uid": vm["metadata"]["uid"],
+    });
+    let collected = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "owned", "namespace": story.namespace, "ownerReferences": [owner]},
+    });
+    story.apply_object(&collected).await;
+    let (api, params) = (story.api("VirtualMachine"), PatchParams::default());
+    let annotations = json!({
+        "cluster.x-k8s.io/paused": "", "clusterctl.cluster.x-k8s.io/delete-for-move": "",
+    });
+    api.patch("mover", &params, &Patch::Merge(json!({"metadata": {"annotations": annotations}})))
+        .await
+        .unwrap();
+    api.patch("mover", &params, &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
+    api.delete("mover", &DeleteParams::default()).await.unwrap();
+    story
+        .wait_for("what the object owned is collected", SOON, || async {
+            story.get("ConfigMap", "owned").await.is_none().then_some(())
+        })
+        .await;
+    assert_eq!(story.vms_named("mover").await.len(), 1);
+}

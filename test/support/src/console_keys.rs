@@ -1,0 +1,10 @@
+//! Keys for requests of web consoles, and the private key of the first ones. They have no other use; `openssl genrsa 2048` generated them.
+
+/// Lines `modulus=` and `private=` of the private key, then PEM texts of public keys, each after a line `[NAME]`.
+pub const TEXT: &str = include_str!("console-keys.txt");
+
+/// Returns the PEM text of a public key: `wrapped` is a key as `openssl rsa -pubout` writes it.
+pub fn pem(name: &str) -> String {
+    let (_, rest) = TEXT.split_once(&format!("[{name}]\n")).expect("a key of this name");
+    rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect()
+}
