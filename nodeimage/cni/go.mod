@@ -1,4 +1,4 @@
-module layercake.invalid/hack/node-image/cni
+module layercake.invalid/nodeimage/cni
 
 go 1.26.0
 

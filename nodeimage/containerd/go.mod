@@ -1,4 +1,4 @@
-module layercake.invalid/hack/node-image/containerd
+module layercake.invalid/nodeimage/containerd
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module layercake.invalid/hack/node-image/coredns
+module layercake.invalid/nodeimage/coredns
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module layercake.invalid/hack/node-image/flannel
+module layercake.invalid/nodeimage/flannel
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module layercake.invalid/hack/node-image/kubernetes-1.35
+module layercake.invalid/nodeimage/kubernetes-1.35
 
 go 1.26.0
 

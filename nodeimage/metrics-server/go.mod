@@ -1,4 +1,4 @@
-module layercake.invalid/hack/node-image/metrics-server
+module layercake.invalid/nodeimage/metrics-server
 
 go 1.26.4
 

@@ -1,4 +1,4 @@
-module layercake.invalid/hack/tools/capi
+module layercake.invalid/plane/modules/capi
 
 go 1.26.0
 

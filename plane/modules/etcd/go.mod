@@ -1,4 +1,4 @@
-module layercake.invalid/hack/tools/etcd
+module layercake.invalid/plane/modules/etcd
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module layercake.invalid/hack/tools/k8s
+module layercake.invalid/plane/modules/k8s
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module layercake.invalid/hack/tools/kustomize
+module layercake.invalid/plane/modules/kustomize
 
 go 1.26.0
 
