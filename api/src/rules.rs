@@ -82,7 +82,7 @@ fn tanzu_kubernetes_cluster() -> Vec<Rule> {
     for (versions, path) in nodes {
         rules.push(only(
             versions,
-            rule(TKC, path, "'storage' in self.capacity", "capacity must have the key storage"),
+            rule(TKC, path, "'storage' in self.capacity", "capacity.storage is required, for example 16Gi"),
         ));
         rules.push(only(
             versions,

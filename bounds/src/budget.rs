@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
     /// It would read or make more bytes than it may: it exceeds them whenever it is repeated.
-    #[error("it needs more than {limit} bytes of memory")]
+    #[error("the computation needs more than {limit} bytes of memory")]
     Bytes {
         /// How many bytes it may use.
         limit: usize,
     },
     /// Its time is up.
-    #[error("it takes too long")]
+    #[error("the computation takes too long")]
     Time,
 }
 

@@ -33,7 +33,7 @@ pub fn refusal(
     let listed = object.as_ref().and_then(|object| object.annotations().get(annotation::NAMESPACE_NETWORKS));
     (!is_allowed(name, default, listed.map(String::as_str))).then(|| {
         format!(
-            "the namespace {namespace} may not use the network {name:?}. Use another network, or ask an administrator to add it to the annotation {} of the Namespace",
+            "network {name:?} is not allowed in namespace {namespace}. Use an allowed network, or ask an administrator to add {name:?} to annotation {} of the Namespace",
             annotation::NAMESPACE_NETWORKS
         )
     })

@@ -24,6 +24,18 @@ pub fn by_admin(vsphere_vm: &Vm) -> bool {
     vsphere_vm.extra_config.get(BY_ADMIN).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
+/// The annotations and the ExtraConfig key by which the VM is left alone, each with where it is.
+pub fn keys<K: Resource>(object: &K, vsphere_vm: Option<&Vm>) -> Vec<String> {
+    let annotations = [annotation::VMOP_PAUSED, annotation::VMOP_PAUSE]
+        .into_iter()
+        .filter(|key| object.annotations().contains_key(*key))
+        .map(|key| format!("annotation {key} from this object"));
+    let extra_config = vsphere_vm
+        .filter(|vsphere_vm| by_admin(vsphere_vm))
+        .map(|_| format!("ExtraConfig key {BY_ADMIN} from the VM in vCenter"));
+    annotations.chain(extra_config).collect()
+}
+
 /// The label's value: who asked, if somebody did.
 pub fn label<K: Resource>(object: &K, vsphere_vm: Option<&Vm>) -> Option<&'static str> {
     match (by_devops(object), vsphere_vm.is_some_and(by_admin)) {

@@ -154,8 +154,10 @@ fn check_places(volumes: &[MachineVolume]) -> Result<(), InvalidInput> {
         }
         match volume.capacity.get(CLAIM_SIZE).map(api::Quantity::mib) {
             Some(Ok(mib)) if mib > 0 => {}
-            Some(Err(error)) => return Err(wrong(format!("{error}. Write capacity as 16Gi"))),
-            _ => return Err(wrong("it has no size. Write capacity: {storage: 16Gi}".to_owned())),
+            Some(Err(error)) => {
+                return Err(wrong(format!("{error}. Set capacity.storage to a size such as 16Gi")));
+            }
+            _ => return Err(wrong("capacity.storage is required, for example 16Gi".to_owned())),
         }
     }
     Ok(())

@@ -229,7 +229,7 @@ fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
         (false, ..) => (contract::PROVISIONING, "is being created"),
         (_, false, _) => (reasons::POWERING_ON, "is not powered on"),
         (.., false) => (reasons::WAITING_FOR_NETWORK_ADDRESS, "has no address yet"),
-        _ => (reasons::WAITING_FOR_BIOS_UUID, "has no BIOS UUID yet"),
+        _ => (reasons::WAITING_FOR_BIOS_UUID, "has not reported a BIOS UUID yet. This needs no action"),
     };
     match blocking {
         Some(cause) if !made && cause::of_condition(cause) == Severity::Error => {

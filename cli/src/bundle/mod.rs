@@ -148,7 +148,7 @@ async fn write_secrets<W: Write>(
 ) -> Result<Scrubber> {
     let SecretsRead { values, objects, tables } = secrets::read(source, contents).await;
     contents.made.push(format!(
-        "Searched for in every text: {} values of {objects} Secrets and bootstrap ConfigMaps, and patterns of secrets",
+        "Removed from all files: {} values from {objects} Secrets and bootstrap ConfigMaps, and texts that look like secrets",
         values.len(),
     ));
     if values.omitted > 0 {

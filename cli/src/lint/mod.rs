@@ -141,7 +141,7 @@ fn unknown_kind(
         crds.iter().filter(|crd| crd.spec.group == group).map(|crd| crd.spec.names.kind.as_str()).collect();
     let near = places::nearest(kind, ours.iter().copied());
     let remedy = match near {
-        Some(near) => format!("The closest kind is {near}"),
+        Some(near) => format!("Did you mean kind: {near}?"),
         None => format!("The kinds are: {}", ours.join(", ")),
     };
     (!ours.is_empty()).then(|| {

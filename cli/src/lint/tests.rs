@@ -130,7 +130,7 @@ const MUTATIONS: &[(&str, &str, &str, &str)] = &[
         "tanzu.vmware.com/v1alpha1",
         "Use run.tanzu.vmware.com/ with one of: v1alpha1",
     ),
-    (SEED, "TanzuKubernetesCluster", "TanzuKubernetsCluster", "The closest kind is TanzuKubernetesCluster"),
+    (SEED, "TanzuKubernetesCluster", "TanzuKubernetsCluster", "Did you mean kind: TanzuKubernetesCluster?"),
     (
         SEED,
         "  settings:",

@@ -256,7 +256,10 @@ metadata: {name: crd.example.com}
             .map(|n| BundleFile { name: format!("{n}.yaml.jinja"), text: template.clone(), secret: false })
             .collect();
         let error = parse(&files, &values).unwrap_err();
-        assert!(error.contains("it needs more than 50331648 bytes of memory. Remove objects"), "{error}");
+        assert!(
+            error.contains("the computation needs more than 50331648 bytes of memory. Remove objects"),
+            "{error}"
+        );
 
         // What costs more than its text: values of one letter.
         let dense = format!("{head}  a: [{}]", "0,".repeat(MAX_BYTES / 2));

@@ -57,7 +57,7 @@ pub fn validate_with(
         return denials;
     }
     denials.extend(nodes::name_denials(&new.name_any()));
-    denials.extend(nodes::topology_denials(&new.spec.topology));
+    denials.extend(nodes::topology_denials(&new.spec.topology, new.metadata.namespace.as_deref()));
     denials.extend(volumes::denials(&new.spec.topology, old.map(|old| &old.spec.topology)));
     denials.extend(version::denials(new, old, available));
     denials.extend(network::denials(&new.spec));

@@ -38,7 +38,8 @@ pub(super) fn name_denials(name: &str) -> Vec<FieldDenial> {
     denials
 }
 
-pub(super) fn topology_denials(topology: &Topology) -> Vec<FieldDenial> {
+/// Returns what is wrong with the groups of nodes. Remedies name the cluster's `namespace`.
+pub(super) fn topology_denials(topology: &Topology, namespace: Option<&str>) -> Vec<FieldDenial> {
     let mut denials = Vec::new();
     let cp = &topology.control_plane;
     if !matches!(cp.replicas, None | Some(1 | 3)) {
@@ -50,13 +51,19 @@ pub(super) fn topology_denials(topology: &Topology) -> Vec<FieldDenial> {
             "Use 1, or 3 for high availability",
         ));
     }
-    denials.extend(machine_denials(CONTROL_PLANE, &cp.vm_class, &cp.storage_class, cp.volumes.as_deref()));
+    denials.extend(machine_denials(
+        CONTROL_PLANE,
+        namespace,
+        &cp.vm_class,
+        &cp.storage_class,
+        cp.volumes.as_deref(),
+    ));
     denials.extend(timeout_denial(CONTROL_PLANE, cp.node_drain_timeout.as_deref()));
     for (at, pool) in topology.node_pools.iter().enumerate() {
         let field = format!("spec.topology.nodePools[{at}]");
         let twin = topology.node_pools[..at].iter().any(|other| other.name == pool.name);
         denials.extend(pool_name_denial(&format!("{field}.name"), &pool.name, twin));
-        denials.extend(pool_denials(&field, pool));
+        denials.extend(pool_denials(&field, namespace, pool));
     }
     denials
 }
@@ -81,8 +88,9 @@ fn pool_name_denial(field: &str, name: &str, twin: bool) -> Option<FieldDenial> 
     Some(FieldDenial::new(field, reason, remedy))
 }
 
-fn pool_denials(field: &str, pool: &NodePool) -> Vec<FieldDenial> {
-    let mut denials = machine_denials(field, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
+fn pool_denials(field: &str, namespace: Option<&str>, pool: &NodePool) -> Vec<FieldDenial> {
+    let mut denials =
+        machine_denials(field, namespace, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
     if let Some(replicas) = pool.replicas.filter(|replicas| *replicas < 0) {
         denials.push(FieldDenial::new(
             format!("{field}.replicas"),
@@ -96,14 +104,32 @@ fn pool_denials(field: &str, pool: &NodePool) -> Vec<FieldDenial> {
     denials
 }
 
-fn machine_denials(field: &str, class: &str, storage: &str, volumes: Option<&[Volume]>) -> Vec<FieldDenial> {
+fn machine_denials(
+    field: &str,
+    namespace: Option<&str>,
+    class: &str,
+    storage: &str,
+    volumes: Option<&[Volume]>,
+) -> Vec<FieldDenial> {
+    let (there, flag) = match namespace {
+        Some(namespace) => (format!("namespace {namespace}"), format!(" -n {namespace}")),
+        None => ("the cluster's namespace".to_owned(), String::new()),
+    };
     let mut denials = Vec::new();
     for (key, value, remedy) in [
-        ("vmClass", class, "Set it to a class of the namespace (kubectl get virtualmachineclassbindings)"),
+        (
+            "vmClass",
+            class,
+            format!(
+                "Set vmClass to a class that is bound to {there}. List them with `kubectl get virtualmachineclassbindings{flag}`"
+            ),
+        ),
         (
             "storageClass",
             storage,
-            "Set it to a storage class that is assigned to the namespace (kubectl describe resourcequotas)",
+            format!(
+                "Set storageClass to a class that is assigned to {there}. List them with `kubectl describe resourcequotas{flag}`"
+            ),
         ),
     ] {
         if value.trim().is_empty() {
@@ -153,7 +179,7 @@ fn volume_denials(field: &str, volumes: &[Volume]) -> Vec<FieldDenial> {
             None => deny(
                 "capacity",
                 "the size of the disk is missing".to_owned(),
-                "Write capacity: {storage: 16Gi}",
+                "Set capacity.storage to a size such as 16Gi",
             ),
             Some(Ok(bytes)) if bytes > 0 => {}
             Some(Ok(_)) => deny(
@@ -230,7 +256,7 @@ fn taint_denials(field: &str, taints: &[Taint]) -> Vec<FieldDenial> {
             denials.push(FieldDenial::new(
                 format!("{field}.key"),
                 format!("{:?} is not a valid key", taint.key),
-                "Write a key such as dedicated",
+                "Use a valid taint key, for example \"dedicated\" or \"example.com/team\"",
             ));
         }
         if !taint.value.as_deref().is_none_or(value_is_valid) {

@@ -49,13 +49,9 @@ pub fn libraries(
     let (mut libraries, mut wrong) = (Vec::<ImageLibrary>::new(), Vec::<LibraryProblem>::new());
     libraries.extend(configured.map(|id| ImageLibrary { id: id.to_owned(), provider: None, releases: true }));
     for source in sources {
-        let named = provider_of(source).unwrap_or_default();
-        let Some(provider) = provider(named) else {
-            let source = source.name_any();
-            let message = format!(
-                "ContentSource {source} names the {PROVIDER_KIND} {named}, which does not exist. Create it"
-            );
-            wrong.push(LibraryProblem { source: Some(source), message, ..LibraryProblem::default() });
+        let named = provider_of(source).filter(|named| !named.is_empty());
+        let Some(provider) = named.and_then(&provider) else {
+            wrong.push(missing_provider(source, named));
             continue;
         };
         let owner = provider.owner_ref(&());
@@ -72,6 +68,20 @@ pub fn libraries(
         }
     }
     (libraries, wrong)
+}
+
+/// A source whose library is not known, because it refers to no provider, or to one that does not exist.
+fn missing_provider(source: &ContentSource, named: Option<&str>) -> LibraryProblem {
+    let source = source.name_any();
+    let message = match named {
+        Some(named) => format!(
+            "ContentSource {source}: spec.providerRef refers to {PROVIDER_KIND} {named}, which does not exist. Create it or correct spec.providerRef"
+        ),
+        None => format!(
+            "ContentSource {source}: spec.providerRef refers to no {PROVIDER_KIND}. Set kind to {PROVIDER_KIND} and name to the name of one"
+        ),
+    };
+    LibraryProblem { source: Some(source), message, ..LibraryProblem::default() }
 }
 
 /// Whether the administrator names the library behind a source for releases.
@@ -175,6 +185,11 @@ mod tests {
         let message = &wrong[0].message;
         assert!(message.contains("ContentSource lost") && message.contains("nowhere"), "{wrong:?}");
         assert_eq!(wrong[0].source.as_deref(), Some("lost"));
+        let (_, wrong) = super::libraries(None, &[source("blank", "")], named);
+        assert!(
+            wrong[0].message.contains("ContentSource blank: spec.providerRef refers to no "),
+            "{wrong:?}"
+        );
         let for_releases: Vec<_> = libraries.iter().map(|library| library.releases).collect();
         assert_eq!(for_releases, [true, false], "the configured one alone");
         let mut labelled = (*source("a", "a")).clone();

@@ -27,6 +27,7 @@ use vsphere::Kind;
 use vsphere::automation::LibraryItem;
 
 use crate::error::Error;
+use crate::vcenter::settings::CONFIG_MAP;
 use crate::vcenter::{ConnectionState, LibraryProblem, Provider, VCenter};
 use descriptor::NotOvf;
 use libraries::ImageLibrary;
@@ -42,6 +43,8 @@ pub struct Images {
     pub api: Api,
     /// The vCenter.
     pub provider: Arc<Provider>,
+    /// The operator's namespace, where the provider configuration is.
+    pub namespace: String,
     /// The images there are.
     pub cache: Cache<VirtualMachineImage>,
     /// The sources of images beside the configured library.
@@ -196,7 +199,10 @@ impl Images {
         let (libraries, wrong) = libraries::libraries(configured, &sources, provider);
         let mut sync = Sync { wrong, ..Sync::default() };
         if libraries.is_empty() {
-            let message = "the provider configuration has no ContentSource, and no ContentSource object names a library".to_owned();
+            let message = format!(
+                "no content library is configured. Set key ContentSource in ConfigMap {}/{CONFIG_MAP}, or create a ContentSource object",
+                self.namespace
+            );
             sync.wrong.push(LibraryProblem { message, ..LibraryProblem::default() });
             vcenter.set_library_problems(sync.wrong);
             return Ok(());

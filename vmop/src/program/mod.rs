@@ -124,6 +124,7 @@ fn images(parts: &Parts, flags: &Flags) -> Images {
     Images {
         api: apply::Api::new(&parts.runtime, "vmop/image"),
         provider: Arc::clone(&parts.provider),
+        namespace: parts.runtime.namespace.clone(),
         cache: parts.caches.images.clone(),
         sources: parts.caches.sources.clone(),
         providers: parts.caches.providers.clone(),

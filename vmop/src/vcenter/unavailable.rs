@@ -10,14 +10,20 @@ pub fn describe_unavailable(vsphere_vm: &Vm) -> String {
     let state = match vsphere_vm.connection_state.as_str() {
         "disconnected" => "is disconnected: vCenter has no connection to its host. Reconnect the host",
         "orphaned" => {
-            "is orphaned: its host does not have it registered. Bring its host back, or register the VM again"
+            "is orphaned: its host does not have it registered. Check that its host is connected, or register the VM again"
         }
-        "inaccessible" => "is inaccessible: its files can't be read. Bring its datastore or host back",
-        "invalid" => "is invalid: its configuration file can't be read. Bring the file or its datastore back",
-        _ => "has no configuration that vCenter can read. If this lasts, bring its host or datastore back",
+        "inaccessible" => {
+            "is inaccessible: its files can't be read. Check that its datastore is mounted and its host is connected"
+        }
+        "invalid" => {
+            "is invalid: its configuration file can't be read. Check that its datastore is mounted, or restore the file"
+        }
+        _ => {
+            "has a configuration that vCenter cannot read. If this lasts, check that its host is connected and its datastore is mounted"
+        }
     };
     format!(
-        "The VM {name} ({id}) {state}. Until it is available again, VM Operator leaves it alone and reports its last known state"
+        "VM {name} ({id}) {state}. Until it is available again, VM Operator leaves it alone and reports its last known state"
     )
 }
 
@@ -33,7 +39,7 @@ mod tests {
             vsphere_vm.connection_state = state.to_owned();
             let message = describe_unavailable(&vsphere_vm).to_lowercase();
             assert!(["remove", "delete", "another"].iter().all(|word| !message.contains(word)), "{message}");
-            assert!(message.contains("back") || message.contains("reconnect"), "{message}");
+            assert!(message.contains("check that its ") || message.contains("reconnect"), "{message}");
         }
     }
 }

@@ -147,9 +147,9 @@ fn check_image<'a>(
 ) -> Need<&'a VirtualMachineImage> {
     let name = &vm.spec.image_name;
     let Some(image) = image else {
-        let why = library().map_or_else(String::new, |library| format!(" ({library})"));
+        let why = library().map_or_else(String::new, |library| format!(". Possible cause: {library}"));
         let message = format!(
-            "VirtualMachineImage {name} does not exist{why}. Add the image to the content library, or use another image"
+            "VirtualMachineImage {name} does not exist. Add the image to the content library, or use another image{why}"
         );
         return Err(Unmet::wrong(reason::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, message));
     };
@@ -220,6 +220,10 @@ mod tests {
         assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED, None), not_ready(true));
         let missing = check_image(&vm, None, || Some("content library lib-1 is gone".into())).unwrap_err();
         assert_eq!(missing.reason, reason::VIRTUAL_MACHINE_IMAGE_NOT_FOUND);
-        assert!(missing.message.contains("(content library lib-1 is gone)"), "{}", missing.message);
+        assert!(
+            missing.message.contains("Possible cause: content library lib-1 is gone"),
+            "{}",
+            missing.message
+        );
     }
 }

@@ -237,7 +237,7 @@ fn a_vm_out_of_reach_is_what_it_was_and_only_its_probe_knows_better() {
     assert_eq!(refused[0], "Ready | False | Info | NotReady | The readiness probe fails: connection refused");
     let starts = |lines: &[String], start: &str| lines.iter().any(|line| line.starts_with(start));
     let inaccessible =
-        "Unknown | Unreachable | The VM cp-0 (vm-8) is inaccessible: its files can't be read. Bring";
+        "Unknown | Unreachable | VM cp-0 (vm-8) is inaccessible: its files can't be read. Check";
     assert!(starts(&answers, &format!("VirtualMachinePowerStateSynced | {inaccessible}")), "{answers:?}");
     assert!(starts(&answers, "VirtualMachineCreated | True"), "{answers:?}");
     assert!(starts(&unseen, &format!("VirtualMachineCreated | {inaccessible}")), "{unseen:?}");

@@ -119,7 +119,7 @@ fn a_volume_with_a_place_is_a_disk_of_the_vms_own() {
     for (volumes, why) in [
         (vec![volume("etcd", "1Gi", Some(7))], "unitNumber 7 is already in use"),
         (vec![volume("a", "1Gi", Some(1)), volume("b", "1Gi", Some(1))], "b: unitNumber 1 is already in use"),
-        (vec![volume("etcd", "0", Some(1))], "it has no size"),
+        (vec![volume("etcd", "0", Some(1))], "capacity.storage is required, for example 16Gi"),
         (vec![volume("etcd", "much", Some(1))], "16Gi"),
     ] {
         wcp_machine.spec.volumes = volumes;

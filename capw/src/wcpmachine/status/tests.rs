@@ -67,7 +67,7 @@ fn a_virtual_machine_comes_up_step_by_step() {
             },
             "poweredon",
             "WaitingForBIOSUUID",
-            "has no BIOS UUID yet",
+            "has not reported a BIOS UUID yet. This needs no action",
         ),
         (running, "ready", "Ready", ""),
     ];

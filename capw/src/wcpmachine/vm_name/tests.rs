@@ -72,7 +72,10 @@ fn a_template_that_makes_no_name_is_refused_with_a_remedy() {
 fn a_template_that_multiplies_a_value_makes_no_name() {
     let grows = format!("{{{{ $a := .machine.name }}}}{}", "{{ $a = print $a $a $a $a }}".repeat(30));
     let invalid = vm_name(&with_template(&grows), MACHINE).unwrap_err();
-    assert!(invalid.to_string().contains("it needs more than 1048576 bytes of memory"), "{invalid}");
+    assert!(
+        invalid.to_string().contains("the computation needs more than 1048576 bytes of memory"),
+        "{invalid}"
+    );
     assert_eq!((invalid.reason(), invalid.look_again()), ("VMNameInvalid", None));
     let full = "{{ .machine.name | trunc 1 }}".repeat(1024 / 29);
     assert!(vm_name(&with_template(&full), MACHINE).is_ok(), "a template of full length is carried out");

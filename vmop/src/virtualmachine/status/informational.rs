@@ -92,14 +92,13 @@ pub fn paused_status(vm: &VirtualMachine) -> VirtualMachineStatus {
 }
 
 fn pause_condition(vm: &VirtualMachine, vsphere_vm: Option<&Vm>) -> Condition {
-    match pause::label(vm, vsphere_vm) {
-        None => {
-            Condition { reason: Some(RUNNING.to_owned()), ..Condition::is_true(condition_types::RECONCILE) }
-        }
-        Some(by) => {
-            let what = if by == "admin" { "ExtraConfig key in vCenter" } else { "annotation on this object" };
-            let message = format!("Reconciliation is paused by {by}. Remove the {what} to resume it");
-            Condition::is_false(condition_types::RECONCILE, INFO, PAUSED, message)
-        }
+    let keys = pause::keys(vm, vsphere_vm);
+    if keys.is_empty() {
+        return Condition {
+            reason: Some(RUNNING.to_owned()),
+            ..Condition::is_true(condition_types::RECONCILE)
+        };
     }
+    let message = format!("Reconciliation is paused. To resume it, remove {}", keys.join(" and "));
+    Condition::is_false(condition_types::RECONCILE, INFO, PAUSED, message)
 }
