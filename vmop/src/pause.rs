@@ -1,4 +1,4 @@
-//! Who asked that a VM be left alone.
+//! Reads who paused a VM: the annotation on its object, or the key in its ExtraConfig.
 
 use api::names::annotation;
 use kube::{Resource, ResourceExt};

@@ -1,4 +1,5 @@
-//! `kubeadm init` and `kubeadm join`, done with the real programs.
+//! Does what `kubeadm init` and `kubeadm join` do. The real kubeadm checks the configuration; certificates, tokens and static Pods
+//! are written here.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
