@@ -156,10 +156,18 @@ async fn it_is_scaled(story: &Story, second: &SecondCluster) {
 async fn it_comes_back(story: &Story, second: &SecondCluster) {
     let before = vms_of(story).await;
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
-    let (originals, control_planes) =
-        (second.api("Cluster", &story.namespace), second.api("KubeadmControlPlane", &story.namespace));
+    let (originals, control_planes, infrastructure) = (
+        second.api("Cluster", &story.namespace),
+        second.api("KubeadmControlPlane", &story.namespace),
+        second.api("WCPCluster", &story.namespace),
+    );
     let forbidden = Forbidden::begin(story, second).await;
-    break_off(story, (there, here), async || names(&control_planes).await.is_empty()).await;
+    // clusterctl removes the two in no order. A WCPCluster that is still there when its Cluster is resumed makes its policy again:
+    // the page on moves warns of it.
+    break_off(story, (there, here), async || {
+        names(&control_planes).await.is_empty() && names(&infrastructure).await.is_empty()
+    })
+    .await;
     forbidden.end(story, second).await;
     resume(&originals).await;
     story
