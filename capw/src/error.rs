@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::conditions::{contract, wcp_machine as reasons};
+use api::names::annotation::DELETE_FOR_MOVE;
 use kit::apply::{is_already_exists, is_conflict};
 use kit::events::named;
 use kit::expectations::StaleCache;
@@ -91,6 +92,11 @@ pub enum InvalidInput {
         /// What to do.
         advice: &'static str,
     },
+    /// The parts of a running cluster are gone.
+    #[error(
+        "the VirtualMachineSetResourcePolicy and all WCPMachines of Cluster {0}, which was running, are gone, so they are not created again. If a move to another management cluster was interrupted, the cluster continues there: remove the remaining objects here as the move does, with annotation {DELETE_FOR_MOVE}. If the cluster was not moved, delete Cluster {0} and create it again"
+    )]
+    MovedAway(String),
     /// Two Machines were given one name for their VirtualMachine.
     #[error(
         "spec.naming.template gives Machine {machine} the name of {object}, which WCPMachine {other} already uses. Use another WCPMachineTemplate whose template gives each Machine a different name, and replace the Machine"
@@ -144,6 +150,7 @@ impl InvalidInput {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NameTaken { .. } | Self::VmNameTwice { .. } => contract::NAME_TAKEN,
+            Self::MovedAway(_) => contract::MOVED_AWAY,
             Self::VmName { .. } => reasons::VM_NAME_INVALID,
             Self::ProviderId(_) => contract::PROVIDER_ID_INVALID,
             Self::Bootstrap { .. } => contract::BOOTSTRAP_DATA_INVALID,

@@ -62,6 +62,12 @@ pub fn infrastructure_provisioned(cluster: &capi::Cluster) -> bool {
     initialization.and_then(|it| it.infrastructure_provisioned).unwrap_or(false)
 }
 
+/// Returns true once Cluster API has reported the control plane as initialized.
+pub fn is_control_plane_initialized(cluster: &capi::Cluster) -> bool {
+    let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
+    initialization.and_then(|it| it.control_plane_initialized).unwrap_or(false)
+}
+
 /// The `Paused` condition, which Cluster API wants to see on what it paused.
 pub fn paused_condition(paused: bool, generation: Option<i64>) -> Condition {
     condition(PAUSED, paused, if paused { PAUSED } else { NOT_PAUSED }, "", generation)

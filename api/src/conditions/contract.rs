@@ -32,6 +32,8 @@ reasons! {
     Error PROVIDER_ID_INVALID = "ProviderIDInvalid";
     /// An object of this name belongs to somebody else.
     Error NAME_TAKEN = "NameTaken";
+    /// The parts of a running cluster are gone, as after an interrupted move.
+    Error MOVED_AWAY = "MovedAway";
     /// A former object of this name is still going away.
     Waiting WAITING_FOR_FORMER_OBJECT = "WaitingForFormerObject";
     /// Cluster API has not made the Cluster the owner yet.

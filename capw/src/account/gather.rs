@@ -62,11 +62,10 @@ pub fn cluster(account: &ProviderServiceAccount, caches: &Caches) -> Option<Arc<
 
 /// Where the API server of a Cluster answers, once its control plane is initialised.
 pub fn server_of(cluster: &Cluster) -> Option<String> {
-    let initialization = cluster.status.as_ref()?.initialization.as_ref()?;
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.as_deref().filter(|host| !host.is_empty())?;
     let port = endpoint.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)?;
-    (initialization.control_plane_initialized == Some(true)).then(|| server(host, port))
+    upstream::is_control_plane_initialized(cluster).then(|| server(host, port))
 }
 
 /// Reads what the plan needs: Secrets and rights from the API server, which nobody watches, and the guest's Secret.

@@ -36,7 +36,7 @@ pub struct Facts {
     pub address: Option<Arc<IpAddress>>,
     /// What new clusters are connected to.
     pub flags: NetworkFlags,
-    /// The WCPMachines and virtual machines of the cluster that are still there when it is to go.
+    /// The WCPMachines of the cluster and their virtual machines, as `Kind namespace/name`.
     pub machines: Vec<String>,
     /// The accounts of programs in the guest.
     pub accounts: Vec<Arc<ProviderServiceAccount>>,
@@ -57,19 +57,14 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
         .or_else(|| wcp_cluster.labels().get(label::CLUSTER_NAME).cloned())
         .unwrap_or_else(|| wcp_cluster.name_any());
     let namespace = wcp_cluster.meta().namespace.as_deref();
-    let machines = if wcp_cluster.meta().deletion_timestamp.is_some() {
-        let of_cluster = key(namespace, &name);
-        let machines = ctx.machines.objects(&of_cluster);
-        // A label is anybody's word: a machine of ours has a WCPMachine that controls it.
-        let mut vms = ctx.vms.objects(&of_cluster);
-        vms.retain(|vm| controller_of::<WCPMachine, VirtualMachine>(vm).is_some());
-        let mut names: Vec<_> =
-            machines.iter().map(|it| named(&**it)).chain(vms.iter().map(|it| named(&**it))).collect();
-        names.sort();
-        names
-    } else {
-        Vec::new()
-    };
+    let of_cluster = key(namespace, &name);
+    // A label is anybody's word: a machine of ours has a WCPMachine that controls it.
+    let mut vms = ctx.vms.objects(&of_cluster);
+    vms.retain(|vm| controller_of::<WCPMachine, VirtualMachine>(vm).is_some());
+    let machines = ctx.machines.objects(&of_cluster);
+    let mut machines: Vec<_> =
+        machines.iter().map(|it| named(&**it)).chain(vms.iter().map(|it| named(&**it))).collect();
+    machines.sort();
     let address_claim = ctx.caches.address_claims.current(namespace, &names::control_plane_address(&name))?;
     let address = address_claim.as_deref().and_then(|claim| {
         let name = &claim.status.as_ref()?.address_ref.as_ref()?.name;

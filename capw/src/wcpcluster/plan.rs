@@ -20,7 +20,7 @@ use kube::api::ObjectMeta;
 use super::gather::Facts;
 use crate::error::{Error, InvalidInput, Waiting};
 use crate::network::{AddressPool, EndpointProvider, NetworkProvider};
-use crate::upstream::{Claim, claim};
+use crate::upstream::{self, Claim, claim};
 
 /// What to do about an object whose name the cluster needs.
 const NAME_ADVICE: &str = "Rename or delete it, or give the cluster another name";
@@ -69,10 +69,17 @@ impl From<Stop> for Error {
 
 /// What the cluster needs, given the facts.
 pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
-    if facts.cluster.is_none() {
+    let Some(owner) = facts.cluster.as_deref() else {
         return Err(Stop::Waiting(Waiting::OwnerCluster));
-    }
+    };
     let name = &facts.name;
+    // `clusterctl move` removes machines and policy before the WCPCluster. If it stops in between and the Cluster is resumed, a new
+    // policy would get a folder, a resource pool and cluster modules in vCenter.
+    let was_running =
+        upstream::infrastructure_provisioned(owner) && upstream::is_control_plane_initialized(owner);
+    if was_running && facts.policy.is_none() && facts.machines.is_empty() {
+        return Err(Stop::Invalid(InvalidInput::MovedAway(name.clone())));
+    }
     ours(cluster, facts.policy.as_deref(), name)?;
     Ok(Plan {
         policy: policy(cluster, name),

@@ -18,7 +18,7 @@ use super::act::{Done, FrontResult, StepResults};
 use super::gather::Facts;
 use super::plan::load_balancer_address;
 use crate::account;
-use crate::error::Error;
+use crate::error::{Error, InvalidInput};
 use crate::upstream::paused_condition;
 
 /// What to do where a cluster can have no endpoint.
@@ -58,7 +58,7 @@ pub fn status(
     status
 }
 
-/// The conditions whose changes are events: `Ready` only sums up, but it alone tells of a name that is taken.
+/// The conditions whose changes are events. `Ready` summarizes the others, except for a name that is taken.
 fn notable(conditions: &[Condition]) -> Vec<Condition> {
     let tells = |c: &&Condition| match c.type_.as_str() {
         contract::PAUSED => false,
@@ -99,11 +99,15 @@ fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condi
     let reason = match error {
         Error::Waiting(waiting) => waiting.reason(),
         _ if cluster.meta().deletion_timestamp.is_some() => contract::DELETING,
-        Error::Invalid(_) => contract::NAME_TAKEN,
+        Error::Invalid(invalid) => invalid.reason(),
         Error::Api { .. } | Error::Behind(_) => contract::INTERNAL_ERROR,
     };
     let mut new: Vec<_> =
         keep_conditions(old).into_iter().filter(|condition| condition.type_ != contract::READY).collect();
+    if matches!(error, Error::Invalid(InvalidInput::MovedAway(_))) {
+        new.retain(|condition| condition.type_ != reasons::RESOURCE_POLICY_READY);
+        new.push(condition(reasons::RESOURCE_POLICY_READY, false, reason, error.to_string(), generation));
+    }
     new.insert(0, condition(contract::READY, false, reason, error.to_string(), generation));
     new
 }

@@ -156,18 +156,10 @@ async fn it_is_scaled(story: &Story, second: &SecondCluster) {
 async fn it_comes_back(story: &Story, second: &SecondCluster) {
     let before = vms_of(story).await;
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
-    let (originals, control_planes, infrastructure) = (
-        second.api("Cluster", &story.namespace),
-        second.api("KubeadmControlPlane", &story.namespace),
-        second.api("WCPCluster", &story.namespace),
-    );
+    let (originals, control_planes) =
+        (second.api("Cluster", &story.namespace), second.api("KubeadmControlPlane", &story.namespace));
     let forbidden = Forbidden::begin(story, second).await;
-    // clusterctl removes the two in no order. A WCPCluster that is still there when its Cluster is resumed makes its policy again:
-    // the page on moves warns of it.
-    break_off(story, (there, here), async || {
-        names(&control_planes).await.is_empty() && names(&infrastructure).await.is_empty()
-    })
-    .await;
+    break_off(story, (there, here), async || names(&control_planes).await.is_empty()).await;
     forbidden.end(story, second).await;
     resume(&originals).await;
     story
@@ -179,6 +171,15 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
                 .then_some(())
         })
         .await;
+    let policies = second.api("VirtualMachineSetResourcePolicy", &story.namespace);
+    story
+        .wait_for("capw decides about the policy", SOON, || async {
+            let cluster = second.api("WCPCluster", &story.namespace).get("mover").await.ok()?;
+            let noticed = cluster.data["status"]["conditions"].to_string().contains("MovedAway");
+            (noticed || !names(&policies).await.is_empty()).then_some(())
+        })
+        .await;
+    assert_eq!(names(&policies).await, [""; 0]);
     assert_eq!(names(&control_planes).await, [""; 0]);
     end_the_move(story, there, here);
     resume(&story.api("Cluster")).await;
@@ -222,7 +223,7 @@ async fn wait_until_it_runs(story: &Story, clusters: &Api<DynamicObject>) {
         .await;
 }
 
-/// A rule of an admin by which no Cluster is deleted.
+/// A policy that refuses to delete Clusters and to mark WCPClusters for deletion, so that clusterctl removes only the other originals.
 struct Forbidden;
 
 impl Forbidden {
@@ -233,11 +234,21 @@ impl Forbidden {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": Self::NAME},
             "spec": {
-                "matchConstraints": {"resourceRules": [{
-                    "apiGroups": ["cluster.x-k8s.io"], "apiVersions": ["*"],
-                    "operations": ["DELETE"], "resources": ["clusters"],
-                }]},
-                "validations": [{"expression": "false", "message": "clusters stay"}],
+                "matchConstraints": {"resourceRules": [
+                    {
+                        "apiGroups": ["cluster.x-k8s.io"], "apiVersions": ["*"],
+                        "operations": ["DELETE"], "resources": ["clusters"],
+                    },
+                    {
+                        "apiGroups": ["infrastructure.cluster.vmware.com"], "apiVersions": ["*"],
+                        "operations": ["UPDATE"], "resources": ["wcpclusters"],
+                    },
+                ]},
+                "validations": [{
+                    "expression": "request.operation == 'UPDATE' && !('clusterctl.cluster.x-k8s.io/delete-for-move' in \
+                        object.metadata.?annotations.orValue({}))",
+                    "message": "clusters stay",
+                }],
             },
         });
         let binding = json!({

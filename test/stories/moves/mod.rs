@@ -1,4 +1,4 @@
-//! Objects go to another management cluster.
+//! Moves of objects to another management cluster.
 
 mod cluster;
 mod plain_cluster;

@@ -82,6 +82,22 @@ fn nothing_is_made_without_an_owner_or_of_somebody_elses() {
 }
 
 #[test]
+fn a_running_cluster_without_policy_and_machines_was_moved_and_gets_nothing() {
+    let mut initialized = cluster();
+    let status = initialized.status.as_mut().unwrap();
+    status.initialization.as_mut().unwrap().control_plane_initialized = Some(true);
+    let initialized = Some(Arc::new(initialized));
+    let moved = || Facts { cluster: initialized.clone(), ..facts() };
+    let refused = Err(Stop::Invalid(InvalidInput::MovedAway("test-cluster".into())));
+    assert_eq!(plan(&wcp_cluster(), &moved()), refused);
+    let policy = plan(&wcp_cluster(), &facts()).unwrap().policy;
+    let without_machines = Facts { policy: Some(Arc::new(policy)), ..moved() };
+    assert!(plan(&wcp_cluster(), &without_machines).is_ok());
+    let without_policy = Facts { machines: vec!["WCPMachine ben-test/node".into()], ..moved() };
+    assert!(plan(&wcp_cluster(), &without_policy).is_ok(), "a policy that a user deleted is recreated");
+}
+
+#[test]
 fn what_a_user_made_is_neither_taken_nor_overwritten() {
     let ours = plan(&wcp_cluster(), &facts()).unwrap().network.unwrap();
     let mut users = ours.clone();

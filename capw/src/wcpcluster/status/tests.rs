@@ -120,6 +120,19 @@ fn on_the_way_out_the_summary_says_what_it_waits_for() {
 }
 
 #[test]
+fn a_policy_that_was_moved_away_is_not_reported_as_ready() {
+    let mut cluster = wcp_cluster();
+    cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
+    let moved = Err(Error::Invalid(InvalidInput::MovedAway("test-cluster".into())));
+    let status = status(&cluster, &facts(false), &moved, Timestamp::UNIX_EPOCH);
+    for type_ in ["Ready", "ResourcePolicyReady"] {
+        let condition = find(&status.conditions, type_).unwrap();
+        assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "MovedAway"), "{type_}");
+    }
+    assert_eq!(status.initialization, Some(Initialization { provisioned: Some(true) }));
+}
+
+#[test]
 fn pause_keeps_the_conditions() {
     let mut cluster = wcp_cluster();
     let before = of(made(Some(Graded::is_true("Ready")), true));
