@@ -1,7 +1,6 @@
 //! Go's own functions of templates.
 
 use std::cmp::Ordering;
-use std::fmt::Write as _;
 
 use bounds::{Budget, Exceeded};
 use serde_json::{Map, Value};
@@ -159,7 +158,7 @@ fn print<'a>(args: &[Held<'_>], budget: &Budget) -> Called<'a> {
     let mut text = String::new();
     for (at, value) in args.iter().enumerate() {
         if at > 0 && !value.get().is_string() && !args[at - 1].get().is_string() {
-            text.push(' ');
+            append(" ", &mut text, budget)?;
         }
         show(value.get(), &mut text, budget)?;
     }
@@ -184,12 +183,12 @@ fn printf<'a>(format: &Value, args: &[Held<'_>], budget: &Budget) -> Called<'a> 
     let mut chars = format.chars();
     while let Some(c) = chars.next() {
         if c != '%' {
-            text.push(c);
+            append(c.encode_utf8(&mut [0; 4]), &mut text, budget)?;
             continue;
         }
         let verb = chars.next().ok_or("the format ends with %")?;
         if verb == '%' {
-            text.push('%');
+            append("%", &mut text, budget)?;
             continue;
         }
         let value = args.next().ok_or_else(|| format!("%{verb} has no argument"))?;
@@ -210,18 +209,18 @@ fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Re
             show(value, &mut plain, budget)?;
             // A control character becomes six.
             budget.spend(plain.len().saturating_mul(6).saturating_add(2))?;
-            let _ = write!(text, "{}", Value::String(plain));
+            append(&Value::String(plain).to_string(), text, budget)?;
         }
         'x' | 'X' | 'o' | 'b' => {
             let number = value.as_i64().ok_or_else(|| format!("%{verb} needs a whole number"))?;
             budget.spend(64)?;
-            // Writing to a String does not fail.
-            let _ = match verb {
-                'x' => write!(text, "{number:x}"),
-                'X' => write!(text, "{number:X}"),
-                'o' => write!(text, "{number:o}"),
-                _ => write!(text, "{number:b}"),
+            let digits = match verb {
+                'x' => format!("{number:x}"),
+                'X' => format!("{number:X}"),
+                'o' => format!("{number:o}"),
+                _ => format!("{number:b}"),
             };
+            append(&digits, text, budget)?;
         }
         other => return Err(format!("%{} is not supported", other.escape_default()).into()),
     }

@@ -162,6 +162,20 @@ fn work_on_large_values_is_counted() {
     }
 }
 
+/// A text that grows takes its old and its new buffer at once, so more than its length is counted.
+#[test]
+fn text_that_grows_is_counted_with_its_buffers() {
+    let length = 1 << 20;
+    let letters = vec!["xx"; length / 2];
+    for body in
+        ["{{ $x := print $.Letters }}", "{{ $x := printf $.Format }}", "{{ $x := println $.Letters }}"]
+    {
+        let (_, spent) =
+            within(body, &json!({ "Letters": letters, "Format": "x".repeat(length) }), ENOUGH).unwrap();
+        assert!(spent > length * 5 / 2, "{body}: {spent}");
+    }
+}
+
 #[test]
 fn what_lies_in_the_data_is_borrowed() {
     let data = json!({ "Large": {"A": "x".repeat(1 << 20), "B": vec![0; 1000]}, "Many": vec![0; 100] });

@@ -171,7 +171,8 @@ pub(crate) fn show(value: &Value, out: &mut String, budget: &Budget) -> Result<(
     }
 }
 
-/// Appends a text. The room that `out` takes is counted, each time that it grows: the old and the new room exist together then.
+/// Appends a text. Each time `out` grows, its whole new capacity is counted, because the old and the new buffer exist at the
+/// same time.
 pub(crate) fn append(text: &str, out: &mut String, budget: &Budget) -> Result<(), Exceeded> {
     let needed = out.len() + text.len();
     if needed > out.capacity() {
