@@ -1,7 +1,8 @@
 //! The simulated vSphere site: a vCenter, guests that really boot, and providers of networks and storage.
 //!
 //! The controllers meet it where they would meet the real thing: at vCenter's API, at the objects of the providers, and at the API
-//! servers that the guests become. It calls none of them, and knows the label of a release that gcm gives to nodes.
+//! servers that the guests become. The simulator calls no controller. It knows one of their names: the label with the release that
+//! gcm gives to nodes.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

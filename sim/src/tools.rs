@@ -24,22 +24,3 @@ pub fn programs() -> Vec<&'static Tool> {
 pub fn definitions() -> Result<Vec<Value>, plane::Error> {
     plane::config::external_definitions()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_package_of_vcsim_is_embedded() {
-        let source =
-            VCSIM_SOURCES.get_file("sim.go").and_then(include_dir::File::contents_utf8).unwrap_or_default();
-        let module = "\"layercake.invalid/sim/vcsim/";
-        let packages: Vec<_> = source.lines().filter_map(|line| line.trim().strip_prefix(module)).collect();
-        assert!(packages.contains(&"core\""), "{packages:?}");
-        for package in packages.iter().map(|name| name.trim_end_matches('"')) {
-            let embedded =
-                VCSIM_SOURCES.get_dir(package).is_some_and(|folder| folder.files().next().is_some());
-            assert!(embedded, "{package}");
-        }
-    }
-}

@@ -65,7 +65,7 @@ func Start(o spec.Options) (*Sim, error) {
 	return s, nil
 }
 
-// assemble makes the parts, each of what is below it.
+// assemble creates the parts, each from the parts that it uses.
 func assemble(vc *core.VCenter) *Sim {
 	s := &Sim{VCenter: vc, storage: storage.New(vc), outages: outage.New(vc), privileges: access.New(vc), policy: policy.New(vc)}
 	s.inventory = inventory.New(vc, s.storage, s.outages)
@@ -101,6 +101,7 @@ func (s *Sim) start(certificate tls.Certificate) error {
 	}
 	s.Open(certificate)
 	s.library.Connect()
+	s.properties.Connect()
 	s.takeOver()
 	if err := s.policy.Connect(); err != nil {
 		return err

@@ -112,8 +112,8 @@ func (s *Backups) registered(ctx *simulator.Context) (found []mo.Entity) {
 // restoreTimeout is how long a restore waits for tasks that still run.
 const restoreTimeout = 10 * time.Second
 
-// Restore puts vCenter back to the backup: nobody reaches it meanwhile, and all sessions are gone. It tells whether
-// there is a backup.
+// Restore puts vCenter back to the backup. Clients cannot connect meanwhile, and all sessions end. It reports whether a
+// backup exists.
 func (s *Backups) Restore() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

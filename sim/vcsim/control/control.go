@@ -113,7 +113,7 @@ func decode[T any](r *http.Request) (order T, err error) {
 	return order, nil
 }
 
-// look is an action that changes nothing and needs no parameters.
+// look is an action without parameters that answers with a value.
 func look(see func() any) action {
 	return func(*http.Request) (any, error) { return see(), nil }
 }
@@ -138,7 +138,7 @@ func order[T any](act func(*http.Request, T) (any, error)) action {
 type target struct {
 	*simulator.VirtualMachine
 	ctx *simulator.Context
-	id  string // of what the path names besides
+	id  string // the second id in the path, for example of a disk
 }
 
 // locked runs f with the VM's lock held.
@@ -189,13 +189,13 @@ func orderFolder[T any](api *API, act func(vim.Ref, T) error) action {
 	}
 }
 
-// carryOut carries out a method as an administrator would who sits at another client, and waits for its end.
+// carryOut calls a method as another client of vCenter would, and waits for its end.
 func (api *API) carryOut(this vim.Ref, method string, body types.AnyType) types.BaseMethodFault {
 	_, fault := api.Follow(api.Carry(api.Fresh(), &core.Call{Name: method, This: this}, body))
 	return fault
 }
 
-// behind does the same, and refuses the request with the fault.
+// behind calls a method as carryOut does, and returns its fault as a 409.
 func (api *API) behind(this vim.Ref, method string, body types.AnyType) error {
 	if fault := api.carryOut(this, method, body); fault != nil {
 		return conflict("%s on %s: %s", method, this.Value, vim.FaultText(fault))

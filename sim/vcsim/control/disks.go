@@ -64,7 +64,7 @@ func (api *API) deleteDisk(r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// attachDisk answers by which UUID the guest knows the disk then.
+// attachDisk attaches a first class disk and answers with the UUID that the guest sees.
 func (api *API) attachDisk(vm target) (any, error) {
 	err := api.behind(vm.Self, "AttachDisk_Task", &types.AttachDisk_Task{This: vm.Self, DiskId: types.ID{Id: vm.id}})
 	if err != nil {

@@ -68,12 +68,12 @@ func list(name string, values any) map[string]any { return map[string]any{name: 
 // routes are all actions of the API by method and path.
 func (api *API) routes() map[string]action {
 	return map[string]action{
-		// What clients asked for.
+		// Requests and sessions of clients.
 		"GET /v1/requests":    look(func() any { return api.Counters.Snapshot() }),
 		"DELETE /v1/requests": do(api.Counters.Reset),
 		"GET /v1/journal":     look(func() any { return list("calls", api.Journal.Take(false)) }),
 		"DELETE /v1/journal":  look(func() any { return list("calls", api.Journal.Take(true)) }),
-		// None of these tokens may be in a log.
+		// No log may contain any of these tokens.
 		"GET /v1/sessions":         look(func() any { return list("tokens", api.Wire.Issued.All()) }),
 		"POST /v1/sessions/expire": look(func() any { return list("expired", api.Wire.EndSessions()) }),
 		"POST /v1/front/cut":       order(api.cut),
@@ -88,7 +88,7 @@ func (api *API) routes() map[string]action {
 			return nil, nil
 		}),
 
-		// What is out of reach.
+		// Outages.
 		"PUT /v1/vms/{moid}/outage":        orderVM(api, api.loseVM),
 		"PUT /v1/hosts/{moid}/outage":      order(api.loseHost),
 		"PUT /v1/datastores/{name}/outage": order(api.loseStore),
@@ -206,7 +206,7 @@ func (api *API) move(this vim.Ref, o moveOrder) error {
 	return api.behind(parent, "MoveIntoFolder_Task", &types.MoveIntoFolder_Task{This: parent, List: []vim.Ref{this}})
 }
 
-// orphans lists what nobody would miss: folders of the datastores that belong to no VM, and tasks that still run.
+// orphans lists folders of datastores that belong to no VM, and tasks that still run.
 func (api *API) orphans(*http.Request) (any, error) {
 	ctx := api.Fresh()
 	orphans, err := api.Storage.OrphanedFiles(ctx)

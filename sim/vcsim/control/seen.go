@@ -43,7 +43,7 @@ type InventoryNode struct {
 	Parent string `json:"parent"`
 }
 
-// inventorySeen lists what an administrator would look for when something was left behind.
+// inventorySeen lists VMs, folders, pools and modules, so that tests find leftovers.
 func (api *API) inventorySeen() any {
 	ctx := api.Fresh()
 	rows := api.Machines.All()

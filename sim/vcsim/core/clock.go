@@ -40,7 +40,7 @@ func (c *Clock) shown(at time.Time) time.Time {
 // Now is what the clock shows.
 func (c *Clock) Now() time.Time { return c.shown(time.Now()) }
 
-// Set sets the clock so far from the true time.
+// Set sets the offset of the clock from the true time.
 func (c *Clock) Set(offset time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -52,8 +52,6 @@ type Row struct {
 	Machine
 	Pool, Host vim.Ref
 	Demand     Demand
-	Files      []string // files of its own
-	Bases      []string // files that its disks rest on
 }
 
 // Machines is the table of all VMs, with a revision that grows whenever a machine changes. It is what is read about
@@ -159,7 +157,6 @@ func (m *Machines) read(r vim.Ref) (Row, bool) {
 		if vm.Runtime.Host != nil {
 			now.Host = *vm.Runtime.Host
 		}
-		now.Files, now.Bases = vim.FilesOf(vm)
 	})
 	return now, true
 }

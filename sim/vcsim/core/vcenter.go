@@ -86,8 +86,7 @@ func (vc *VCenter) Create(address string) (err error) {
 	return nil
 }
 
-// Open connects the library to the world outside: who may log in, where it is reached, what it serves. Whoever makes the
-// inventory comes before.
+// Open connects the library to the outside: logins, addresses and services. Build the inventory first.
 func (vc *VCenter) Open(certificate tls.Certificate) {
 	vc.Service.Listen = vc.URL()
 	vc.Service.Listen.User = url.UserPassword(vc.Options.Credentials.Username, vc.Options.Credentials.Password)

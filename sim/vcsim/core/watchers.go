@@ -23,7 +23,7 @@ type watcher struct {
 	close     func()
 }
 
-// Watch has an object closed with its session.
+// Watch closes an object when its session ends.
 func (vc *VCenter) Watch(session *simulator.Session, self vim.Ref, closeIt func()) {
 	vc.watchers.mu.Lock()
 	defer vc.watchers.mu.Unlock()
@@ -34,7 +34,7 @@ func (vc *VCenter) Watch(session *simulator.Session, self vim.Ref, closeIt func(
 	vc.watchers.open[vim.Ref{Type: self.Type, Value: session.Key + self.Value}] = watcher{session.Key, session.UserName, closeIt}
 }
 
-// Unwatch leaves closing an object to its owner.
+// Unwatch undoes Watch: the owner closes the object.
 func (vc *VCenter) Unwatch(session *simulator.Session, self vim.Ref) {
 	vc.watchers.mu.Lock()
 	defer vc.watchers.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package floor makes VMs as cheaply as can be, to measure VM operators by.
+// Package floor creates VMs with as few calls as possible, as the measure for VM operators.
 package floor
 
 import (

@@ -12,8 +12,8 @@ import (
 	"layercake.invalid/sim/vcsim/vim"
 )
 
-// Modules are the cluster modules: sets of VMs that DRS keeps on different hosts. The library has their routes, without
-// a lock, and without a word to whoever chooses a host.
+// Modules are the cluster modules: sets of VMs that DRS keeps on different hosts. govmomi's library serves them without a
+// lock, and its placement ignores them.
 type Modules struct {
 	mu   sync.Mutex
 	byID map[string]*module
@@ -33,7 +33,18 @@ func (m *Modules) Create(cluster string) (id string) {
 	return id
 }
 
-// Remove tells whether there was such a module.
+// Clusters returns the cluster of every module, by the module's id.
+func (m *Modules) Clusters() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clusters := map[string]string{}
+	for id, module := range m.byID {
+		clusters[id] = module.cluster
+	}
+	return clusters
+}
+
+// Remove deletes a module. It reports whether the module existed.
 func (m *Modules) Remove(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,8 +28,8 @@ func (l *Libraries) routeModules(mux *http.ServeMux) {
 
 func (l *Libraries) listModules(out *traffic.Answer, _ *http.Request) {
 	summaries := []any{}
-	for _, m := range l.inventory.ModulesSeen() {
-		summaries = append(summaries, map[string]string{"module": m.ID, "cluster": m.Cluster})
+	for id, cluster := range l.inventory.Modules.Clusters() {
+		summaries = append(summaries, map[string]string{"module": id, "cluster": cluster})
 	}
 	wire.WriteREST(out, http.StatusOK, true, map[string]any{"summaries": summaries})
 }

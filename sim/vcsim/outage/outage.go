@@ -92,7 +92,8 @@ func (o *Outages) Lose(vm vim.Ref) {
 	o.lost[vm] = true
 }
 
-// LoseVM shows a VM so until it is connected again. What vCenter can never read is unset.
+// LoseVM sets the connection state of a VM until it is connected again. The configuration of an inaccessible or invalid VM
+// is always unset.
 func (o *Outages) LoseVM(vm vim.Ref, state types.VirtualMachineConnectionState, unset bool) {
 	unreadable := state == types.VirtualMachineConnectionStateInaccessible || state == types.VirtualMachineConnectionStateInvalid
 	ordered := vmOutage{state, unreadable || unset}
@@ -106,11 +107,11 @@ func (o *Outages) LoseVM(vm vim.Ref, state types.VirtualMachineConnectionState, 
 	o.Settle()
 }
 
-// LoseHost takes a host away, or brings it back as connected. It tells whether there is such a host.
-func (o *Outages) LoseHost(host vim.Ref, state types.HostSystemConnectionState) bool {
+// LoseHost disconnects a host or connects it again.
+func (o *Outages) LoseHost(host vim.Ref, state types.HostSystemConnectionState) {
 	ctx := o.Fresh()
 	if _, ok := ctx.Map.Get(host).(*simulator.HostSystem); !ok {
-		return false
+		return
 	}
 	o.mu.Lock()
 	if state == types.HostSystemConnectionStateConnected {
@@ -121,7 +122,6 @@ func (o *Outages) LoseHost(host vim.Ref, state types.HostSystemConnectionState) 
 	o.mu.Unlock()
 	showHost(ctx, host, state)
 	o.Settle()
-	return true
 }
 
 // LoseStore makes a datastore inaccessible, or accessible again. It tells whether there is such a datastore.

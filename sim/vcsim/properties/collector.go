@@ -46,8 +46,8 @@ type sent struct {
 	set       *types.UpdateSet
 }
 
-// anchor is an object by which collectors find what they belong to: sessions clone them, and the library shows them no more
-// than its registry.
+// anchor leads collectors to their Properties. Sessions clone collectors by reflection, and a clone can reach only the
+// registry.
 type anchor struct {
 	mo.ExtensibleManagedObject // the library expects one in every object it walks over
 	properties                 *Properties
@@ -61,7 +61,7 @@ func newAnchor(s *Properties) *anchor {
 	return a
 }
 
-// propertiesOf finds the simulator that a library Context belongs to.
+// propertiesOf returns the Properties of the simulator that a Context belongs to.
 func propertiesOf(ctx *simulator.Context) *Properties {
 	return ctx.Map.Get(anchorRef).(*anchor).properties
 }

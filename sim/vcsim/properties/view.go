@@ -58,18 +58,24 @@ func New(vc *core.VCenter, o *outage.Outages) *Properties {
 	return &Properties{VCenter: vc, outages: o}
 }
 
-// Methods are those that read properties. The library's own collector takes the place of ours if it is asked for.
+// Methods are those that read properties. With StockCollector, the library's collector serves them.
 func (p *Properties) Methods() map[string]core.Override {
 	methods := map[string]core.Override{"Fetch": p.fetch}
+	if !p.Options.StockCollector {
+		methods["CreateContainerView"] = p.createContainerView
+	}
+	return methods
+}
+
+// Connect puts the collector into the registry, in place of the library's, unless StockCollector asks for that one.
+func (p *Properties) Connect() {
 	if p.Options.StockCollector {
-		return methods
+		return
 	}
 	ours := &collector{}
 	ours.Self = p.Registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.PropertyCollector
 	p.Registry.Put(ours)
 	p.Registry.Put(newAnchor(p))
-	methods["CreateContainerView"] = p.createContainerView
-	return methods
 }
 
 // createContainerView stands in for the library's method.

@@ -1,4 +1,4 @@
-// Package spec describes what a simulator is started with, and what came of it.
+// Package spec describes the options of a simulator and the inventory that it creates.
 package spec
 
 import (

@@ -23,7 +23,7 @@ func CompareRefs(a, b Ref) int {
 // ChangeVersion is a new value of config.ChangeVersion, as the library writes it.
 func ChangeVersion() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
 
-// NewUUID is a random one.
+// NewUUID returns a random UUID.
 func NewUUID() string { return uuid.NewString() }
 
 // Empty tells whether a property has no value.
@@ -41,6 +41,7 @@ func HasThis(kind reflect.Type) bool {
 	return ok
 }
 
+// SetDefault sets a field that has its zero value.
 func SetDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -72,5 +73,5 @@ func RetrieveProperty(this Ref, name string) *types.RetrievePropertiesEx {
 	}
 }
 
-// PropertyCollector is the one that every session has.
+// PropertyCollector is the reference of every session's default collector.
 var PropertyCollector = Ref{Type: "PropertyCollector", Value: "propertyCollector"}

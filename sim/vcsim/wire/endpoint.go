@@ -65,7 +65,7 @@ func Serve(l net.Listener, h http.Handler) *http.Server {
 	return server
 }
 
-// WhileCut closes every connection, refuses new ones while f runs, and listens again, as a restart of vpxd does.
+// WhileCut closes every connection, refuses new ones while do runs, and then listens again, as a restart of vpxd does.
 func (f *Frontend) WhileCut(do func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,4 +1,4 @@
-//! What the tests of several crates share: a vcsim process, an API server of one closure, keys for consoles,
+//! Shared parts of the tests of several crates: a vcsim process, an API server of one closure, keys for consoles,
 //! waiting with a deadline, and what a process has used.
 //!
 //! It depends on no controller and not on `kit`, whose unit tests use it.

@@ -78,13 +78,21 @@ fn binary() -> Option<PathBuf> {
     Some(best.path().join("vcsim"))
 }
 
-/// Whether these are the simulator's sources as this tree has them.
+/// Returns true if these sources of a build are the simulator's sources in this tree.
 fn is_of_this_tree(sources: &Path) -> bool {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sim/vcsim");
+    has_same_sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sim/vcsim"), sources)
+}
+
+/// Compares the Go sources in a folder and its subfolders with those of a build.
+fn has_same_sources(own: &Path, built: &Path) -> bool {
     let Ok(files) = std::fs::read_dir(own) else { return false };
-    files.flatten().filter(|file| is_source(&file.path())).all(|file| {
-        let built = std::fs::read(sources.join(file.file_name())).ok();
-        built.is_some() && built == std::fs::read(file.path()).ok()
+    files.flatten().all(|file| {
+        let (own, built) = (file.path(), built.join(file.file_name()));
+        if own.is_dir() {
+            return file.file_name() == "testdata" || has_same_sources(&own, &built);
+        }
+        !is_source(&own)
+            || std::fs::read(&own).ok().is_some_and(|own| std::fs::read(&built).ok() == Some(own))
     })
 }
 
