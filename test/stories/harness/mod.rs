@@ -1,4 +1,4 @@
-//! What stories share, and no story: stacks, namespaces, waiting, and the order in which stories run.
+//! Shared code of the stories: stacks, namespaces, waiting, the order of the stories.
 
 pub mod documented_commands;
 pub mod own_server;

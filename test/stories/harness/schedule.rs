@@ -240,3 +240,15 @@ fn start_all_at_once() {
     let error = again.exec();
     panic!("the stories do not start: {error}");
 }
+
+/// A story whose name is not in the list has the weight of a short one.
+#[test]
+fn long_stories_have_the_names_of_stories() {
+    let program = std::env::current_exe().expect("the path of this program");
+    let listed = Command::new(program).arg("--list").output().expect("the list of stories").stdout;
+    let listed = String::from_utf8_lossy(&listed);
+    let stories: BTreeSet<_> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let unknown: Vec<_> =
+        LONG.iter().map(|(name, ..)| *name).filter(|name| !stories.contains(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
