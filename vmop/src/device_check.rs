@@ -1,11 +1,11 @@
-//! The check whether a clone has the devices that its settings asked for. No client, no clock.
+//! Checks that a clone has the devices that its settings asked for. No client, no clock.
 //!
 //! vCenter's texts disagree about which part of a clone's specification it reads devices from, and it does not say what it
 //! ignores. So the first VMs of a process whose clones change devices by their settings are created off, with a note; before
 //! they run, their devices are read, and what lacks is asked for again. Once one had all of a kind, later clones with changes
 //! of that kind are powered on in the one call.
 //!
-//! The note shares its key with the interfaces that the spec named: a VM gets either.
+//! The note and the hash of the spec's interfaces use the same ExtraConfig key, so a VM has one or the other.
 
 use api::vmop::VirtualMachine;
 use sha2::{Digest, Sha256};
@@ -66,7 +66,7 @@ pub fn hold_for_check(clone: &mut CloneSpec, proven: DeviceKinds) -> bool {
     true
 }
 
-/// The kinds of devices of which the VM has got all that its clone asked for, where it has all of the `complete` kinds.
+/// Returns the kinds of devices that the clone asked for and that are complete.
 pub fn proven(vsphere_vm: &Vm, complete: DeviceKinds) -> DeviceKinds {
     let asked = unchecked(vsphere_vm).unwrap_or_default();
     DeviceKinds { nics: asked.nics && complete.nics, disks: asked.disks && complete.disks }

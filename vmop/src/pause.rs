@@ -7,6 +7,9 @@ use vsphere::Vm;
 /// ExtraConfig by which a vSphere admin has a VM left alone, as vm-operator reads it.
 const BY_ADMIN: &str = "vmservice.virtualmachine.pause";
 
+/// Annotations by which a user pauses an object.
+const BY_DEVOPS: [&str; 2] = [annotation::VMOP_PAUSED, annotation::VMOP_PAUSE];
+
 /// Whether somebody asked on the object that it be left alone: a user, or Cluster API.
 pub fn paused<K: Resource>(object: &K) -> bool {
     object.annotations().contains_key(annotation::PAUSED) || by_devops(object)
@@ -14,9 +17,7 @@ pub fn paused<K: Resource>(object: &K) -> bool {
 
 /// Whether a user asked on the object that it be left alone.
 pub fn by_devops<K: Resource>(object: &K) -> bool {
-    [annotation::VMOP_PAUSE, annotation::VMOP_PAUSED]
-        .iter()
-        .any(|key| object.annotations().contains_key(*key))
+    BY_DEVOPS.iter().any(|key| object.annotations().contains_key(*key))
 }
 
 /// Whether an admin asked in vCenter that the VM be left alone.
@@ -24,9 +25,9 @@ pub fn by_admin(vsphere_vm: &Vm) -> bool {
     vsphere_vm.extra_config.get(BY_ADMIN).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// The annotations and the ExtraConfig key by which the VM is left alone, each with where it is.
+/// Returns the annotations and the ExtraConfig key that pause the VM, each with its location.
 pub fn keys<K: Resource>(object: &K, vsphere_vm: Option<&Vm>) -> Vec<String> {
-    let annotations = [annotation::VMOP_PAUSED, annotation::VMOP_PAUSE]
+    let annotations = BY_DEVOPS
         .into_iter()
         .filter(|key| object.annotations().contains_key(*key))
         .map(|key| format!("annotation {key} from this object"));

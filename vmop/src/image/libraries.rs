@@ -70,7 +70,7 @@ pub fn libraries(
     (libraries, wrong)
 }
 
-/// A source whose library is not known, because it refers to no provider, or to one that does not exist.
+/// Returns the problem of a source that refers to no provider, or to a missing one.
 fn missing_provider(source: &ContentSource, named: Option<&str>) -> LibraryProblem {
     let source = source.name_any();
     let message = match named {
@@ -78,7 +78,7 @@ fn missing_provider(source: &ContentSource, named: Option<&str>) -> LibraryProbl
             "ContentSource {source}: spec.providerRef refers to {PROVIDER_KIND} {named}, which does not exist. Create it or correct spec.providerRef"
         ),
         None => format!(
-            "ContentSource {source}: spec.providerRef refers to no {PROVIDER_KIND}. Set kind to {PROVIDER_KIND} and name to the name of one"
+            "ContentSource {source}: spec.providerRef refers to no {PROVIDER_KIND}. Set kind to {PROVIDER_KIND} and name to an existing one"
         ),
     };
     LibraryProblem { source: Some(source), message, ..LibraryProblem::default() }

@@ -41,7 +41,7 @@ const UNOWNED_ATTEMPTS: usize = 60;
 /// How long to wait in between, as for a clone that is under way.
 const UNOWNED_PAUSE: Duration = Duration::from_secs(2);
 
-/// How far the deletion of an object is.
+/// The state of an object's deletion.
 pub enum Deletion {
     /// Its VM is gone, and the object is let go.
     Done,

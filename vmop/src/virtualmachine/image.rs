@@ -149,7 +149,7 @@ fn check_image<'a>(
     let Some(image) = image else {
         let why = library().map_or_else(String::new, |library| format!(". Possible cause: {library}"));
         let message = format!(
-            "VirtualMachineImage {name} does not exist. Add the image to the content library, or use another image{why}"
+            "VirtualMachineImage {name} does not exist{why}. Add the image to the content library, or use another image"
         );
         return Err(Unmet::wrong(reason::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, message));
     };

@@ -42,7 +42,7 @@ use futures::future::BoxFuture;
 use kit::Next;
 use vsphere::with_bound_changes;
 
-use crate::device_check::proven;
+use crate::device_check::{proven, unchecked};
 use crate::pause;
 use carry_out::object::{confirm_plan, note_progress, prepare};
 use carry_out::promotion::begin_promotion;
@@ -177,10 +177,12 @@ fn follow_up<'a>(
 ) -> BoxFuture<'a, Result<(), Error>> {
     async move {
         if let Found::Ours(vsphere_vm) = &facts.found
+            && unchecked(vsphere_vm).is_some()
             && let Ok(vcenter) = ctx.provider.vcenter()
         {
+            let found = proven(vsphere_vm, facts.complete_devices(vm, vsphere_vm));
             let mut known = vcenter.proven_devices.lock();
-            *known = known.and(proven(vsphere_vm, facts.complete_devices(vm, vsphere_vm)));
+            *known = known.and(found);
         }
         if facts.has_changed_nics() && attempt.result.is_ok() {
             delete_outdated(vm, &ctx.api, &ctx.caches).await?;

@@ -103,7 +103,7 @@ pub async fn report_if_slow<T>(
     Ok((step.await, true))
 }
 
-/// Reports how a reconcile ends or what it waits for.
+/// Reports the outcome of a reconcile, or the step that it waits for.
 pub async fn report(
     vm: &VirtualMachine,
     facts: Option<&Facts>,
@@ -118,7 +118,7 @@ pub async fn report(
     write(vm, status(vm, facts, outcome), |severity| severity != INFO, ctx).await
 }
 
-/// Reports how far a deletion is.
+/// Reports the state of a deletion.
 pub fn report_deletion<'a>(
     vm: &'a VirtualMachine,
     deletion: Deletion,
@@ -152,7 +152,8 @@ pub fn report_paused<'a>(vm: &'a VirtualMachine, ctx: &'a Context) -> BoxFuture<
     .boxed()
 }
 
-/// Writes the status, if it is other, and records an event, if `Ready` is; `warns` says which severities are worth a warning.
+/// Writes the status if it changed, and records an event if `Ready` changed. `warns` selects the severities that are published
+/// as warnings.
 ///
 /// Only this function writes the status of a VirtualMachine.
 async fn write(

@@ -18,7 +18,8 @@ pub fn blocked_status(vm: &VirtualMachine, error: &Error) -> VirtualMachineStatu
     deleting(vm, Condition::is_false(READY, severity, reason, error.advised()))
 }
 
-/// The status of an object that was let go and that others hold: what it says is out of date. `None` if none does.
+/// Returns the status of an object that only finalizers of other controllers keep, or `None` if there are none. Its other fields
+/// are out of date.
 pub fn let_go_status(vm: &VirtualMachine) -> Option<VirtualMachineStatus> {
     let finalizers = finalizer::strangers(&vm.metadata)?;
     let message = format!(
