@@ -9,7 +9,7 @@
 //! | `console` | `console`: what a node of `up --nodes qemu` shows on its serial console |
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
 //! | [`bundle`] | `bundle`: what a supporter needs, in one file, by allow-list and without secrets |
-//! | `node_image` | `image build`: what nodes are cloned from; the work is [`nodeimage`]'s |
+//! | `node_image` | `image build`: builds node images with [`nodeimage`] |
 //! | [`image_import`] | `image import`: an OVA becomes an item of a content library, once |
 //! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
 //!

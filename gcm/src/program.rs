@@ -30,10 +30,10 @@ use crate::cluster::context::{ClusterCaches, Context, KindCache};
 use crate::cluster::flags::health::HealthFlags;
 use crate::cluster::flags::virtual_ip::VirtualIpFlags;
 use crate::release::cache::ReleaseCache;
-use crate::release::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::{NamespaceCaches, QuotaLimits};
 use crate::sync::role_bindings::makes_administrators;
 use crate::sync::supervisor::SupervisorEndpoint;
+use crate::webhook::service_configuration::ServiceConfiguration;
 use crate::webhook::{self, Webhooks};
 use crate::{cluster, release};
 

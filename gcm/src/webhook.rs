@@ -3,6 +3,8 @@
 //! The API server shows admission the stored version, whatever version was sent; texts name fields as their author
 //! wrote them. Whatever cannot be read here is let through: the schema, which is looked at later, says it better.
 
+pub mod service_configuration;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +32,8 @@ use crate::addons::choice::container_networks;
 use crate::admission::overlap::UsedRange;
 use crate::admission::{self, defaults};
 use crate::release::cache::ReleaseCache;
-use crate::release::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::assigned_classes;
+use service_configuration::ServiceConfiguration;
 
 /// Where defaults are filled in.
 pub const MUTATE: &str = "/mutate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";

@@ -80,7 +80,7 @@ impl<Key: Hash + Eq> Failures<Key> {
         jitter(delay)
     }
 
-    /// Whether the last try failed.
+    /// Returns true if the last try failed.
     pub fn has_failed(&self, key: &Key) -> bool {
         self.counts.lock().contains_key(key)
     }

@@ -22,7 +22,7 @@ pub struct Context {
 
 #[cfg(test)]
 impl Context {
-    /// A context of these caches and this API server.
+    /// Returns a context with these caches and a client of a test's API server.
     pub(super) fn detached(caches: Caches, client: kube::Client) -> Self {
         let started = kit::Runtime::detached(client);
         Self {

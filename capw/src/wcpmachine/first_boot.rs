@@ -58,7 +58,7 @@ const REMEDIES: [(&[&str], &str); 9] = [
     ),
 ];
 
-/// What to read: the whole output.
+/// Tells the user where the full output is.
 const ADVICE: &str = "Read guestinfo.vmservice.bootstrap.log in the VM's ExtraConfig, or /var/log/cloud-init-output.log in the guest";
 
 /// What the guest says, unless it says nothing or its Machine has a node.

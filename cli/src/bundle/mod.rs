@@ -148,7 +148,7 @@ async fn write_secrets<W: Write>(
 ) -> Result<Scrubber> {
     let SecretsRead { values, objects, tables } = secrets::read(source, contents).await;
     contents.made.push(format!(
-        "Removed from all files: {} values from {objects} Secrets and bootstrap ConfigMaps, and texts that look like secrets",
+        "Removed wherever they occur: {} values from {objects} Secrets and bootstrap ConfigMaps, and texts that look like secrets",
         values.len(),
     ));
     if values.omitted > 0 {

@@ -29,7 +29,7 @@ impl From<String> for BundleError {
 
 fn describe(exceeded: Exceeded) -> String {
     let remedy = match exceeded {
-        Exceeded::Bytes { .. } => "Remove objects from it, and provide them as a separate add-on",
+        Exceeded::Bytes { .. } => "Remove objects from the bundle, and provide them as a separate add-on",
         Exceeded::Time => "gcm tries again later",
     };
     format!("reading its files: {exceeded}. {remedy}")

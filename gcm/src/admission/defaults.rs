@@ -10,8 +10,9 @@ use crate::release::version::Version;
 use crate::spec::network::{CNI, DOMAIN, PODS, SERVICES, network_settings};
 use crate::spec::release::{current_version, release_request};
 
-/// The container network that a cluster of other releases than VMware's gets: it is built in.
+/// The container network of clusters whose release is not VMware's. It is built in.
 pub const BUILT_IN_CNI: &str = "flannel";
+
 /// One value to fill in: where, as the steps of a path, and what.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultValue {

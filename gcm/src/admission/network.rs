@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesClusterSpec;
-use api::gcm::parts::NetworkRanges;
 use api::names::{annotation, label};
 use ipnet::IpNet;
 
@@ -17,10 +16,6 @@ pub const CNIS: [&str; 4] = ["antrea", "calico", "antrea-nsx-routed", "flannel"]
 pub const ROUTED: &str = "antrea-nsx-routed";
 /// How many bits of an address a node's own share of the pods' range fixes, for IPv4 and IPv6.
 const NODE_PREFIX: (u8, u8) = (24, 64);
-
-fn blocks(ranges: Option<&NetworkRanges>) -> &[String] {
-    ranges.and_then(|ranges| ranges.cidr_blocks.as_deref()).unwrap_or_default()
-}
 
 struct AddressRange<'a> {
     field: String,
@@ -171,11 +166,11 @@ pub(super) fn change_denials(
     new: &TanzuKubernetesClusterSpec,
 ) -> Vec<FieldDenial> {
     let aspects = |spec: &TanzuKubernetesClusterSpec| {
-        let network = network_settings(spec);
+        let (ranges, network) = (NetworkSpec::read(spec), network_settings(spec));
         let text = |text: Option<&String>| vec![text.cloned().unwrap_or_default()];
         [
-            ("pods.cidrBlocks", blocks(network.and_then(|n| n.pods.as_ref())).to_vec()),
-            ("services.cidrBlocks", blocks(network.and_then(|n| n.services.as_ref())).to_vec()),
+            ("pods.cidrBlocks", ranges.pods.to_vec()),
+            ("services.cidrBlocks", ranges.services.to_vec()),
             ("serviceDomain", text(network.and_then(|n| n.service_domain.as_ref()))),
             ("cni.name", text(network.and_then(|n| n.cni.as_ref()).map(|cni| &cni.name))),
         ]

@@ -121,14 +121,14 @@ fn machine_denials(
             "vmClass",
             class,
             format!(
-                "Set vmClass to a class that is bound to {there}. List them with `kubectl get virtualmachineclassbindings{flag}`"
+                "Set vmClass to a class that is bound to {there}. List the classes with `kubectl get virtualmachineclassbindings{flag}`"
             ),
         ),
         (
             "storageClass",
             storage,
             format!(
-                "Set storageClass to a class that is assigned to {there}. List them with `kubectl describe resourcequotas{flag}`"
+                "Set storageClass to a storage class that is assigned to {there}. List the classes with `kubectl describe resourcequotas{flag}`"
             ),
         ),
     ] {

@@ -44,7 +44,7 @@ fn release_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> 
     (from != to).then(|| format!("the release, from {from} to {to}"))
 }
 
-/// The fields that replace nodes since they have another value than before.
+/// The fields whose values differ and therefore replace nodes.
 fn changed(group: &str, before: &[NodeField], after: &[NodeField]) -> Vec<String> {
     let rows = std::iter::zip(before, after).filter(|(before, after)| before != after);
     rows.map(|(_, after)| format!("{group}.{}", after.path)).collect()

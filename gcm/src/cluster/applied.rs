@@ -1,4 +1,4 @@
-//! What a reconcile has applied: status is computed from it.
+//! The objects that a reconcile has applied. Status is computed from them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use kube::ResourceExt;
 use super::facts::Facts;
 use crate::addons::report::AddonReport;
 
-/// The objects that a reconcile has applied, as the API server returned them. After an error, those that came before it.
+/// The objects that a reconcile has applied, as the API server returned them. After an error: the objects that were
+/// applied before the error.
 #[derive(Clone, Debug, Default)]
 pub struct Applied {
     /// The Cluster.
@@ -20,22 +21,22 @@ pub struct Applied {
     pub control_plane: Option<Arc<KubeadmControlPlane>>,
     /// Its node pools.
     pub deployments: Vec<Arc<MachineDeployment>>,
-    /// What its guest reports, if add-ons were requested.
-    pub guest: Option<GuestReports>,
+    /// The reports from its guest, if add-ons were requested.
+    pub guest: Option<AddonReports>,
 }
 
-/// What is known of a guest's add-ons after they were requested.
+/// The reports from a guest after add-ons were requested.
 #[derive(Clone, Debug)]
-pub struct GuestReports {
-    /// How the add-ons are, once the guest was looked at.
+pub struct AddonReports {
+    /// The state of the add-ons. `None` before the first look at the guest.
     pub addons: Option<Arc<Vec<AddonReport>>>,
-    /// How the objects of the namespace are in the guest, once it was looked at.
+    /// The state of the namespace's objects in the guest. `None` before the first look at the guest.
     pub synced: Option<Arc<Vec<AddonReport>>>,
 }
 
 impl Applied {
-    /// The facts with what was applied in place of what was read, so that no status calls a cluster settled whose objects
-    /// were just changed.
+    /// Returns the facts, with each applied object in place of the one that was read. Otherwise status would call a cluster
+    /// settled whose objects have just changed.
     pub fn over(self, read: Facts) -> Facts {
         let Self { cluster, wcp_cluster, control_plane, deployments, guest } = self;
         let written = |name: &str| deployments.iter().any(|deployment| deployment.name_any() == name);
@@ -44,7 +45,7 @@ impl Applied {
         pools.extend(deployments);
         pools.sort_by_key(|deployment| deployment.name_any());
         let (addons, synced) = match guest {
-            Some(GuestReports { addons, synced }) => (addons, synced),
+            Some(AddonReports { addons, synced }) => (addons, synced),
             None => (read.addons, read.synced),
         };
         Facts {
@@ -80,7 +81,7 @@ mod tests {
         assert_eq!(replicas, [("a-new-pool".to_owned(), Some(7)), (name, Some(7))]);
         assert_eq!(seen.cluster, read.cluster);
         assert_eq!(seen.addons.map(|reports| reports.len()), Some(1), "nothing was requested of the guest");
-        let guest = Some(GuestReports { addons: None, synced: None });
+        let guest = Some(AddonReports { addons: None, synced: None });
         assert!(Applied { guest, ..Applied::default() }.over(read).addons.is_none());
     }
 }

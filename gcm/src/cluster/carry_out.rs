@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::applied::{Applied, GuestReports};
+use super::applied::{AddonReports, Applied};
 use super::context::{Context, KindCache};
 use super::error::Error;
 use super::facts::Facts;
@@ -41,7 +41,7 @@ pub async fn note_origin(
 /// The Cluster is older than its infrastructure and its control plane, which belong to it from the start: whoever waits for
 /// that need not wait for Cluster API to say so, a second or two later.
 ///
-/// Returns what it applied, also when it did not come through.
+/// Returns the applied objects, also after an error.
 pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> (Applied, Result<(), Error>) {
     let mut applied = Applied::default();
     let outcome = Box::pin(apply_plan(plan, facts, &mut applied, ctx)).await;
@@ -82,7 +82,7 @@ async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context
         ctx.addons.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
         let key = key(cluster.namespace().as_deref(), &cluster.name_any());
         let (addons, synced) = (ctx.addons.reports(&key), ctx.addons.sync_reports(&key));
-        done.guest = Some(GuestReports { addons, synced });
+        done.guest = Some(AddonReports { addons, synced });
     }
     remove_obsolete(obsolete, facts, ctx).await
 }

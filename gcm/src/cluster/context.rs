@@ -1,4 +1,4 @@
-//! What the reconcile of clusters works with: the client, the caches of every kind, and flags.
+//! The context of the reconcile of clusters: the client, the caches of every kind, and flags.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl<K: Watchable> KindCache<K> {
     }
 }
 
-/// What the reconcile of clusters works with.
+/// The context of the reconcile of clusters.
 pub struct Context {
     /// Writes as `gcm/cluster`.
     pub api: apply::Api,
@@ -82,7 +82,7 @@ pub struct Context {
     pub release_cache: ReleaseCache,
     /// The node images.
     pub os_images: Cache<OSImage>,
-    /// What holds the addresses of new control planes.
+    /// The programs that hold the addresses of new control planes.
     pub virtual_ip: VirtualIpFlags,
     /// When nodes are replaced.
     pub health: HealthFlags,
@@ -94,9 +94,9 @@ pub struct Context {
     pub vm_images: Cache<VirtualMachineImage>,
     /// The ConfigMaps with bundles, by namespace.
     pub bundles: Index<PartialObjectMeta<ConfigMap>>,
-    /// What namespaces give to their clusters.
+    /// The objects that namespaces give to their clusters.
     pub namespaces: NamespaceCaches,
-    /// What applies add-ons in guests.
+    /// The engine that applies add-ons in guests.
     pub addons: Engine,
 }
 

@@ -30,8 +30,8 @@ pub enum Error {
     /// A Secret by which people get into nodes holds something else.
     #[error("Secret {0}")]
     Login(String),
-    /// What is computed for it does not come to an end.
-    #[error("computing its login: {0}")]
+    /// The computation of its login does not end within its limits.
+    #[error("its login: {0}")]
     Exceeded(#[from] Exceeded),
     /// Our own last write is not in the cache yet.
     #[error(transparent)]

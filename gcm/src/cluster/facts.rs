@@ -1,4 +1,4 @@
-//! What is known of one cluster.
+//! The facts about one cluster.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::release::resolution::AvailableRelease;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::sync::namespace::NamespaceFacts;
 
-/// Everything a reconcile knows of one cluster; lists are sorted by name. They stay as they were read.
+/// Everything a reconcile knows of one cluster. Lists are sorted by name. Facts do not change after they were read.
 #[derive(Clone, Default)]
 pub struct Facts {
-    /// What holds the addresses of new control planes.
+    /// The programs that hold the addresses of new control planes.
     pub virtual_ip: VirtualIpFlags,
     /// When nodes are replaced.
     pub health: HealthFlags,
@@ -34,7 +34,7 @@ pub struct Facts {
     pub management: Vec<IpNet>,
     /// When all this was read.
     pub now: Timestamp,
-    /// What resolution chooses from.
+    /// The releases that resolution chooses from.
     pub available_releases: Arc<Vec<AvailableRelease>>,
     /// The available releases, and the images of each.
     pub releases: ReleaseLookup,
@@ -62,11 +62,11 @@ pub struct Facts {
     pub wcp_machines: Vec<Arc<WCPMachine>>,
     /// The ConfigMaps of its namespace that are bundles of add-ons.
     pub bundles: Vec<Arc<PartialObjectMeta<ConfigMap>>>,
-    /// How its add-ons are, once somebody looks after them.
+    /// The state of its add-ons. `None` before the engine has looked at the guest.
     pub addons: Option<Arc<Vec<AddonReport>>>,
-    /// What its namespace gives.
+    /// The objects that its namespace gives.
     pub namespace: NamespaceFacts,
-    /// How that is in the guest, once somebody looks after it.
+    /// The state of these objects in the guest. `None` before the engine has looked at the guest.
     pub synced: Option<Arc<Vec<AddonReport>>>,
     /// The version of Kubernetes that its add-ons were last looked at for.
     pub addons_for: Option<String>,

@@ -24,7 +24,9 @@ use crate::addons::choice::{ChosenAddon, Source};
 use crate::addons::report::{AddonReport, AddonState};
 use crate::admission::defaults::with_defaults;
 use crate::release::cache::ReleaseCache;
+use crate::release::resolution::resolve_release;
 use crate::release::{KubernetesRelease, ReleaseImage};
+use crate::spec::release::release_request;
 use crate::sync;
 use crate::testing::SITE_VERSIONS;
 
@@ -66,12 +68,23 @@ pub(crate) fn nothing() -> Facts {
     }
 }
 
-/// What is planned for a cluster whose Secrets of its login are there.
+/// The plan for a cluster whose login Secrets exist.
 pub(crate) fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
     super::plan::plan(tkc, facts, &login())
 }
 
-/// A login whose Secrets are there.
+/// The release that a cluster requests, and the first of its images.
+pub(crate) fn release_and_image(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+) -> (Arc<KubernetesRelease>, ReleaseImage) {
+    let candidate = resolve_release(release_request(tkc), &facts.available_releases).unwrap();
+    let release = facts.releases.release(candidate).unwrap();
+    let image = facts.releases.images(&release.os_images).remove(0);
+    (release, image)
+}
+
+/// A login whose Secrets exist.
 pub(crate) fn login() -> Login {
     Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() }
 }
@@ -186,12 +199,7 @@ impl ClusterFixture {
     pub(crate) fn facts_with_claims(&self) -> Facts {
         let mut facts = self.facts();
         let tkc = &self.tkc;
-        let candidate = crate::release::resolution::resolve_release(
-            crate::spec::release::release_request(tkc),
-            &facts.available_releases,
-        );
-        let release = facts.releases.release(candidate.unwrap()).unwrap();
-        let image = facts.releases.images(&release.os_images).remove(0);
+        let (release, image) = release_and_image(tkc, &facts);
         let cluster = ValidatedCluster::validate(tkc, &facts).unwrap();
         let input = Input::new(&cluster, &release, &image);
         let mut control_plane = self.control_plane();

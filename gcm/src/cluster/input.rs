@@ -1,4 +1,4 @@
-//! What all objects of one cluster are made from.
+//! The input for all objects of one cluster.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::release::version::Version;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::network::NetworkSpec;
 
-/// What all objects of one cluster are made from.
+/// The input for all objects of one cluster.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The cluster as it is asked for, defaults filled in.
+    /// The cluster, with its defaults filled in.
     pub tkc: &'a TanzuKubernetesCluster,
     network: NetworkSpec<'a>,
     /// The release it resolves to.
@@ -27,7 +27,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// What the objects of a validated cluster are made from.
+    /// Returns the input for the objects of a validated cluster.
     pub fn new(
         cluster: &'a ValidatedCluster,
         release: &'a KubernetesRelease,

@@ -44,7 +44,7 @@ use status::{StatusWithCause, milestones};
 
 /// Brings one cluster from what it is to what its spec says.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let facts = gather::facts(&tkc, &ctx)?; // every read
+    let facts = gather::facts(&tkc, &ctx)?; // every read from caches
     if kit::is_moving(&*tkc) {
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         return Ok(Next::OnChange);
@@ -68,7 +68,7 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
     outcome
 }
 
-/// Makes the cluster what its spec says. Returns what it applied, also when it did not come through.
+/// Makes the cluster what its spec says. Returns the applied objects, also after an error.
 async fn make(
     tkc: &Arc<TanzuKubernetesCluster>,
     facts: &Facts,
@@ -78,11 +78,11 @@ async fn make(
         Ok(prepared) => prepared,
         Err(error) => return (Applied::default(), Err(error)),
     };
-    let (applied, outcome) = carry_out::carry_out(plan, facts, ctx).await; // every write
+    let (applied, outcome) = carry_out::carry_out(plan, facts, ctx).await; // every write below the cluster
     (applied, outcome.map(|()| next))
 }
 
-/// The plan for a cluster that is marked as made here, and when it is reconciled again if nothing changes.
+/// Marks the cluster as made here, reads its login, and returns its plan and when to reconcile again if nothing changes.
 async fn prepare(
     tkc: &Arc<TanzuKubernetesCluster>,
     facts: &Facts,

@@ -9,12 +9,12 @@ use crate::admission;
 use crate::admission::denial::FieldDenial;
 use crate::spec::network::NetworkSpec;
 
-/// A TanzuKubernetesCluster whose defaults are filled in, and of which no rule of admission that planning needs is broken.
-/// Objects are made from nothing else.
+/// A TanzuKubernetesCluster with its defaults, which breaks no rule that planning needs. Objects are made only from this type.
 pub struct ValidatedCluster(TanzuKubernetesCluster);
 
 impl ValidatedCluster {
-    /// Validates a cluster as admission does, with the same functions.
+    /// Validates a cluster with the functions of admission. A cluster that exists is checked only for text that its nodes would
+    /// run.
     pub fn validate(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Self, Invalid> {
         let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
         // What runs may stay: only the rules that the objects themselves need are asked again.

@@ -21,7 +21,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::facts::Facts;
-use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, login, nothing, plan, stored};
+use super::fixtures::{
+    ASKED, ClusterFixture, MachineFixture, READY, from, login, nothing, plan, release_and_image, stored,
+};
 use super::invalid::Invalid;
 use super::plan::{Obsolete, Plan};
 use super::spec::ValidatedCluster;
@@ -123,15 +125,10 @@ fn cluster_api_knows_every_field() {
     use super::volumes::setup::VolumesAs;
     let facts = nothing();
     let tkc = stored(pools());
-    let candidate = crate::release::resolution::resolve_release(
-        crate::spec::release::release_request(&tkc),
-        &facts.available_releases,
-    )
-    .unwrap();
-    let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
+    let (release, image) = release_and_image(&tkc, &facts);
     let cluster = ValidatedCluster::validate(&tkc, &facts).unwrap();
     let input = GroupInput {
-        cluster: Input::new(&cluster, &release, &images[0]),
+        cluster: Input::new(&cluster, &release, &image),
         control_plane_waits: false,
         pools_wait: false,
         health: &HealthFlags::default(),

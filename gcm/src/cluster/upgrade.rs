@@ -32,7 +32,7 @@ use crate::spec::release::{current_version, release_request};
 /// So many minor releases a kubelet may be older than an API server.
 const SKEW: u64 = 3;
 
-/// What a gate of an upgrade says.
+/// The result of a gate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Gate {
     /// The upgrade goes on.
@@ -41,7 +41,7 @@ pub enum Gate {
     Waiting(WaitReason),
 }
 
-/// What an upgrade waits for.
+/// The reason why an upgrade waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WaitReason {
     /// A pool runs a version that the next API server does not support.
@@ -59,7 +59,7 @@ impl Gate {
         if waits { Self::Waiting(reason) } else { Self::Continue }
     }
 
-    /// The next gate, if this one lets the upgrade through.
+    /// Returns this gate if the upgrade waits at it, otherwise the next one.
     fn then(self, next: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Continue => next(),
@@ -84,7 +84,7 @@ pub struct Target {
     pub gates: Gates,
 }
 
-/// Whether the groups of a cluster go to its target. Those that wait stay at the release that they have.
+/// The gate of each part of a cluster. A part that waits keeps its release.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Gates {
     /// The control plane.
@@ -93,8 +93,8 @@ pub struct Gates {
     pub pools: Gate,
 }
 
-/// The release that the cluster requests or the next one on the way to it, with its image. Where the release is gone, what
-/// the cluster runs.
+/// Returns the release that the cluster requests, or the next one on the way to it, with its image. If the requested release is
+/// gone, returns the one that the cluster runs.
 pub fn choose_target(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Target, Invalid> {
     let (release, image, last_step) = match choose_release(tkc, facts) {
         Ok(chosen) => chosen,
@@ -143,11 +143,11 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Ava
 struct Step<'f> {
     /// The release.
     release: &'f AvailableRelease,
-    /// Whether pools follow to it.
+    /// The gate of the pools: they wait while the control plane goes on to another release.
     last_step: Gate,
 }
 
-/// The next step to `wanted`; an error names the release that runs, if no release of the next minor one can be used.
+/// Returns the next step to `wanted`. If no release of the next minor version can be used, the error is the version that runs.
 fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Step<'f>, Version> {
     let last = Step { release: wanted, last_step: Gate::Continue };
     let Some(live) = &facts.control_plane else { return Ok(last) };
@@ -176,7 +176,7 @@ fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Ste
     step.map(|release| Step { release, last_step: later }).ok_or(runs)
 }
 
-/// Whether what the pools run supports the next API server: else they catch up first.
+/// Waits while a pool is too old for the next API server. That pool is upgraded first.
 fn check_oldest_pool(minor: u64, facts: &Facts) -> Gate {
     let too_old = oldest_pool(facts).is_some_and(|oldest| minor + 1 > oldest + SKEW);
     Gate::waits_if(too_old, WaitReason::OldPool)
@@ -192,7 +192,7 @@ fn oldest_pool(facts: &Facts) -> Option<u64> {
     machines.chain(pools).filter_map(minor).min()
 }
 
-/// Whether the control plane has come to the release that it was sent to.
+/// Waits until the control plane runs the release in its spec.
 fn check_settled(live: &KubeadmControlPlane) -> Gate {
     let reached =
         live.status.as_ref().is_some_and(|status| status.version.as_ref() == Some(&live.spec.version))
@@ -200,8 +200,8 @@ fn check_settled(live: &KubeadmControlPlane) -> Gate {
     Gate::waits_if(!reached, WaitReason::ControlPlane)
 }
 
-/// Whether the add-ons of the next version are applied. What comes after the upgrade must be there for it, and an add-on that
-/// cannot be applied is found before a node is gone.
+/// Waits until the add-ons of the next version are applied. They must exist before the upgrade, and an add-on that cannot be
+/// applied must be found before a node is replaced.
 fn check_addons(kubernetes: &str, facts: &Facts) -> Gate {
     let Some(live) = &facts.control_plane else { return Gate::Continue };
     let failed =
@@ -212,8 +212,7 @@ fn check_addons(kubernetes: &str, facts: &Facts) -> Gate {
     Gate::waits_if(waits, WaitReason::Addons)
 }
 
-/// Whether every machine of the control plane has this version: no pool goes before it, since no kubelet may be newer than an
-/// API server.
+/// Waits until every machine of the control plane has this version: no kubelet may be newer than an API server.
 fn check_control_plane(kubernetes: &str, facts: &Facts) -> Gate {
     let Some(live) = &facts.control_plane else { return Gate::Continue };
     let oldest = live.status.as_ref().and_then(|status| status.version.as_deref());
@@ -221,8 +220,8 @@ fn check_control_plane(kubernetes: &str, facts: &Facts) -> Gate {
     Gate::waits_if(behind, WaitReason::ControlPlane)
 }
 
-/// Whether the control plane has been sent to the release that the cluster requests: its label follows when every gate before
-/// it lets it through.
+/// Returns true if the label of the control plane names the release that the cluster requests. The label changes after the gates
+/// of the control plane let the upgrade through.
 pub fn is_control_plane_sent(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let wanted = current_version(tkc).map(|version| release_label(&version));
     let live = facts.control_plane.as_ref().and_then(|kcp| kcp.labels().get(label::TKR));

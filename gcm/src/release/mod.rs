@@ -1,4 +1,5 @@
-//! Releases: from node images to TanzuKubernetesRelease and OSImage objects, and from the text of a cluster to its release.
+//! Releases: from node images to TanzuKubernetesRelease and OSImage objects, and from the version that a cluster requests
+//! to its release.
 //!
 //! An image says in its OVF properties which release it carries. Only images of libraries that the administrator names for
 //! releases count, and of those none that was published. For each image there is an OSImage of the same name; images of one
@@ -6,7 +7,6 @@
 //! that say nothing: those are read, their status is kept, and their spec is left alone.
 //!
 //! [`resolution`] finds the release that a cluster requests, [`version`] compares versions, and [`query`] reads selectors.
-//! [`service_configuration`] has what new clusters inherit from their administrator.
 
 pub mod cache;
 pub mod conflict;
@@ -18,7 +18,6 @@ pub mod node_image;
 pub mod plan;
 pub mod query;
 pub mod resolution;
-pub mod service_configuration;
 pub mod status;
 pub mod version;
 

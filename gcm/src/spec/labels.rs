@@ -1,4 +1,4 @@
-//! How labels of a node pool come to its nodes.
+//! The ways in which labels of a node pool reach its nodes.
 
 use std::collections::BTreeMap;
 

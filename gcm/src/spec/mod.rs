@@ -1,4 +1,4 @@
-//! What the fields of a TanzuKubernetesCluster mean. Admission and planning share it, so it is below both.
+//! The meaning of the fields of a TanzuKubernetesCluster. Admission and planning share this module, so it is below both.
 
 pub mod groups;
 pub mod labels;

@@ -12,7 +12,7 @@ pub const SERVICES: &str = "10.96.0.0/12";
 /// The domain services get.
 pub const DOMAIN: &str = "cluster.local";
 
-/// The network of a cluster, read once from its spec. What the spec leaves out has its default.
+/// The network of a cluster, read once from its spec. Container network and domain have their defaults filled in; ranges do not.
 #[derive(Clone, Copy)]
 pub struct NetworkSpec<'a> {
     /// The container network.

@@ -1,7 +1,7 @@
-//! What a change of each field does to the nodes of a cluster: the only table of it.
+//! The effect of each field on the nodes of a cluster. This is the only table of these effects.
 //!
-//! Admission warns of the nodes that a change replaces, and the recipe of a group's machines digests what replaces them; both
-//! read this table. Its functions destructure without `..`, so a new field does not compile before it has a row.
+//! Admission warns of nodes that a change replaces, and recipes digest the fields that replace machines; both read this table.
+//! Its functions destructure without `..`, so a new field does not compile before they name it.
 
 use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{ControlPlane, NetworkSettings, NodePool, Settings, Volume};
@@ -12,15 +12,15 @@ use super::groups::{disk_class, zone};
 use super::labels::registered_labels;
 use super::network::NetworkSpec;
 
-/// What a change of a field does to the nodes that it is about. It is not printable: the proxy holds a password.
+/// The effect of a change of one field on its nodes. It has no `Debug`: the proxy holds a password.
 #[derive(Clone, PartialEq)]
 pub enum Effect {
-    /// All nodes are replaced: this value is part of the recipe of their machines. `None` where the field says nothing: what is
-    /// written into recipes replaces nodes of existing clusters.
+    /// All nodes are replaced: the value is part of the recipe of their machines. `None` if the field is empty: a value that joins
+    /// a recipe replaces the nodes of existing clusters.
     Replaces(Option<Value>),
     /// Cluster API itself replaces all nodes when this value changes.
     ClusterApiReplaces(Option<Value>),
-    /// All nodes are replaced if the cluster comes to another release.
+    /// All nodes are replaced if the cluster's release changes.
     FollowsRelease,
     /// Nodes stay, and the change is applied to them.
     InPlace,
@@ -33,7 +33,7 @@ pub enum Effect {
 pub struct NodeField {
     /// The field, below `spec` or below its group of nodes.
     pub path: &'static str,
-    /// What a change of it does.
+    /// The effect of a change.
     pub effect: Effect,
 }
 
@@ -116,7 +116,7 @@ fn json(value: &(impl Serialize + ?Sized)) -> Option<Value> {
     serde_json::to_value(value).ok()
 }
 
-/// Disks, each with the storage class that it comes to.
+/// Disks, each with its storage class or that of its group.
 fn disks(volumes: Option<&[Volume]>, otherwise: &str) -> Option<Value> {
     let complete = |volume: &Volume| Volume {
         storage_class: Some(disk_class(volume, otherwise).to_owned()),

@@ -1,4 +1,5 @@
-//! Finds files that a crate embeds or compiles though they lie outside its folder: `include_str!` and its like, and `#[path]`.
+//! Finds files outside a crate's folder that the crate embeds or compiles, with `include_str!`, `include_bytes!`, `include_dir!`,
+//! `include!` or `#[path]`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -34,7 +35,7 @@ impl Package {
         [&self.folder].into_iter().chain(&self.beside).map(PathBuf::as_path)
     }
 
-    /// Whether the crate may embed a file.
+    /// Returns true if the crate can embed a file.
     fn owns(&self, path: &Path) -> bool {
         let shared =
             |(owner, folder): &(&str, &str)| self.folder == Path::new(owner) && path.starts_with(folder);

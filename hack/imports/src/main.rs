@@ -5,7 +5,7 @@
 //! closes a circle, so circles are what is looked for. `mod x;` is no import; a name that is imported through a re-export
 //! counts as one of the file that defines it; code for tests does not count.
 //!
-//! It also shows files that a crate includes though they are not its own; there, code for tests counts.
+//! It also shows files outside a crate that the crate includes. This check covers test code.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

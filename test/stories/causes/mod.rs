@@ -1,4 +1,4 @@
-//! What keeps a cluster or a VM from coming up, each cause provoked, and read where a user looks first.
+//! Causes that keep a cluster or a VM from coming up: each is provoked, and read where a user looks first.
 
 mod first_boot;
 mod first_machine;

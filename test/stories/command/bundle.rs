@@ -189,7 +189,7 @@ fn assert_says_what_blocks(story: &Story, files: &BTreeMap<String, String>) {
     has("doctor.txt", &["LC0101"]);
     has(
         "contents.txt",
-        &["Removed from all files", "VirtualMachine   metadata.managedFields", "processes/vmop.log"],
+        &["Removed wherever they occur", "VirtualMachine   metadata.managedFields", "processes/vmop.log"],
     );
 }
 

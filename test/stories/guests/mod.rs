@@ -1,4 +1,4 @@
-//! What a guest cluster gets besides its nodes, and what its programs may do in the management cluster.
+//! Add-ons, storage classes and accounts of guest clusters.
 
 mod addons;
 mod provider_accounts;

@@ -1,4 +1,4 @@
-//! What an administrator deploys: the folders of config/, a release's files, an upgrade of Layercake.
+//! Installation by an administrator: the folders of config/, a release's files, an upgrade of Layercake.
 
 mod clusterctl_release;
 mod config_folders;

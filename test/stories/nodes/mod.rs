@@ -1,4 +1,4 @@
-//! What nodes boot from and keep, and nodes that are machines under QEMU.
+//! Boot data and disks of nodes, and nodes that boot under QEMU.
 
 pub mod boot_data;
 mod disks;

@@ -1,4 +1,4 @@
-//! What a user of a namespace can do, and what hostile users and guests cannot.
+//! Rights of users of a namespace, and attacks of hostile users and guests.
 
 mod hostile_input;
 mod identities;

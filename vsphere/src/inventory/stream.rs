@@ -172,7 +172,7 @@ fn is_hung(error: &Error, wait: Duration) -> bool {
     *error.kind() == Kind::TimedOut && !wait.is_zero()
 }
 
-/// Whether a lost connection, which mends itself, explains the error.
+/// Returns true if the error comes from a connection that recovers without our help.
 pub(super) fn is_passing(error: &Error) -> bool {
     matches!(
         error.kind(),

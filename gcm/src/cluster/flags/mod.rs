@@ -1,4 +1,4 @@
-//! Flags that clusters are made with.
+//! Flags that apply to clusters.
 
 pub mod health;
 pub mod virtual_ip;

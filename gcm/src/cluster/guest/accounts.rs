@@ -83,10 +83,8 @@ mod tests {
     use kube::ResourceExt;
 
     use super::*;
-    use crate::cluster::fixtures::ClusterFixture;
+    use crate::cluster::fixtures::{ClusterFixture, release_and_image};
     use crate::cluster::spec::ValidatedCluster;
-    use crate::release::resolution::resolve_release;
-    use crate::spec::release::release_request;
     use crate::testing::sound;
 
     /// The names of the accounts of a cluster with this name.
@@ -95,9 +93,7 @@ mod tests {
         let facts = fixture.facts();
         let mut tkc = fixture.tkc;
         tkc.metadata.name = Some(cluster.to_owned());
-        let candidate = resolve_release(release_request(&tkc), &facts.available_releases).unwrap();
-        let release = facts.releases.release(candidate).unwrap();
-        let image = facts.releases.images(&release.os_images).remove(0);
+        let (release, image) = release_and_image(&tkc, &facts);
         let validated = ValidatedCluster::validate(&tkc, &facts).unwrap();
         let input = Input::new(&validated, &release, &image);
         accounts(&input).iter().map(ResourceExt::name_any).collect()

@@ -39,7 +39,7 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     Some(WantedAddons { server, addons: choose(&offer), synced, values })
 }
 
-/// The first range. Bits of the host part are no part of a range.
+/// Returns the first range, without the bits of its host part.
 fn first_range<'a>(mut ranges: impl Iterator<Item = &'a str>) -> String {
     let first = ranges.next().unwrap_or_default().trim();
     first.parse::<IpNet>().map_or_else(|_| first.to_owned(), |net| net.trunc().to_string())

@@ -1,4 +1,4 @@
-//! What a cluster has in its guest besides nodes: add-ons, objects of its namespace, and accounts for its programs.
+//! The contents of a guest besides its nodes: add-ons, objects of the namespace, and accounts for programs.
 
 pub mod accounts;
 pub mod addons;

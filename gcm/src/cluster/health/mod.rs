@@ -1,4 +1,4 @@
-//! When unhealthy nodes of a cluster are replaced, and which were.
+//! Replacement of unhealthy nodes: its limits, and the nodes that were replaced.
 
 pub mod budget;
 pub mod remediations;

@@ -1,4 +1,4 @@
-//! How people get into the nodes of a cluster.
+//! The login on the nodes of a cluster: its Secrets and its user.
 
 pub mod gather;
 pub mod objects;

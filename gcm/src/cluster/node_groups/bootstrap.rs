@@ -31,8 +31,8 @@ const PHOTON_TRUST: &str = "rehash_ca_certificates.sh";
 /// Makes systems of Debian's family trust the certificates in their folder for local ones.
 const DEBIAN_TRUST: &str = "update-ca-certificates";
 
-/// Returns the configuration of a node that registers like this and has these volumes: what machines of the control plane
-/// and of pools have in common.
+/// Returns the configuration of a node with this registration and these volumes. Nodes of the control plane and of pools
+/// share it.
 pub fn node_config(
     input: &GroupInput<'_>,
     volumes: VolumeSetup,
@@ -56,7 +56,7 @@ pub fn node_config(
     }
 }
 
-/// Returns how a node with these labels registers.
+/// Returns the registration of a node with these labels.
 pub fn node_registration(input: &Input<'_>, labels: &BTreeMap<String, String>) -> NodeRegistration {
     NodeRegistration {
         name: Some(NODE_NAME.to_owned()),
@@ -114,7 +114,7 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     NodeSetup { commands, files }
 }
 
-/// The arguments of a node's kubelet. What only the machine knows comes from its own metadata, through jinja.
+/// The arguments of a node's kubelet. Values that only the machine knows come from its metadata, through jinja.
 fn kubelet_arguments(input: &Input<'_>, labels: &BTreeMap<String, String>) -> Vec<KubeadmArgument> {
     let mut text = format!(
         "{}={}",

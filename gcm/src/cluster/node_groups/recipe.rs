@@ -29,7 +29,7 @@ const DIGEST_BYTES: usize = 8;
 struct Recipe(Map<String, Value>);
 
 impl Recipe {
-    /// What every machine of the cluster is made from, and the fields of its group.
+    /// Returns the recipe of a group with these fields, without the images that only a control plane has.
     fn new(input: &Input<'_>, group: Vec<NodeField>) -> Self {
         let mut recipe = Self(Map::new());
         recipe.write("release", Some(&input.release_label()));
@@ -64,7 +64,7 @@ impl Recipe {
         self.0.extend(value.map(|value| (name.to_owned(), value)));
     }
 
-    /// The same recipe as earlier versions wrote it, where they did it in another way: no proxy was an empty one.
+    /// The same recipe as earlier versions wrote it, if they wrote it differently: they wrote an empty proxy where there is none.
     fn of_earlier(&self) -> Option<Self> {
         if self.0.contains_key(PROXY) {
             return None;

@@ -1,4 +1,4 @@
-//! Whether the volumes of a group are disks of its VMs or claims.
+//! The kind of a group's volumes: disks of its VMs, or claims.
 
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::Volume;
@@ -8,9 +8,9 @@ use super::setup::VolumesAs;
 use crate::admission::volumes::group_denials;
 use crate::cluster::invalid::Invalid;
 
-/// How a group's volumes come about: as claims only where its machines are made from the very template that says so.
+/// Returns the kind of a group's volumes: claims only if its machines are made from the template with claims.
 ///
-/// Machines that were created before volumes were disks stay as they are; whatever else changes their template brings the disks with it.
+/// Machines that were created with claims keep them. Any other change of their template also replaces the claims by disks.
 pub fn volumes_as(
     live: Option<&str>,
     claims: &WCPMachineTemplate,
