@@ -158,6 +158,7 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
     let (originals, control_planes) =
         (second.api("Cluster", &story.namespace), second.api("KubeadmControlPlane", &story.namespace));
+    remove_before_its_infrastructure(&control_planes, &second.api("WCPCluster", &story.namespace)).await;
     let forbidden = Forbidden::begin(story, second).await;
     break_off(story, (there, here), async || names(&control_planes).await.is_empty()).await;
     forbidden.end(story, second).await;
@@ -189,6 +190,23 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
         let left = names(&second.api(kind, &story.namespace)).await;
         assert!(left.is_empty(), "a {kind} is left where it came from: {left:?}");
     }
+}
+
+/// clusterctl removes what has the same owners in any order, and owners last: with the WCPCluster as a second owner the control
+/// plane always goes before it.
+async fn remove_before_its_infrastructure(
+    control_planes: &Api<DynamicObject>,
+    infrastructure: &Api<DynamicObject>,
+) {
+    let owner = infrastructure.get("mover").await.unwrap();
+    let kind = owner.types.as_ref().unwrap();
+    let reference = json!({
+        "apiVersion": kind.api_version, "kind": kind.kind, "name": owner.name_any(), "uid": owner.uid(),
+    });
+    let [name] = names(control_planes).await.try_into().unwrap();
+    let added = json!([{"op": "add", "path": "/metadata/ownerReferences/-", "value": reference}]);
+    let patch = Patch::Json::<()>(serde_json::from_value(added).unwrap());
+    control_planes.patch(&name, &PatchParams::default(), &patch).await.unwrap();
 }
 
 /// Removes what is left at `from`, as the page on moves has it.
