@@ -159,8 +159,10 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
     let (originals, control_planes) =
         (second.api("Cluster", &story.namespace), second.api("KubeadmControlPlane", &story.namespace));
     remove_before_its_infrastructure(&control_planes, &second.api("WCPCluster", &story.namespace)).await;
+    let policies = second.api("VirtualMachineSetResourcePolicy", &story.namespace);
     let forbidden = Forbidden::begin(story, second).await;
-    break_off(story, (there, here), async || names(&control_planes).await.is_empty()).await;
+    let both_gone = async || names(&control_planes).await.is_empty() && names(&policies).await.is_empty();
+    break_off(story, (there, here), both_gone).await;
     forbidden.end(story, second).await;
     resume(&originals).await;
     story
@@ -172,7 +174,6 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
                 .then_some(())
         })
         .await;
-    let policies = second.api("VirtualMachineSetResourcePolicy", &story.namespace);
     story
         .wait_for("capw decides about the policy", SOON, || async {
             let cluster = second.api("WCPCluster", &story.namespace).get("mover").await.ok()?;
