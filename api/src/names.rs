@@ -221,6 +221,8 @@ pub mod annotation {
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
     /// On a release that is labelled incompatible because of an image: what the image says.
     pub const INCOMPATIBLE_REASON: &str = "run.tanzu.vmware.com/incompatible-reason";
+    /// On an OSImage: the image of keepalived that the node image contains.
+    pub const KEEPALIVED_IMAGE: &str = "run.tanzu.vmware.com/keepalived-image";
     /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
     /// On a VirtualMachine in v1alpha2: its spec as it is stored, for the way back. It is never stored itself.

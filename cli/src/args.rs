@@ -143,6 +143,9 @@ pub struct Up {
     /// The network of the simulated vSphere.
     #[arg(long, value_enum, default_value_t)]
     pub network: SiteNetwork,
+    /// The registries of container images, as simulated nodes see them.
+    #[arg(long, value_enum, default_value_t)]
+    pub registry: RegistryAccess,
     /// The contents of the VMs of the simulated vSphere.
     #[arg(long, value_enum, default_value_t)]
     pub nodes: NodeKind,
@@ -194,6 +197,16 @@ pub enum SiteNetwork {
     /// Port groups: control plane nodes hold their cluster's address themselves.
     #[default]
     PortGroups,
+}
+
+/// Whether simulated nodes reach the registries of container images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RegistryAccess {
+    /// They pull public images, such as those of flannel and kube-vip.
+    #[default]
+    Reachable,
+    /// They have only the images in their node image.
+    Unreachable,
 }
 
 /// The contents of the VMs of a simulated vSphere.

@@ -11,11 +11,12 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
+use sim::guest::Registry;
 use sim::qemu::Hypervisor;
 use sim::{BootImage, Nodes, Site, SiteNetworks, VcenterEndpoint};
 
 use crate::apply::apply;
-use crate::args::{NodeKind, SiteNetwork, Up, Wire};
+use crate::args::{NodeKind, RegistryAccess, SiteNetwork, Up, Wire};
 use crate::session::Session;
 use crate::wait::until;
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub wire: Wire,
     /// What the simulated site has for networks.
     pub network: SiteNetwork,
+    /// Whether simulated nodes reach the registries of container images.
+    pub registry: RegistryAccess,
     /// What runs in the simulated site's VMs.
     pub nodes: Nodes,
     /// Further arguments of the VM operator.
@@ -50,8 +53,16 @@ impl Options {
     /// As `up`'s command line says.
     pub fn of(args: &Up) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
-        let (tools, wire, network) = (args.tools.iter().cloned().collect(), args.wire, args.network);
-        Ok(Self { exe, tools, wire, network, nodes: nodes(args)?, vmop: Vec::new(), gcm: Vec::new() })
+        Ok(Self {
+            exe,
+            tools: args.tools.iter().cloned().collect(),
+            wire: args.wire,
+            network: args.network,
+            registry: args.registry,
+            nodes: nodes(args)?,
+            vmop: Vec::new(),
+            gcm: Vec::new(),
+        })
     }
 }
 
@@ -181,7 +192,11 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
             let options = plane::Options { stack: stack.clone(), tools: tools.clone(), definitions };
             Plane::start(options).await.map_err(anyhow::Error::from)
         },
-        async { Site::start(stack, tools, options.nodes.clone()).await.map_err(anyhow::Error::from) },
+        async {
+            let registry = Registry::new(options.registry == RegistryAccess::Reachable);
+            let site = Site::start(stack, tools, options.nodes.clone(), registry).await;
+            site.map_err(anyhow::Error::from)
+        },
     )?;
     let client = plane.client();
     site.serve(&client, site_networks(options.network));
@@ -194,6 +209,9 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
         let program = match (name, &options.nodes) {
             // Simulated guests serve on loopback what they report of a network.
             ("vmop", Nodes::Simulated(_)) => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
+            ("gcm", Nodes::Simulated(_)) if options.registry == RegistryAccess::Reachable => {
+                program.arg("--nodes-pull-images")
+            }
             _ => program,
         };
         let further = match name {

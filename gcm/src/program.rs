@@ -28,8 +28,8 @@ use tokio::sync::mpsc;
 use crate::addons::engine::Engine;
 use crate::cluster::context::{ClusterCaches, Context, KindCache};
 use crate::cluster::flags::health::HealthFlags;
-use crate::cluster::flags::virtual_ip::VirtualIpFlags;
 use crate::release::cache::ReleaseCache;
+use crate::release::virtual_ip::VirtualIpFlags;
 use crate::sync::namespace::{NamespaceCaches, QuotaLimits};
 use crate::sync::role_bindings::makes_administrators;
 use crate::sync::supervisor::SupervisorEndpoint;
@@ -70,7 +70,8 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 
 async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let releases: Cache<TanzuKubernetesRelease> = watch(&started);
-    let release_cache = ReleaseCache::following(&releases);
+    let os_images: Cache<OSImage> = watch(&started);
+    let release_cache = ReleaseCache::following(&releases, &os_images);
     // Whoever deploys the other kinds of gcm alone has clusters that inherit nothing.
     let configurations: Optional<TkgServiceConfiguration> =
         optional(&started, Api::all(started.client.clone()));
@@ -78,6 +79,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         release_cache: release_cache.clone(),
         client: started.client.clone(),
         management: flags.management_cidrs.clone(),
+        virtual_ip: flags.virtual_ip.clone(),
         configuration: ServiceConfiguration::following(configurations.cache()),
         lookers: webhook::Lookers::default(),
     };
@@ -86,14 +88,15 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let known = started.ready.require("releases");
     tokio::select! {
         // A cluster that is made before its defaults are known would never get them.
-        ((), ()) = async { tokio::join!(releases.complete(), configurations.settled()) } => {}
+        ((), (), ()) = async {
+            tokio::join!(releases.complete(), os_images.complete(), configurations.settled())
+        } => {}
         () = started.shutdown.cancelled() => return Ok(()),
     }
     known.met();
     started.lead().await?;
 
     let images: Cache<VirtualMachineImage> = watch(&started);
-    let os_images: Cache<OSImage> = watch(&started);
     let clusters: Cache<TanzuKubernetesCluster> = watch(&started);
     let kinds = kinds(&started);
     let bundles = bundles(&started);

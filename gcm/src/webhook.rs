@@ -30,8 +30,9 @@ use tokio::sync::Semaphore;
 
 use crate::addons::choice::container_networks;
 use crate::admission::overlap::UsedRange;
-use crate::admission::{self, defaults};
+use crate::admission::{self, Installation, defaults};
 use crate::release::cache::ReleaseCache;
+use crate::release::virtual_ip::VirtualIpFlags;
 use crate::sync::namespace::assigned_classes;
 use service_configuration::ServiceConfiguration;
 
@@ -61,6 +62,8 @@ pub struct Webhooks {
     pub client: Client,
     /// Ranges that nodes must reach outside their clusters.
     pub management: Vec<IpNet>,
+    /// What holds the addresses of control planes.
+    pub virtual_ip: VirtualIpFlags,
     /// What new clusters inherit.
     pub configuration: ServiceConfiguration,
     /// Held by who looks for hints.
@@ -121,7 +124,9 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
         Some(_) => webhooks.lookers.find(bundles(&new, &webhooks.client)).await,
         None => BTreeSet::new(),
     };
-    let mut denials = admission::validate_with(&new, old.as_ref(), &available, &bundles);
+    let installation =
+        Installation { available: &available, bundles: &bundles, virtual_ip: Some(&webhooks.virtual_ip) };
+    let mut denials = admission::validate_with(&new, old.as_ref(), &installation);
     let is_created = admission::is_created(&new, old.as_ref());
     let reserved = || admission::overlap::denials(&new.spec, &webhooks.management);
     if is_created {

@@ -122,7 +122,7 @@ pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
         )
         .with_program("metrics-server", "/metrics-server"),
         PreloadedImage::new(
-            &[KEEPALIVED.to_owned()],
+            &[format!("{}:{}", KEEPALIVED.0, KEEPALIVED.1)],
             &["/usr/sbin/keepalived", "--dont-fork", "--log-console"],
         )
         .with("/usr/sbin/keepalived")
@@ -141,8 +141,8 @@ pub fn image_names(release: &KubernetesRelease) -> Vec<String> {
 
 /// Where flannel's manifest takes the CNI plugin from.
 const FLANNEL_PLUGIN: &str = "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1";
-/// Debian's keepalived, which no registry has.
-const KEEPALIVED: &str = "localhost/layercake/keepalived:debian-13";
+/// Debian's keepalived, which no registry has: repository and tag of the image.
+pub(crate) const KEEPALIVED: (&str, &str) = ("localhost/layercake/keepalived", "debian-13");
 
 /// The image that the runtime starts every pod with.
 pub(crate) fn pause(release: &KubernetesRelease) -> String {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
+use crate::containers::KEEPALIVED;
 use crate::os::OperatingSystem;
 use crate::release::{CNI, CONTAINERD, COREDNS, KubernetesRelease};
 
@@ -19,39 +20,45 @@ pub(crate) struct OvfDescriptor<'a> {
     pub(crate) disk_bytes: u64,
 }
 
-impl OvfDescriptor<'_> {
-    /// The properties, key and value: ours, then those of image-builder.
-    fn properties(&self) -> Vec<(&'static str, String)> {
-        let Self { os, release, .. } = self;
-        let registry = "registry.k8s.io";
-        let distribution = json!({
-            "distribution": {"version": self.version},
-            "kubernetes": {"version": release.version, "imageRepository": registry},
-            "etcd": {"imageRepository": registry, "version": KubernetesRelease::etcd_tag()},
-            "coredns": {"imageRepository": format!("{registry}/coredns"), "version": format!("v{COREDNS}")},
-            "pause": {"imageRepository": registry, "version": release.defaults.pause},
-            "compatibility-7.0.0.10100": {"isCompatible": "true"},
-        });
-        let text = str::to_owned;
-        vec![
-            ("vmware-system.guest.kubernetes.distribution.image.version", distribution.to_string()),
-            ("vmware-system.tkr.os-name", text(os.distro)),
-            ("vmware-system.tkr.os-version", text(os.version)),
-            ("vmware-system.tkr.os-type", text("linux")),
-            ("vmware-system.tkr.os-arch", text("amd64")),
-            ("KUBERNETES_SEMVER", text(release.version)),
-            ("KUBERNETES_SOURCE_TYPE", text("go")),
-            ("DISTRO_NAME", text(os.distro)),
-            ("DISTRO_VERSION", text(os.version)),
-            ("DISTRO_ARCH", text("amd64")),
-            ("CNI_VERSION", text(CNI)),
-            ("CONTAINERD_VERSION", text(CONTAINERD)),
-        ]
-    }
+/// The OVF properties of a node image, key and value: ours, then those of image-builder. `version` is that of the release that is
+/// made of the image.
+pub fn properties(
+    os: &OperatingSystem,
+    release: &KubernetesRelease,
+    version: &str,
+) -> Vec<(&'static str, String)> {
+    let registry = "registry.k8s.io";
+    let (keepalived, keepalived_tag) = KEEPALIVED;
+    let distribution = json!({
+        "distribution": {"version": version},
+        "kubernetes": {"version": release.version, "imageRepository": registry},
+        "etcd": {"imageRepository": registry, "version": KubernetesRelease::etcd_tag()},
+        "coredns": {"imageRepository": format!("{registry}/coredns"), "version": format!("v{COREDNS}")},
+        "pause": {"imageRepository": registry, "version": release.defaults.pause},
+        "keepalived": {"imageRepository": keepalived, "version": keepalived_tag},
+        "compatibility-7.0.0.10100": {"isCompatible": "true"},
+    });
+    let text = str::to_owned;
+    vec![
+        ("vmware-system.guest.kubernetes.distribution.image.version", distribution.to_string()),
+        ("vmware-system.tkr.os-name", text(os.distro)),
+        ("vmware-system.tkr.os-version", text(os.version)),
+        ("vmware-system.tkr.os-type", text("linux")),
+        ("vmware-system.tkr.os-arch", text("amd64")),
+        ("KUBERNETES_SEMVER", text(release.version)),
+        ("KUBERNETES_SOURCE_TYPE", text("go")),
+        ("DISTRO_NAME", text(os.distro)),
+        ("DISTRO_VERSION", text(os.version)),
+        ("DISTRO_ARCH", text("amd64")),
+        ("CNI_VERSION", text(CNI)),
+        ("CONTAINERD_VERSION", text(CONTAINERD)),
+    ]
+}
 
+impl OvfDescriptor<'_> {
     /// The text of the descriptor.
     pub(crate) fn text(&self) -> String {
-        let properties = self.properties().iter().fold(String::new(), |mut text, (key, value)| {
+        let properties = properties(self.os, self.release, self.version).iter().fold(String::new(), |mut text, (key, value)| {
             let value = escaped(value);
             let _ = writeln!(
                 text,

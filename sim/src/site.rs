@@ -9,10 +9,11 @@ use plane::tools::Tools;
 
 use crate::Error;
 use crate::addresses::Subnet;
-use crate::guest::{Guests, Options, Programs};
+use crate::guest::{Guests, Images, Options, Programs, Registry, Release};
 use crate::providers::{Providers, SiteNetworks};
 use crate::qemu::Hypervisor;
 use crate::vcsim::control::ControlApi;
+use crate::vcsim::releases::{FurtherRelease, NODE_IMAGES, SHARED_IMAGE};
 use crate::vcsim::{Nodes, Simulator, VcenterEndpoint};
 
 /// A running site.
@@ -26,21 +27,28 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts the simulated vCenter and the agent that boots its VMs.
-    pub async fn start(stack: &Arc<Stack>, tools: &Tools, nodes: Nodes) -> Result<Self, Error> {
+    /// Starts the simulated vCenter and the agent that boots its VMs, whose simulated nodes reach `registry`.
+    pub async fn start(
+        stack: &Arc<Stack>,
+        tools: &Tools,
+        nodes: Nodes,
+        registry: Registry,
+    ) -> Result<Self, Error> {
         let subnet = Subnet::claim()?;
         let simulator = Simulator::start(stack, tools, &nodes).await?;
         let vcenter = simulator.vcenter();
         let token = vcenter.control_token().map_err(crate::vcsim::Error::Io)?;
         let control = ControlApi::new(&vcenter.control, &token);
-        let hypervisor = match nodes {
-            Nodes::Simulated(_) => None,
+        let (further, hypervisor) = match nodes {
+            Nodes::Simulated(further) => (further, None),
             Nodes::Qemu(images) => {
-                Some(Arc::new(Hypervisor::prepare(stack, &control, subnet.number(), images).await?))
+                let hypervisor = Hypervisor::prepare(stack, &control, subnet.number(), images).await?;
+                (Vec::new(), Some(Arc::new(hypervisor)))
             }
         };
+        let images: Images = Arc::new(move |item| node_image(item, &further));
         let options = Options::new(control.clone(), subnet.clone(), Programs::from(tools), stack.clone());
-        let guests = Guests::start(Options { hypervisor: hypervisor.clone(), ..options });
+        let guests = Guests::start(Options { hypervisor: hypervisor.clone(), images, registry, ..options });
         Ok(Self { simulator, guests, subnet, control, hypervisor, providers: Mutex::default() })
     }
 
@@ -97,4 +105,15 @@ impl Site {
         }
         self.simulator.stop().await;
     }
+}
+
+/// What an item of the site's libraries holds, if it is a node image.
+fn node_image(item: &str, further: &[FurtherRelease]) -> Option<Release> {
+    let further = further.iter().map(FurtherRelease::image);
+    let mut all = NODE_IMAGES.iter().copied().chain([SHARED_IMAGE]).chain(further);
+    let image = all.find(|image| image.item == item)?;
+    Some(Release {
+        kubernetes_version: image.kubernetes.to_owned(),
+        container_images: Arc::new(image.container_images()),
+    })
 }

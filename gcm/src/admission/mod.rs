@@ -10,6 +10,7 @@ pub mod dropped;
 mod ignored;
 pub mod inherited;
 pub mod network;
+pub mod node_images;
 pub mod node_text;
 pub mod nodes;
 pub mod overlap;
@@ -27,7 +28,19 @@ use api::names::{annotation, finalizer};
 use kube::ResourceExt;
 
 use crate::release::resolution::AvailableRelease;
+use crate::release::virtual_ip::VirtualIpFlags;
 use denial::FieldDenial;
+
+/// What admission knows of the installation.
+#[derive(Clone, Copy)]
+pub struct Installation<'a> {
+    /// The releases, with their node images.
+    pub available: &'a [AvailableRelease],
+    /// The container networks that the cluster's namespace has bundles of.
+    pub bundles: &'a BTreeSet<String>,
+    /// What holds the addresses of control planes; nothing where that is not known.
+    pub virtual_ip: Option<&'a VirtualIpFlags>,
+}
 
 /// Everything that is wrong with `new`, given what it was before and which releases there are.
 ///
@@ -38,16 +51,16 @@ pub fn validate(
     old: Option<&TanzuKubernetesCluster>,
     available: &[AvailableRelease],
 ) -> Vec<FieldDenial> {
-    validate_with(new, old, available, &BTreeSet::new())
+    validate_with(new, old, &Installation { available, bundles: &BTreeSet::new(), virtual_ip: None })
 }
 
-/// The same, where the cluster's namespace has bundles of these container networks.
+/// The same, in an installation of which more is known.
 pub fn validate_with(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
-    available: &[AvailableRelease],
-    bundles: &BTreeSet<String>,
+    installation: &Installation<'_>,
 ) -> Vec<FieldDenial> {
+    let Installation { available, bundles, virtual_ip } = *installation;
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
@@ -60,6 +73,7 @@ pub fn validate_with(
     denials.extend(nodes::topology_denials(&new.spec.topology, new.metadata.namespace.as_deref()));
     denials.extend(volumes::denials(&new.spec.topology, old.map(|old| &old.spec.topology)));
     denials.extend(version::denials(new, old, available));
+    denials.extend(node_images::denials(new, old, available, virtual_ip));
     denials.extend(network::denials(&new.spec));
     denials.extend(network::cni_denial(&new.spec, old.map(|old| &old.spec), bundles));
     denials.extend(settings::denials(&new.spec));

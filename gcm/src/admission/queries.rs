@@ -12,7 +12,7 @@ use crate::release::resolution::AvailableRelease;
 /// Where the query of releases stands, for messages.
 pub const TKR: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-tkr]";
 /// Where the query of images stands, for messages.
-const OS_IMAGE: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-os-image]";
+pub(super) const OS_IMAGE: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-os-image]";
 
 /// Queries that are new and cannot be read.
 pub(super) fn denials(

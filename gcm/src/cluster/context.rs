@@ -22,9 +22,9 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
 use super::flags::health::HealthFlags;
-use super::flags::virtual_ip::VirtualIpFlags;
 use crate::addons::engine::Engine;
 use crate::release::cache::ReleaseCache;
+use crate::release::virtual_ip::VirtualIpFlags;
 use crate::sync::namespace::NamespaceCaches;
 
 /// A watched kind, by the cluster its objects belong to.

@@ -16,10 +16,10 @@ use kit::watch::Cache;
 use kube::core::PartialObjectMeta;
 
 use super::flags::health::HealthFlags;
-use super::flags::virtual_ip::VirtualIpFlags;
 use crate::addons::report::AddonReport;
 use crate::release::cache::ReleaseCache;
 use crate::release::resolution::AvailableRelease;
+use crate::release::virtual_ip::VirtualIpFlags;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::sync::namespace::NamespaceFacts;
 

@@ -11,7 +11,6 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::facts::{Facts, ReleaseLookup};
-use super::flags::virtual_ip::{VirtualIpFlags, VirtualIpKind};
 use super::input::Input;
 use super::invalid::Invalid;
 use super::login::gather::Login;
@@ -25,6 +24,7 @@ use crate::addons::report::{AddonReport, AddonState};
 use crate::admission::defaults::with_defaults;
 use crate::release::cache::ReleaseCache;
 use crate::release::resolution::resolve_release;
+use crate::release::virtual_ip::{VirtualIpFlags, VirtualIpKind};
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::release::release_request;
 use crate::sync;
@@ -59,11 +59,12 @@ pub(crate) fn nothing() -> Facts {
         release_cache.set(&release.name.clone(), Some(release));
     }
     let labels = BTreeMap::from([("os-name".to_owned(), "photon".to_owned())]);
-    let images = vec![ReleaseImage { name: "ob-1-photon-5-amd64".to_owned(), labels }];
+    let images =
+        vec![ReleaseImage { name: "ob-1-photon-5-amd64".to_owned(), labels, ..ReleaseImage::default() }];
     Facts {
         available_releases: release_cache.available(),
         releases: ReleaseLookup::of(release_cache, images),
-        virtual_ip: VirtualIpFlags { virtual_ip: VirtualIpKind::None, virtual_ip_image: None },
+        virtual_ip: VirtualIpFlags { virtual_ip: VirtualIpKind::None, ..VirtualIpFlags::default() },
         ..Facts::default()
     }
 }

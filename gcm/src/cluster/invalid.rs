@@ -3,6 +3,7 @@
 use crate::admission::denial::FieldDenial;
 use crate::release::resolution::Unresolved;
 use crate::release::version::Version;
+use crate::release::virtual_ip::NoAddressHolder;
 
 /// Why nothing can be planned before somebody acts.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,9 @@ pub enum Invalid {
         /// What the control plane runs.
         from: Version,
     },
+    /// Nothing can hold the control plane's address.
+    #[error("{0}. {remedy}", remedy = NoAddressHolder::REMEDY)]
+    NoAddressHolder(#[from] NoAddressHolder),
     /// The release is there and its image is not.
     #[error("TanzuKubernetesRelease {release} has no OSImage{}. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!(" that matches {query:?}")).unwrap_or_default())]
     NoImage {
@@ -35,7 +39,7 @@ impl Invalid {
         match self {
             Self::Unresolved(unresolved) => matches!(**unresolved, Unresolved::Unknown { .. }),
             Self::NoImage { query, .. } => query.is_none(),
-            Self::Denied(_) | Self::NoStep { .. } => false,
+            Self::Denied(_) | Self::NoStep { .. } | Self::NoAddressHolder(_) => false,
         }
     }
 }

@@ -19,8 +19,10 @@ use super::network::virtual_ip::VirtualIp;
 use super::node_groups::group_input::GroupInput;
 use super::node_groups::groups;
 use super::spec::ValidatedCluster;
-use super::upgrade::{self, Target};
+use super::upgrade::{self, Gate, Target};
 use crate::addons::engine::WantedAddons;
+use crate::release::virtual_ip::choose_holder;
+use crate::release::{KubernetesRelease, ReleaseImage};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -72,10 +74,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Resul
     let cluster = ValidatedCluster::validate(tkc, facts)?;
     let tkc = cluster.tkc();
     let Target { release, image, gates } = upgrade::choose_target(tkc, facts)?;
-    let virtual_ip = match &facts.control_plane {
-        Some(live) => VirtualIp::kept(live),
-        None => VirtualIp::of(&facts.virtual_ip),
-    };
+    let virtual_ip = virtual_ip(facts, &release, &image, gates.control_plane)?;
     let unreplaced = budget::spent(tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
     let input = GroupInput {
         cluster: Input::new(&cluster, &release, &image),
@@ -90,6 +89,22 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Resul
     plan.addons = addons::addons(&input.cluster, facts);
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
+}
+
+/// What holds the control plane's address: chosen for a new one, and kept by one that is there.
+fn virtual_ip(
+    facts: &Facts,
+    release: &KubernetesRelease,
+    image: &ReleaseImage,
+    gate: Gate,
+) -> Result<VirtualIp, Invalid> {
+    let holder = choose_holder(&facts.virtual_ip, &release.candidate, image);
+    let Some(live) = &facts.control_plane else { return Ok(VirtualIp::of(&holder?)) };
+    let kept = VirtualIp::kept(live);
+    match holder {
+        Ok(holder) if !gate.is_waiting() => Ok(kept.with_image_of(&holder)),
+        _ => Ok(kept),
+    }
 }
 
 fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {

@@ -5,8 +5,8 @@ use api::gcm::TanzuKubernetesCluster;
 use super::facts::Facts;
 use super::invalid::Invalid;
 use crate::addons::choice::container_networks;
-use crate::admission;
 use crate::admission::denial::FieldDenial;
+use crate::admission::{self, Installation};
 use crate::spec::network::NetworkSpec;
 
 /// A TanzuKubernetesCluster with its defaults, which breaks no rule that planning needs. Objects are made only from this type.
@@ -43,7 +43,12 @@ impl ValidatedCluster {
 
 fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
     let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
-    let mut denials = admission::validate_with(tkc, None, &facts.available_releases, &bundles);
+    let installation = Installation {
+        available: &facts.available_releases,
+        bundles: &bundles,
+        virtual_ip: Some(&facts.virtual_ip),
+    };
+    let mut denials = admission::validate_with(tkc, None, &installation);
     // Admission lets those by that bear our finalizer, since they may run elsewhere; anybody may write it.
     denials.extend(admission::overlap::denials(&tkc.spec, &facts.management));
     denials

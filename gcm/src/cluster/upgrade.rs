@@ -169,8 +169,7 @@ fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Ste
     if let Some(release) = current.filter(|_| settled.is_waiting()) {
         return Ok(Step { release, last_step: settled });
     }
-    let of_next = |version: &&Version| version.minor() == (major, minor + 1);
-    let step = resolution::usable_versions(&facts.available_releases).into_iter().find(of_next);
+    let step = resolution::find_step((major, minor + 1), &wanted.version, &facts.available_releases);
     let step = step.and_then(|step| facts.available_releases.iter().find(|release| release.version == *step));
     let later = Gate::Waiting(WaitReason::LaterRelease);
     step.map(|release| Step { release, last_step: later }).ok_or(runs)

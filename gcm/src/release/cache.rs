@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::gcm::TanzuKubernetesRelease;
+use api::gcm::{OSImage, TanzuKubernetesRelease};
 use kit::watch::Cache;
 use kube::ResourceExt;
 use parking_lot::RwLock;
 
 use super::kubernetes_release::KubernetesRelease;
+use super::node_image::ReleaseImage;
 use super::resolution::AvailableRelease;
 
 /// The releases as the watch last showed them. Clones share one cache.
@@ -18,18 +19,24 @@ pub struct ReleaseCache(Arc<RwLock<State>>);
 #[derive(Default)]
 struct State {
     releases: BTreeMap<String, Arc<KubernetesRelease>>,
+    images: BTreeMap<String, ReleaseImage>,
     available: Arc<Vec<AvailableRelease>>,
 }
 
 impl ReleaseCache {
-    /// A cache that follows a watch.
-    pub fn following(cache: &Cache<TanzuKubernetesRelease>) -> Self {
+    /// A cache that follows the watches of releases and of their images.
+    pub fn following(cache: &Cache<TanzuKubernetesRelease>, images: &Cache<OSImage>) -> Self {
         let release_cache = Self::default();
         let followed = release_cache.clone();
         cache.listen(move |change| {
             let Some(object) = change.sides().next() else { return };
             followed
                 .set(&object.name_any(), change.new.as_ref().and_then(|tkr| KubernetesRelease::of(tkr).ok()));
+        });
+        let followed = release_cache.clone();
+        images.listen(move |change| {
+            let Some(object) = change.sides().next() else { return };
+            followed.set_image(&object.name_any(), change.new.as_deref().and_then(ReleaseImage::of));
         });
         release_cache
     }
@@ -40,8 +47,16 @@ impl ReleaseCache {
             Some(release) => state.releases.insert(name.to_owned(), Arc::new(release)),
             None => state.releases.remove(name),
         };
-        state.available =
-            Arc::new(state.releases.values().map(|release| release.candidate.clone()).collect());
+        state.list();
+    }
+
+    pub(crate) fn set_image(&self, name: &str, image: Option<ReleaseImage>) {
+        let mut state = self.0.write();
+        match image {
+            Some(image) => state.images.insert(name.to_owned(), image),
+            None => state.images.remove(name),
+        };
+        state.list();
     }
 
     /// What resolution chooses from.
@@ -52,8 +67,22 @@ impl ReleaseCache {
     /// The release that resolution chose.
     pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<KubernetesRelease>> {
         let state = self.0.read();
+        let is_it = |release: &&Arc<KubernetesRelease>| {
+            let own = &release.candidate;
+            own.version == candidate.version && own.labels == candidate.labels
+        };
         let named = state.releases.get(&candidate.version.object_name());
-        let release = named.filter(|release| release.candidate == *candidate);
-        release.or_else(|| state.releases.values().find(|release| release.candidate == *candidate)).cloned()
+        named.filter(is_it).or_else(|| state.releases.values().find(is_it)).cloned()
+    }
+}
+
+impl State {
+    /// Lists the releases anew, each with its images.
+    fn list(&mut self) {
+        let with_images = |release: &Arc<KubernetesRelease>| AvailableRelease {
+            images: release.os_images.iter().filter_map(|name| self.images.get(name).cloned()).collect(),
+            ..release.candidate.clone()
+        };
+        self.available = Arc::new(self.releases.values().map(with_images).collect());
     }
 }

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference, OSInfo};
 use api::gcm::{OSImageSpec, TanzuKubernetesReleaseSpec};
-use api::names::{image_builder, label};
+use api::names::{KEEPALIVED_IMAGE, image_builder, label};
 use api::vmop::VirtualMachineImage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,6 +41,8 @@ pub struct CarriedRelease {
     pub packages: Vec<LocalReference>,
     /// The operating system of the image.
     pub os: OSInfo,
+    /// The image of keepalived in it.
+    pub keepalived: Option<String>,
     /// Why the image itself calls the release incompatible, or nothing.
     pub incompatible: Option<String>,
 }
@@ -109,6 +111,7 @@ struct ParsedProperties {
     kubernetes: KubernetesSpec,
     packages: Vec<LocalReference>,
     os: Option<OSInfo>,
+    keepalived: Option<String>,
     /// The keys by which the image calls itself incompatible.
     incompatible: Option<String>,
 }
@@ -132,8 +135,13 @@ fn distribution(text: &str) -> Result<ParsedProperties, String> {
         kube_vip: image("kube-vip"),
         image_repository: repository.clone(),
     };
+    let keepalived = image("keepalived")
+        .and_then(|image| Some(format!("{}:{}", image.image_repository?, image.image_tag?)));
+    // Images of before this was written into them contain it, too.
+    let keepalived = keepalived
+        .or_else(|| version.to_string().contains("+layercake.").then(|| KEEPALIVED_IMAGE.to_owned()));
     let incompatible = incompatibility(&document);
-    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None, incompatible })
+    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None, keepalived, incompatible })
 }
 
 /// The keys `compatibility-*` of an image, each for a version of vSphere, if there are any and none says that it fits.
@@ -153,7 +161,14 @@ fn incompatibility(document: &Value) -> Option<String> {
 fn built(version: &str) -> Result<ParsedProperties, String> {
     let version = Version::parse(version).map_err(|error| error.to_string())?;
     let kubernetes = KubernetesSpec { version: version.to_string(), ..KubernetesSpec::default() };
-    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None, incompatible: None })
+    Ok(ParsedProperties {
+        version,
+        kubernetes,
+        packages: Vec::new(),
+        os: None,
+        keepalived: None,
+        incompatible: None,
+    })
 }
 
 fn embedded(text: &str, os_images: Option<&str>) -> Result<ParsedProperties, String> {
@@ -166,7 +181,14 @@ fn embedded(text: &str, os_images: Option<&str>) -> Result<ParsedProperties, Str
         "" => version.to_string(),
         text => with_v(text),
     };
-    Ok(ParsedProperties { version, kubernetes, packages: bootstrap_packages, os, incompatible: None })
+    Ok(ParsedProperties {
+        version,
+        kubernetes,
+        packages: bootstrap_packages,
+        os,
+        keepalived: None,
+        incompatible: None,
+    })
 }
 
 fn first_os(text: &str) -> Result<Option<OSInfo>, String> {
@@ -209,7 +231,7 @@ fn with_v(version: &str) -> String {
 }
 
 fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRelease {
-    let ParsedProperties { version, kubernetes, packages, os, incompatible } = parsed;
+    let ParsedProperties { version, kubernetes, packages, os, keepalived, incompatible } = parsed;
     let os = os.filter(|os| !os.name.is_empty()).unwrap_or_else(|| guessed_os(image));
     let incompatible = incompatible.map(|keys| {
         format!(
@@ -217,7 +239,7 @@ fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRel
             image.name_any()
         )
     });
-    CarriedRelease { version, kubernetes, packages, os, incompatible }
+    CarriedRelease { version, kubernetes, packages, os, keepalived, incompatible }
 }
 
 /// The operating system of an image that does not say it: by properties, else by its guest id and name.

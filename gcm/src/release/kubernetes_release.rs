@@ -1,7 +1,7 @@
 //! A release as clusters use it, read from its TanzuKubernetesRelease.
 
 use api::gcm::TanzuKubernetesRelease;
-use api::gcm::release::ContainerImage;
+use api::gcm::release::{ContainerImage, KubernetesSpec};
 use api::names::{annotation, label};
 use kube::ResourceExt;
 
@@ -41,7 +41,13 @@ impl KubernetesRelease {
         labels.extend(tkr.labels().clone());
         Ok(Self {
             name: tkr.name_any(),
-            candidate: AvailableRelease { version, incompatible, labels },
+            candidate: AvailableRelease {
+                version,
+                incompatible,
+                labels,
+                kube_vip: kube_vip(&tkr.spec.kubernetes),
+                images: Vec::new(),
+            },
             kubernetes: kubernetes.to_string(),
             image_repository: tkr.spec.kubernetes.image_repository.clone(),
             etcd: tkr.spec.kubernetes.etcd.clone(),
@@ -49,6 +55,13 @@ impl KubernetesRelease {
             os_images: tkr.spec.os_images.iter().map(|reference| reference.name.clone()).collect(),
         })
     }
+}
+
+/// The image of kube-vip that the release names, where it says from which repository.
+fn kube_vip(kubernetes: &KubernetesSpec) -> Option<String> {
+    let image = kubernetes.kube_vip.as_ref()?;
+    let repository = image.image_repository.as_ref().or(kubernetes.image_repository.as_ref())?;
+    Some(format!("{repository}/kube-vip:{}", image.image_tag.as_ref()?))
 }
 
 /// Why a label takes the release out of use, or nothing.

@@ -20,6 +20,7 @@ pub mod query;
 pub mod resolution;
 pub mod status;
 pub mod version;
+pub mod virtual_ip;
 
 pub use kubernetes_release::KubernetesRelease;
 pub use node_image::ReleaseImage;

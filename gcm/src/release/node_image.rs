@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::gcm::OSImage;
-use api::names::label;
+use api::names::{annotation, label};
 use kube::ResourceExt;
 use kube::core::SelectorExt;
 
@@ -11,12 +11,14 @@ use super::labels::os_labels;
 use super::query;
 
 /// A machine image a node can be made from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReleaseImage {
     /// The name of the VirtualMachineImage.
     pub name: String,
     /// What a selector can ask for: `os-name`, `os-version`, `os-arch`, `os-type`, and the labels of the object.
     pub labels: BTreeMap<String, String>,
+    /// The image of keepalived that it contains.
+    pub keepalived: Option<String>,
 }
 
 impl ReleaseImage {
@@ -28,7 +30,8 @@ impl ReleaseImage {
         let name = image.spec.image.r#ref.get("name")?.as_str()?.to_owned();
         let mut labels = image.labels().clone();
         labels.extend(os_labels(&image.spec));
-        Some(Self { name, labels })
+        let keepalived = image.annotations().get(annotation::KEEPALIVED_IMAGE).cloned();
+        Some(Self { name, labels, keepalived })
     }
 }
 
@@ -44,8 +47,11 @@ pub fn choose<'i>(
     let query = query.map(str::trim).filter(|query| !query.is_empty());
     // Admission refuses a query that cannot be read; one that came before matches nothing.
     let selector = query.map(query::parse).transpose().ok()?;
-    let fits =
+    // kubeadm of Cluster API makes no nodes of Windows.
+    let boots = |image: &&ReleaseImage| image.labels.get("os-type").is_none_or(|kind| kind != "windows");
+    let matches =
         |image: &&ReleaseImage| selector.as_ref().is_none_or(|selector| selector.matches(&image.labels));
+    let fits = |image: &&ReleaseImage| boots(image) && matches(image);
     let photon = |image: &&ReleaseImage| image.labels.get("os-name").is_some_and(|os| os == "photon");
     let fitting = || images.iter().filter(&fits);
     let kept = present.and_then(|name| fitting().find(|image| image.name == name));

@@ -31,7 +31,11 @@ pub fn os_image(image: &VirtualMachineImage, carried: &CarriedRelease) -> OSImag
         labels.insert(label::INCOMPATIBLE.to_owned(), String::new());
     }
     object.metadata.labels = Some(labels);
-    object.metadata.annotations = carried.incompatible.as_deref().map(incompatible_reason);
+    let mut annotations = carried.incompatible.as_deref().map(incompatible_reason).unwrap_or_default();
+    annotations.extend(
+        carried.keepalived.iter().map(|image| (annotation::KEEPALIVED_IMAGE.to_owned(), image.clone())),
+    );
+    object.metadata.annotations = (!annotations.is_empty()).then_some(annotations);
     object.metadata.owner_references = Some(vec![controlled_by(image)]);
     object
 }

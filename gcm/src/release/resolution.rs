@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use kube::core::SelectorExt;
 
+use super::node_image::ReleaseImage;
 use super::query;
 use super::version::{Version, are_of_one_release};
 
@@ -23,13 +24,18 @@ pub struct AvailableRelease {
     pub incompatible: Option<String>,
     /// What a query can ask for: the labels of the object, and every prefix of its name.
     pub labels: BTreeMap<String, String>,
+    /// The image of kube-vip that its node images contain.
+    pub kube_vip: Option<String>,
+    /// Its node images; none where nothing but the release is known.
+    pub images: Vec<ReleaseImage>,
 }
 
 impl AvailableRelease {
     /// A release of which nothing but its version is known.
     pub fn of(version: Version) -> Self {
         let incompatible = explain_incompatibility(&version);
-        Self { labels: prefix_labels(&version), version, incompatible }
+        let labels = prefix_labels(&version);
+        Self { labels, version, incompatible, kube_vip: None, images: Vec::new() }
     }
 
     /// True if the release is what a query asks for.
@@ -281,10 +287,22 @@ pub fn find_steps<'o>(
     if to < from || from_major != to_major {
         return None;
     }
-    let usable = usable_versions(available);
-    let newest = |minor| usable.iter().find(|version| version.minor() == (to_major, minor)).copied();
+    let newest = |minor| find_step((to_major, minor), to, available);
     let between: Option<Vec<_>> = (from_minor + 1..to_minor).map(newest).collect();
     between.map(|between| between.into_iter().chain([to]).collect())
+}
+
+/// The release of a minor release on the way to another: the newest that can be used, of the same vendor if there is one. Vendors
+/// package other versions of etcd and CoreDNS, and those cannot go back.
+pub fn find_step<'o>(
+    minor: (u64, u64),
+    to: &Version,
+    available: &'o [AvailableRelease],
+) -> Option<&'o Version> {
+    let of_minor: Vec<_> =
+        usable_versions(available).into_iter().filter(|version| version.minor() == minor).collect();
+    let same = of_minor.iter().find(|version| version.vendor() == to.vendor());
+    same.or(of_minor.first()).copied()
 }
 
 /// A warning about a Kubernetes version that works outside Cluster API's supported window, or nothing.

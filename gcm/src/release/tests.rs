@@ -318,9 +318,11 @@ fn an_image_is_chosen_by_query_and_photon_without_one() {
         labels: BTreeMap::from([
             ("os-name".to_owned(), os.to_owned()),
             ("os-arch".to_owned(), "amd64".to_owned()),
+            ("os-type".to_owned(), if os == "windows" { "windows" } else { "linux" }.to_owned()),
         ]),
+        ..ReleaseImage::default()
     };
-    let images = [of("u", "ubuntu"), of("p", "photon")];
+    let images = [of("a", "windows"), of("u", "ubuntu"), of("p", "photon")];
     for (query, expected) in [
         (None, Some("p")),
         (Some(" "), Some("p")),
@@ -329,6 +331,8 @@ fn an_image_is_chosen_by_query_and_photon_without_one() {
         (Some("os-name!=ubuntu"), Some("p")),
         (Some("os-name,!gpu"), Some("u")),
         (Some("os-name=windows"), None),
+        (Some("os-type=windows"), None),
+        (Some("os-arch=amd64"), Some("u")),
         (Some("gpu"), None),
     ] {
         assert_eq!(choose(&images, query, None).map(|image| image.name.as_str()), expected, "{query:?}");
@@ -340,7 +344,8 @@ fn an_image_is_chosen_by_query_and_photon_without_one() {
         choose(&images, Some("os-name=photon"), None).map(|i| i.name.as_str())
     );
     assert_eq!(present(None, "gone"), choose(&images, None, None).map(|i| i.name.as_str()));
-    assert_eq!(choose(&images[..1], None, None).map(|image| image.name.as_str()), Some("u"));
+    assert_eq!(choose(&images[..1], None, None), None, "a node of Windows cannot be made");
+    assert_eq!(choose(&images[..2], None, None).map(|image| image.name.as_str()), Some("u"));
 }
 
 #[test]

@@ -52,6 +52,11 @@ impl Version {
         format!("v{}.{}", self.major, self.minor)
     }
 
+    /// Who built the release: `vmware`, `layercake`, or nothing for upstream.
+    pub fn vendor(&self) -> &str {
+        self.build.split('.').next().unwrap_or_default()
+    }
+
     /// The name of the release object that stands for this version: `+` becomes `---`.
     pub fn object_name(&self) -> String {
         self.to_string().replace('+', "---")

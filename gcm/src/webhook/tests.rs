@@ -8,6 +8,7 @@ use serde_json::{from_slice, from_value, json, to_value};
 use super::*;
 use crate::cluster::fixtures::tkr;
 use crate::release::KubernetesRelease;
+use crate::release::virtual_ip::VirtualIpFlags;
 use crate::testing::{SITE_VERSIONS, manifest, sound};
 
 /// Webhooks that know the site's releases and reach no API server.
@@ -23,6 +24,7 @@ fn webhooks() -> State<Arc<Webhooks>> {
         release_cache,
         client,
         management,
+        virtual_ip: VirtualIpFlags::default(),
         configuration: ServiceConfiguration::default(),
         lookers: Lookers::default(),
     }))

@@ -1,6 +1,6 @@
 //! The agent: watches the simulated vCenter's VMs and plays those that are powered on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::boot::Guest;
+use super::container_images::{ContainerImages, Registry};
 use super::datasource::Seed;
 use super::deadline::{Deadline, retry_until};
 use super::disk::Disk;
@@ -36,10 +37,12 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Release {
     /// The version of its kubelet, `v1.33.1+vmware.1`.
     pub kubernetes_version: String,
+    /// Its container images, by name and tag.
+    pub container_images: Arc<BTreeSet<String>>,
 }
 
-/// Which release a VM was made of; only the site knows.
-pub type Images = Arc<dyn Fn(&Vm) -> Option<Release> + Send + Sync>;
+/// What an item of the content library holds, by its name; nothing for an item that is no node image.
+pub type Images = Arc<dyn Fn(&str) -> Option<Release> + Send + Sync>;
 
 /// What an agent is given.
 #[derive(Clone)]
@@ -56,6 +59,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// The releases of the images.
     pub images: Images,
+    /// The public registries, as nodes reach them.
+    pub registry: Registry,
     /// How long a boot waits for others.
     pub boot_timeout: Duration,
     /// What runs VMs as real machines, in place of playing them.
@@ -73,6 +78,7 @@ impl Options {
             stack,
             folder,
             images: Arc::new(|_| None),
+            registry: Registry::default(),
             boot_timeout: BOOT_TIMEOUT,
             hypervisor: None,
         }
@@ -175,6 +181,11 @@ impl Guests {
     /// Provokes nothing any more on those that this pattern names.
     pub fn stop_provoking(&self, pattern: &str) {
         self.0.shared.provoked.remove(pattern);
+    }
+
+    /// The public registries, for those who want to cut the nodes off from them.
+    pub fn registry(&self) -> &Registry {
+        &self.0.shared.options.registry
     }
 
     /// All VMs that were ever powered on and are not deleted.
@@ -360,7 +371,13 @@ async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: Cancellatio
         return run_machine(&shared, &hypervisor, seen, &power).await;
     }
     let vm = seen.borrow().clone();
-    let guest_vm = match guest_vm(&shared, &vm) {
+    let control = &shared.options.control;
+    let image = tokio::select! {
+        hardware = call_control(|| control.hardware(&vm.moid)) => hardware.map(|hardware| hardware.image),
+        () = power.cancelled() => return,
+    };
+    let release = image.ok().and_then(|image| (shared.options.images)(&image));
+    let guest_vm = match guest_vm(&shared, &vm, release) {
         Ok(guest_vm) => guest_vm,
         Err(failure) => return tracing::warn!(vm = vm.name, %failure, "a guest can't be played"),
     };
@@ -436,17 +453,19 @@ async fn run_machine(
     power.cancelled().await;
 }
 
-fn guest_vm(shared: &Shared, vm: &Vm) -> Result<GuestVm, Failure> {
+fn guest_vm(shared: &Shared, vm: &Vm, release: Option<Release>) -> Result<GuestVm, Failure> {
     let options = &shared.options;
     let address =
         options.subnet.guest_address(&vm.moid).map_err(|error| Failure::host("find an address", &error))?;
+    let held = release.as_ref().map(|release| Arc::clone(&release.container_images)).unwrap_or_default();
     Ok(GuestVm {
         name: vm.name.clone(),
         address,
         disk: Disk::at(shared.disk_folder(&vm.moid))?.with_devices(&vm.disks),
         programs: Arc::clone(&options.programs),
         stack: Arc::clone(&options.stack),
-        kubernetes_version: (options.images)(vm).map(|release| release.kubernetes_version),
+        kubernetes_version: release.map(|release| release.kubernetes_version),
+        images: ContainerImages::new(held, options.registry.clone()),
         boot_timeout: options.boot_timeout,
         addresses: Arc::clone(&shared.addresses),
         silent: shared.silent.clone(),

@@ -78,6 +78,7 @@ impl Bootstrap<'_> {
         cluster.check()?;
         let guest_vm = self.guest_vm;
         let version = self.image_version(cluster)?;
+        self.pull_images(cluster)?;
         let registration = Registration::of(&init.node_registration, &version, true)?;
         let node = ControlPlane {
             cluster,
@@ -166,6 +167,7 @@ impl Bootstrap<'_> {
     ) -> Result<(), Failure> {
         let guest_vm = self.guest_vm;
         let cluster = node.cluster;
+        self.pull_images(cluster)?;
         let ca = node.write_certificates(&guest_vm.disk)?;
         if der(ca.certificate())? != der(&found.ca)? {
             return Err(Failure::new(Reason::Certificate, "the CA on the disk is not the cluster's"));
@@ -239,6 +241,16 @@ impl Bootstrap<'_> {
         let certificate = String::from_utf8(certificate.0)
             .map_err(|error| Failure::host("read the certificate", &error))?;
         Ok(Leaf { certificate, key })
+    }
+
+    /// kubeadm's check ImagePull, which only a node of a control plane makes.
+    fn pull_images(&self, cluster: &ClusterConfiguration) -> Result<(), Failure> {
+        let GuestVm { images, disk, .. } = self.guest_vm;
+        let pull = |image: String| {
+            let found = |error| format!("failed to pull image {image}: {error}");
+            images.pull(disk, &image).map_err(|error| Failure::preflight("ImagePull", &found(error)))
+        };
+        cluster.images().into_iter().try_for_each(pull)
     }
 
     /// The kubelet's version on a first node, which must be the cluster's minor.

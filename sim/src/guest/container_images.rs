@@ -1,18 +1,130 @@
-//! The container images that the site's node images hold. Nodes have no way out: what is not here can't be pulled.
+//! The container images of a node: those that its node image holds, those that it has pulled, and the registries that it may reach.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use parking_lot::Mutex;
 
-/// The registry name under which VMware's node images hold theirs.
-const REPOSITORY: &str = "localhost:5000/vmware.io/";
-/// What is held under other names: the default container network and metrics, as releases without VMware's bundles name them.
-const HELD: [&str; 6] = [
+use super::disk::Disk;
+
+/// Where a node notes what it has pulled: like containerd's store, it survives a reboot.
+const PULLED: &str = "/var/lib/pulled-images";
+/// What public registries have besides the images of Kubernetes itself.
+const PUBLIC: [&str; 5] = [
     "ghcr.io/flannel-io/flannel:v0.28.10",
     "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
+    "ghcr.io/kube-vip/kube-vip:v1.0.1",
     "registry.k8s.io/metrics-server/metrics-server:v0.9.0",
-    "registry.k8s.io/pause:3.9",
-    "registry.k8s.io/pause:3.10",
-    "registry.k8s.io/pause:3.10.1",
+    "registry.k8s.io/e2e-test-images/agnhost:2.53",
 ];
+const KUBERNETES: &str = "registry.k8s.io/";
+const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
+
+/// The public registries, which the nodes of a site reach or not. Clones are one switch.
+#[derive(Clone, Debug, Default)]
+pub struct Registry(Arc<AtomicBool>);
+
+impl Registry {
+    /// Registries that are reached, or not.
+    pub fn new(reachable: bool) -> Self {
+        Self(Arc::new(AtomicBool::new(reachable)))
+    }
+
+    /// Connects all nodes with the registries, or cuts them off.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.0.store(reachable, Ordering::Relaxed);
+    }
+
+    /// Why an image cannot be pulled, or nothing.
+    fn explain_unreachable(&self, image: &str) -> Option<&'static str> {
+        if image.starts_with("localhost") {
+            return Some("failed to do request: dial tcp: connect: connection refused");
+        }
+        if !self.0.load(Ordering::Relaxed) {
+            return Some("failed to do request: dial tcp: connect: network is unreachable");
+        }
+        (!is_public(image)).then_some("not found")
+    }
+}
+
+/// Whether a public registry has the image: those of kubeadm for any release that upstream made, and what is listed.
+fn is_public(image: &str) -> bool {
+    let of_kubernetes = || {
+        let (name, tag) = image.strip_prefix(KUBERNETES)?.split_once(':')?;
+        let version = tag.trim_start_matches('v');
+        Some(match name {
+            _ if COMPONENTS.contains(&name) => tag.starts_with('v') && is_release(version),
+            "coredns/coredns" => tag.starts_with('v') && is_release(version),
+            "etcd" => version.strip_suffix("-0").is_some_and(is_release),
+            "pause" => ["3.9", "3.10", "3.10.1", "3.10.2"].contains(&tag),
+            _ => false,
+        })
+    };
+    PUBLIC.contains(&image) || of_kubernetes().unwrap_or(false)
+}
+
+/// Three numbers, without a vendor's addition.
+fn is_release(version: &str) -> bool {
+    let parts: Vec<_> = version.split('.').collect();
+    parts.len() == 3 && parts.iter().all(|part| part.parse::<u16>().is_ok())
+}
+
+/// The container images of one node.
+#[derive(Clone, Debug, Default)]
+pub struct ContainerImages {
+    held: Arc<BTreeSet<String>>,
+    registry: Registry,
+    writing: Arc<Mutex<()>>,
+}
+
+impl ContainerImages {
+    /// Those that the node image holds, and what the registries have.
+    pub fn new(held: Arc<BTreeSet<String>>, registry: Registry) -> Self {
+        Self { held, registry, writing: Arc::default() }
+    }
+
+    /// Pulls an image that is not there yet.
+    ///
+    /// # Errors
+    /// What containerd says of an image that it cannot pull.
+    pub(super) fn pull(&self, disk: &Disk, image: &str) -> Result<(), String> {
+        if self.held.contains(image) || pulled(disk).contains(image) {
+            return Ok(());
+        }
+        self.ask_registry(image)?;
+        let _one = self.writing.lock();
+        let mut all = pulled(disk);
+        all.insert(image.to_owned());
+        let text: String = all.iter().map(|image| format!("{image}\n")).collect();
+        disk.write(PULLED, text).map_err(|failure| failure.message)
+    }
+
+    fn ask_registry(&self, image: &str) -> Result<(), String> {
+        match self.registry.explain_unreachable(image) {
+            None => Ok(()),
+            Some(reason) => Err(format!(
+                "failed to pull and unpack image \"{image}\": failed to resolve reference \"{image}\": {reason}"
+            )),
+        }
+    }
+
+    /// The first container of a Pod whose image cannot be had, and why.
+    pub(super) fn missing<'p>(&self, disk: &Disk, pod: &'p Pod) -> Option<(&'p Container, String)> {
+        containers(pod).find_map(|container| {
+            let image = container.image.as_deref().unwrap_or_default();
+            // With this policy the registry is asked each time.
+            let always = container.image_pull_policy.as_deref() == Some("Always");
+            let error = if always { self.ask_registry(image) } else { self.pull(disk, image) }.err()?;
+            Some((container, error))
+        })
+    }
+}
+
+fn pulled(disk: &Disk) -> BTreeSet<String> {
+    disk.read(PULLED).unwrap_or_default().lines().map(str::to_owned).collect()
+}
 
 /// All containers of a Pod, those first that run first.
 pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
@@ -21,12 +133,49 @@ pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     init.iter().chain(spec.map(|spec| spec.containers.as_slice()).unwrap_or_default())
 }
 
-/// The container whose image the node has not, if there is one.
-pub(super) fn missing(pod: &Pod) -> Option<&Container> {
-    containers(pod).find(|container| {
-        let image = container.image.as_deref().unwrap_or_default();
-        let held = image.starts_with(REPOSITORY) || HELD.contains(&image);
-        // The registry is asked each time, and there is no way to it.
-        !held || container.image_pull_policy.as_deref() == Some("Always")
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_held_by_name_and_tag_or_pulled_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let registry = Registry::new(true);
+        let held = BTreeSet::from(["localhost:5000/vmware.io/etcd:v1".to_owned()]);
+        let images = ContainerImages::new(Arc::new(held), registry.clone());
+        let pull = |image: &str| images.pull(&disk, image);
+        assert_eq!(pull("localhost:5000/vmware.io/etcd:v1"), Ok(()));
+        assert!(pull("localhost:5000/vmware.io/etcd:v2").is_err_and(|error| error.contains("refused")));
+        assert!(pull("ghcr.io/kube-vip/kube-vip:v0").is_err_and(|error| error.contains("not found")));
+        assert_eq!(pull("ghcr.io/kube-vip/kube-vip:v1.0.1"), Ok(()));
+        registry.set_reachable(false);
+        assert_eq!(pull("ghcr.io/kube-vip/kube-vip:v1.0.1"), Ok(()), "it was pulled before");
+        assert!(pull("registry.k8s.io/pause:3.10").is_err_and(|error| error.contains("unreachable")));
+        let pod = |policy: &str| -> Pod {
+            let container = serde_json::json!({
+                "name": "a", "image": "ghcr.io/kube-vip/kube-vip:v1.0.1", "imagePullPolicy": policy,
+            });
+            serde_json::from_value(serde_json::json!({"spec": {"containers": [container]}})).unwrap()
+        };
+        assert!(images.missing(&disk, &pod("IfNotPresent")).is_none());
+        assert!(images.missing(&disk, &pod("Always")).is_some());
+    }
+
+    #[test]
+    fn public_registries_have_what_upstream_made() {
+        for (image, there) in [
+            ("registry.k8s.io/kube-apiserver:v1.33.1", true),
+            ("registry.k8s.io/kube-apiserver:v1.33.1_vmware.1-fips", false),
+            ("registry.k8s.io/kube-apiserver:1.33.1", false),
+            ("registry.k8s.io/etcd:3.6.4-0", true),
+            ("registry.k8s.io/etcd:v3.6.4", false),
+            ("registry.k8s.io/coredns/coredns:v1.12.1", true),
+            ("registry.k8s.io/coredns:v1.12.1", false),
+            ("registry.k8s.io/pause:3.10", true),
+            ("example.com/vip:1", false),
+        ] {
+            assert_eq!(is_public(image), there, "{image}");
+        }
+    }
 }

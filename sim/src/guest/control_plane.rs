@@ -208,7 +208,7 @@ impl ControlPlane<'_> {
                 "priorityClassName": "system-node-critical",
                 "containers": [{
                     "name": component,
-                    "image": self.image(component),
+                    "image": self.cluster.image_of(component),
                     "imagePullPolicy": "IfNotPresent",
                     "command": command,
                 }],
@@ -227,15 +227,6 @@ impl ControlPlane<'_> {
             }),
             _ => json!({}),
         }
-    }
-
-    fn image(&self, component: &str) -> String {
-        let repository = self.cluster.image_repository();
-        let tag = match (&self.cluster.etcd.local, component) {
-            (Some(local), "etcd") if !local.image_tag.is_empty() => local.image_tag.clone(),
-            _ => format!("v{}", self.cluster.kubernetes_version.trim_start_matches('v')).replace('+', "_"),
-        };
-        format!("{repository}/{component}:{tag}")
     }
 
     fn etcd(&self, members: &[(String, String)]) -> Vec<(&'static str, String)> {

@@ -8,6 +8,7 @@ use plane::Stack;
 use plane::process::Command;
 use plane::tools::{KUBEADM, Tools};
 
+use super::container_images::ContainerImages;
 use super::deadline::Deadline;
 use super::disk::Disk;
 use super::failure::Failure;
@@ -73,6 +74,8 @@ pub struct GuestVm {
     pub stack: Arc<Stack>,
     /// The Kubernetes version of its image, if that is known.
     pub kubernetes_version: Option<String>,
+    /// The container images that it has or can get.
+    pub images: ContainerImages,
     /// How long it waits for others.
     pub boot_timeout: Duration,
     /// The addresses of its network that machines hold in turn.

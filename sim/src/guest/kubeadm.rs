@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::failure::{Failure, Reason, without_values};
+use super::registration::minor;
 pub use types::{
     Arguments, BootstrapToken, BootstrapTokenDiscovery, ClusterConfiguration, Discovery, Endpoint,
     InitConfiguration, JoinConfiguration, NodeRegistration,
@@ -14,6 +15,8 @@ pub use types::{
 
 /// What kubeadm takes for a cluster that does not say.
 pub const CERTIFICATES_DIR: &str = "/etc/kubernetes/pki";
+/// Where kubeadm takes images from unless its configuration names another place.
+const REGISTRY: &str = "registry.k8s.io";
 
 /// The documents of one file.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +129,39 @@ impl ClusterConfiguration {
 
     /// Where images come from.
     pub fn image_repository(&self) -> &str {
-        or(&self.image_repository, "registry.k8s.io")
+        or(&self.image_repository, REGISTRY)
+    }
+
+    /// The image of a part of a control plane, as kubeadm names it.
+    pub fn image_of(&self, component: &str) -> String {
+        let tag_of_release =
+            || format!("v{}", self.kubernetes_version.trim_start_matches('v')).replace('+', "_");
+        let DefaultTags { etcd, coredns } = DefaultTags::of(minor(&self.kubernetes_version));
+        let own = match component {
+            "etcd" => self.etcd.local.as_ref().map(|local| (&local.image_repository, &local.image_tag)),
+            "coredns" => Some((&self.dns.image_repository, &self.dns.image_tag)),
+            _ => None,
+        };
+        let written = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
+        let tag = written(own.map(|(_, tag)| tag)).unwrap_or_else(|| match component {
+            "etcd" => etcd.to_owned(),
+            "coredns" => coredns.to_owned(),
+            _ => tag_of_release(),
+        });
+        let repository = written(own.map(|(repository, _)| repository)).unwrap_or_else(|| {
+            let all = self.image_repository();
+            // Only upstream's registry has CoreDNS in a folder of its own.
+            if component == "coredns" && all == REGISTRY { format!("{all}/coredns") } else { all.to_owned() }
+        });
+        format!("{repository}/{component}:{tag}")
+    }
+
+    /// The images that kubeadm pulls before it makes a control plane, but for pause: its tag is built into kubeadm, and each vendor
+    /// builds in his own.
+    pub fn images(&self) -> Vec<String> {
+        let components =
+            ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "etcd"];
+        components.map(|component| self.image_of(component)).to_vec()
     }
 
     /// What kubeadm refuses before it does anything.
@@ -183,6 +218,48 @@ pub fn token_parts(token: &str) -> Result<(&str, &str), Failure> {
         Some((id, secret)) if fits(id, 6) && fits(secret, 16) => Ok((id, secret)),
         _ => Err(invalid("bootstrap token", "is not of the form id.secret")),
     }
+}
+
+/// The tags of etcd and CoreDNS that kubeadm names where its configuration names none.
+#[derive(Clone, Copy, Debug)]
+pub struct DefaultTags {
+    /// etcd's.
+    pub etcd: &'static str,
+    /// CoreDNS'.
+    pub coredns: &'static str,
+}
+
+impl DefaultTags {
+    /// Those of a minor release's first patch, from kubeadm's constants. Later patches of some have a newer etcd.
+    pub fn of(minor: u64) -> Self {
+        let (etcd, coredns) = match minor {
+            ..=22 => ("3.5.0-0", "v1.8.4"),
+            23 => ("3.5.1-0", "v1.8.6"),
+            24 => ("3.5.3-0", "v1.8.6"),
+            25 => ("3.5.4-0", "v1.9.3"),
+            26 => ("3.5.6-0", "v1.9.3"),
+            27 => ("3.5.7-0", "v1.10.1"),
+            28 => ("3.5.9-0", "v1.10.1"),
+            29 => ("3.5.10-0", "v1.11.1"),
+            30 => ("3.5.12-0", "v1.11.1"),
+            31 => ("3.5.15-0", "v1.11.1"),
+            32 => ("3.5.16-0", "v1.11.3"),
+            33 => ("3.5.21-0", "v1.12.0"),
+            34 => ("3.6.4-0", "v1.12.1"),
+            35 => ("3.6.6-0", "v1.13.1"),
+            36.. => ("3.6.8-0", "v1.14.2"),
+        };
+        Self { etcd, coredns }
+    }
+}
+
+/// The images that kubeadm of this release names where its configuration names none, with the pause image of its minor release.
+pub fn kubeadm_images(version: &str) -> Vec<String> {
+    let cluster =
+        ClusterConfiguration { kubernetes_version: version.to_owned(), ..ClusterConfiguration::default() };
+    let mut images = cluster.images();
+    images.push(format!("{REGISTRY}/pause:{}", if minor(version) < 31 { "3.9" } else { "3.10" }));
+    images
 }
 
 fn or<'a>(value: &'a str, default: &'a str) -> &'a str {

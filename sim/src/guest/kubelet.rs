@@ -109,8 +109,8 @@ impl Kubelet {
 
     /// Takes part in holding the control plane's address, if a static pod of the user's does.
     pub(super) fn start_virtual_ip(&mut self, port: u16, joins: Joins) -> Result<(), Failure> {
-        let GuestVm { disk, addresses, address, .. } = &self.guest_vm;
-        self.virtual_ip = VirtualIp::start(disk, addresses, (address.served, port).into(), joins)?;
+        let GuestVm { disk, images, addresses, address, .. } = &self.guest_vm;
+        self.virtual_ip = VirtualIp::start(disk, images, addresses, (address.served, port).into(), joins)?;
         Ok(())
     }
 
@@ -227,6 +227,7 @@ impl Kubelet {
             node: registration.name.clone(),
             address: self.guest_vm.address,
             disk: self.guest_vm.disk.clone(),
+            images: self.guest_vm.images.clone(),
             vm: self.guest_vm.name.clone(),
             silent: self.guest_vm.silent.clone(),
             network,

@@ -14,7 +14,7 @@ use super::disk::Disk;
 use super::failure::Reason;
 use super::guest_vm::{GuestVm, Programs};
 use super::provoked::Provoked;
-use super::sample::{Pki, Sample};
+use super::sample::{self, Pki, Sample};
 use crate::addresses::Address;
 use crate::pattern::Patterns;
 
@@ -184,6 +184,7 @@ fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
         }),
         stack: Arc::clone(stack),
         kubernetes_version: Some("v1.26.5+vmware.2".into()),
+        images: sample::images("v1.26.5+vmware.2"),
         boot_timeout: Duration::ZERO,
         addresses: Arc::default(),
         silent: Patterns::default(),

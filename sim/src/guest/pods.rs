@@ -12,7 +12,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::container_images::{containers, missing};
+use super::container_images::{ContainerImages, containers};
 use super::disk::Disk;
 use crate::addresses::Address;
 use crate::pattern::Patterns;
@@ -38,6 +38,8 @@ pub(super) struct NodePods {
     pub address: Address,
     /// The node's disk.
     pub disk: Disk,
+    /// The container images that it has or can get.
+    pub images: ContainerImages,
     /// The VM's name, by which a story silences its kubelet.
     pub vm: String,
     /// The names of silent VMs.
@@ -123,11 +125,9 @@ impl NodePods {
 
     /// Why the Pod does not run.
     async fn obstacle(&self, pod: &Pod) -> Option<Obstacle> {
-        if let Some(container) = missing(pod) {
-            let image = container.image.clone().unwrap_or_default();
-            let message = format!(
-                "Back-off pulling image \"{image}\": ErrImagePull: failed to pull and unpack image \"{image}\": failed to resolve reference \"{image}\": failed to do request: dial tcp: connect: network is unreachable"
-            );
+        if let Some((container, error)) = self.images.missing(&self.disk, pod) {
+            let image = container.image.as_deref().unwrap_or_default();
+            let message = format!("Back-off pulling image \"{image}\": ErrImagePull: {error}");
             return Some(Obstacle { container: container.name.clone(), reason: "ImagePullBackOff", message });
         }
         let first = containers(pod).next().map(|container| container.name.clone()).unwrap_or_default();

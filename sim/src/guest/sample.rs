@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
@@ -9,10 +10,18 @@ use rcgen::{
 };
 
 use super::certs::pin;
+use super::container_images::{ContainerImages, Registry};
+use super::kubeadm::kubeadm_images;
 use super::registration::minor;
 
 pub(super) const TOKEN: &str = "abcdef.0123456789abcdef";
 pub(super) const PKI: &str = "/etc/kubernetes/pki";
+
+/// The container images that a sample of this version needs, and those of a container network.
+pub(super) fn images(version: &str) -> ContainerImages {
+    let held = kubeadm_images(version).into_iter().chain(crate::vcsim::addons::container_images()).collect();
+    ContainerImages::new(Arc::new(held), Registry::default())
+}
 
 /// The keys of a cluster: certificate (or public key) and private key, PEM.
 pub(super) struct Pki {

@@ -20,7 +20,7 @@ use super::kubeadm::BootstrapToken;
 use super::kubeconfig::client;
 use super::objects::Writer;
 use super::provoked::Provoked;
-use super::sample::{PKI, Pki, Sample, TOKEN};
+use super::sample::{self, PKI, Pki, Sample, TOKEN};
 use crate::addresses::Subnet;
 use crate::network::balancer::VirtualServer;
 use crate::pattern::Patterns;
@@ -82,6 +82,7 @@ impl Site {
             programs: Arc::clone(&self.programs),
             stack: Arc::clone(&self.stack),
             kubernetes_version: None,
+            images: sample::images("v1.33.1+vmware.1"),
             boot_timeout: Duration::from_mins(1),
             addresses: Arc::default(),
             silent: Patterns::default(),

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::container_images::ContainerImages;
 use super::control_plane::MANIFESTS;
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
@@ -48,11 +49,12 @@ impl VirtualIp {
     /// Takes part, if a static pod on the disk says so; `local` is where the node's own API server answers.
     pub fn start(
         disk: &Disk,
+        images: &ContainerImages,
         addresses: &HeldAddresses,
         local: SocketAddr,
         joins: Joins,
     ) -> Result<Option<Self>, Failure> {
-        let Some(address) = address(disk, joins)? else { return Ok(None) };
+        let Some(address) = address(disk, images, joins)? else { return Ok(None) };
         let (address, resign) =
             (addresses.at(SocketAddr::from((address, local.port()))), CancellationToken::new());
         let holding = tokio::spawn(hold(address, local, resign.clone()));
@@ -92,20 +94,28 @@ async fn answers(local: SocketAddr) -> bool {
 }
 
 /// The address that a static pod on the disk holds.
-fn address(disk: &Disk, joins: Joins) -> Result<Option<Ipv4Addr>, Failure> {
+fn address(disk: &Disk, images: &ContainerImages, joins: Joins) -> Result<Option<Ipv4Addr>, Failure> {
     if let Some(text) = disk.read(&format!("{MANIFESTS}/keepalived.yaml")) {
         let pod = pod("keepalived", &text, &["NET_ADMIN", "NET_RAW"])?;
-        return keepalived(&pod, disk).map(Some);
+        let address = keepalived(&pod, disk)?;
+        return pulled("keepalived", &pod, disk, images).map(|()| Some(address));
     }
     if let Some(text) = disk.read(&format!("{MANIFESTS}/kube-vip.yaml")) {
         let pod = pod("kube-vip", &text, &["NET_ADMIN", "NET_RAW"])?;
-        return kube_vip(&pod, disk, joins).map(Some);
+        let address = kube_vip(&pod, disk, joins)?;
+        return pulled("kube-vip", &pod, disk, images).map(|()| Some(address));
     }
     Ok(None)
 }
 
 fn refused(name: &str, what: impl std::fmt::Display) -> Failure {
     Failure::new(Reason::StaticPod, format!("static pod {name}: {what}"))
+}
+
+/// The container does not start without its image, and nothing holds the address then.
+fn pulled(name: &str, pod: &Value, disk: &Disk, images: &ContainerImages) -> Result<(), Failure> {
+    let image = pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
+    images.pull(disk, image).map_err(|error| refused(name, format!("ErrImagePull: {error}")))
 }
 
 /// A static pod on the host's network, with one container that may do this.
@@ -217,6 +227,7 @@ fn read_address(name: &str, text: Option<&str>) -> Result<Ipv4Addr, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::container_images::Registry;
     use super::*;
 
     const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: keepalived}\nspec:\n  hostNetwork: true\n  containers:\n  - name: k\n    image: x\n    command: [keepalived, --use-file=/etc/virtual-ip/keepalived.conf]\n    securityContext: {capabilities: {add: [NET_ADMIN, NET_RAW]}}\n    volumeMounts: [{name: c, mountPath: /etc/virtual-ip}, {name: r, mountPath: /run}]\n  volumes: [{name: c, hostPath: {path: /etc/virtual-ip}}, {name: r, emptyDir: {}}]\n";
@@ -227,7 +238,8 @@ mod tests {
         let disk = Disk::at(folder.path().to_owned()).unwrap();
         disk.write(&format!("{MANIFESTS}/keepalived.yaml"), pod).unwrap();
         disk.write("/etc/virtual-ip/keepalived.conf", config).unwrap();
-        address(&disk, Joins::First).map_err(|failure| failure.message)
+        let images = ContainerImages::new(Arc::new(["x".to_owned()].into()), Registry::default());
+        address(&disk, &images, Joins::First).map_err(|failure| failure.message)
     }
 
     #[test]
@@ -243,6 +255,7 @@ mod tests {
             (POD.to_owned(), CONFIG.replace("eth0", "@INTERFACE@")),
             (POD.to_owned(), CONFIG.replace("_id 7", "_id 0")),
             (POD.to_owned(), CONFIG.replace("127.9.255.7", "here")),
+            (POD.replace("image: x", "image: y"), CONFIG.to_owned()),
         ] {
             assert!(held(&pod, &config).is_err(), "{pod}\n{config}");
         }

@@ -21,6 +21,17 @@ pub fn properties() -> Vec<(&'static str, String)> {
     .collect()
 }
 
+/// The images of their containers.
+pub fn container_images() -> impl Iterator<Item = String> {
+    [("antrea", "antrea-agent"), ("calico", "calico-node")]
+        .into_iter()
+        .map(|(name, agent)| image(name, agent))
+}
+
+fn image(name: &str, agent: &str) -> String {
+    format!("localhost:5000/vmware.io/{name}/{agent}:v1.0.0_vmware.1")
+}
+
 fn inline(name: &str, agent: &str) -> Option<String> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(manifests(name, agent).as_bytes()).ok()?;
@@ -30,6 +41,7 @@ fn inline(name: &str, agent: &str) -> Option<String> {
 
 /// The manifests of a container network.
 pub(crate) fn manifests(name: &str, agent: &str) -> String {
+    let image = image(name, agent);
     format!(
         "apiVersion: v1
 kind: ConfigMap
@@ -49,7 +61,7 @@ spec:
       tolerations: [{{operator: Exists}}]
       containers:
       - name: {agent}
-        image: localhost:5000/vmware.io/{name}/{agent}:v1.0.0_vmware.1
+        image: {image}
         imagePullPolicy: IfNotPresent
         volumeMounts: [{{name: cni, mountPath: /host/etc/cni/net.d}}, {{name: config, mountPath: /etc/{name}}}]
       volumes:

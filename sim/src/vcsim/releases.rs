@@ -3,11 +3,14 @@
 //! The list is broad on purpose: releases too old for Cluster API, the names seen in manifests in the wild,
 //! and current ones. Their data are carried by OVF properties, as real node images carry them.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use nodeimage::{KubernetesRelease, SYSTEMS, image_names, properties};
 use serde_json::{Value, json};
 
 use super::addons;
+use crate::guest::kubeadm_images;
 
 /// A node image: one item of the content library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct NodeImage<'a> {
     pub kubernetes: &'a str,
     /// Tags of the etcd, CoreDNS and pause images.
     pub tags: [&'static str; 3],
+    /// Tag of the kube-vip image, where the release names one.
+    pub kube_vip: Option<&'static str>,
     /// Operating system.
     pub os: Os,
     /// How the release data are written into the OVF properties.
@@ -35,6 +40,8 @@ pub enum Os {
     Photon5,
     /// Ubuntu 22.04.
     Ubuntu2204,
+    /// Debian 13.
+    Debian13,
 }
 
 impl Os {
@@ -44,22 +51,27 @@ impl Os {
             Self::Photon3 => ("photon", "3.0", "vmwarePhoton64Guest"),
             Self::Photon5 => ("photon", "5.0", "vmwarePhoton64Guest"),
             Self::Ubuntu2204 => ("ubuntu", "22.04", "ubuntu64Guest"),
+            Self::Debian13 => ("debian", "13", "debian12_64Guest"),
         }
     }
 }
 
-/// The two ways in which node images describe their release.
+/// Who made a node image, and so what it holds and how it describes its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One JSON property of vSphere 7: `vmware-system.guest.kubernetes.distribution.image.version`.
+    /// VMware, for vSphere 7: one JSON property, `vmware-system.guest.kubernetes.distribution.image.version`.
     Distribution,
-    /// The embedded release and OS image objects of vSphere 8: `vmware-system.tkr` and `vmware-system.tkr.osi`.
+    /// VMware, for vSphere 8: the embedded release and OS image objects, `vmware-system.tkr` and `vmware-system.tkr.osi`.
     Embedded,
+    /// image-builder: a property for each thing, `KUBERNETES_SEMVER` among them.
+    ImageBuilder,
+    /// `layercake image build`.
+    Layercake,
 }
 
 const REPOSITORY: &str = "localhost:5000/vmware.io";
 
-/// Every node image of the site, oldest first.
+/// Every node image of the site.
 pub const NODE_IMAGES: &[NodeImage<'_>] = &[
     image(
         "photon-3-k8s-v1.17.4---vmware.1-tkg.1.0dba899",
@@ -110,6 +122,26 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
         Os::Photon3,
     ),
     NodeImage {
+        shape: Shape::ImageBuilder,
+        ..image("ubuntu-2204-kube-v1.29.4", "v1.29.4", "v1.29.4", Os::Ubuntu2204)
+    },
+    NodeImage {
+        shape: Shape::ImageBuilder,
+        ..image("photon-5-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Photon5)
+    },
+    NodeImage {
+        shape: Shape::ImageBuilder,
+        ..image("ubuntu-2204-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Ubuntu2204)
+    },
+    NodeImage {
+        shape: Shape::Layercake,
+        ..image("debian-13-amd64-v1.35.4---layercake.1", "v1.35.4+layercake.1", "v1.35.4", Os::Debian13)
+    },
+    NodeImage {
+        shape: Shape::Layercake,
+        ..image("debian-13-amd64-v1.36.3---layercake.1", "v1.36.3+layercake.1", "v1.36.3", Os::Debian13)
+    },
+    NodeImage {
         shape: Shape::Embedded,
         ..image(
             "ob-24026550-photon-5-amd64-v1.30.1---vmware.1-fips-tkg.5",
@@ -147,6 +179,7 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
     },
     NodeImage {
         shape: Shape::Embedded,
+        kube_vip: Some("v0.8.9_vmware.1"),
         ..image(
             "ob-25037201-photon-5-amd64-v1.34.2---vmware.1-vkr.1",
             "v1.34.2+vmware.1-vkr.1",
@@ -187,7 +220,7 @@ pub const SHARED_IMAGE: NodeImage<'_> = NodeImage {
 
 const fn image<'a>(item: &'a str, version: &'a str, kubernetes: &'a str, os: Os) -> NodeImage<'a> {
     let tags = ["v3.5.11_vmware.4", "v1.11.3_vmware.5", "3.9"];
-    NodeImage { item, version, kubernetes, tags, os, shape: Shape::Distribution }
+    NodeImage { item, version, kubernetes, tags, kube_vip: None, os, shape: Shape::Distribution }
 }
 
 impl NodeImage<'_> {
@@ -196,27 +229,77 @@ impl NodeImage<'_> {
         self.version.replace('+', "---")
     }
 
+    /// The container images that its disk holds, by name and tag. sim/README.md has the source of each list.
+    pub fn container_images(&self) -> BTreeSet<String> {
+        match self.shape {
+            Shape::Distribution | Shape::Embedded => self.images_of_vmware(),
+            Shape::ImageBuilder => kubeadm_images(self.kubernetes).into_iter().collect(),
+            Shape::Layercake => self.own_release().map(image_names).unwrap_or_default().into_iter().collect(),
+        }
+    }
+
+    fn images_of_vmware(&self) -> BTreeSet<String> {
+        let [etcd, coredns, pause] = self.tags;
+        let tag = self.kubernetes.replace('+', "_");
+        let components = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
+        let named = [("etcd", etcd), ("coredns", coredns), ("pause", pause)];
+        let kube_vip = self.kube_vip.map(|tag| ("kube-vip", tag));
+        components
+            .into_iter()
+            .map(|name| (name, tag.as_str()))
+            .chain(named)
+            .chain(kube_vip)
+            .map(|(name, tag)| format!("{REPOSITORY}/{name}:{tag}"))
+            .chain(addons::container_images())
+            .collect()
+    }
+
+    /// The release that `layercake image build` made it of.
+    fn own_release(&self) -> Option<&'static KubernetesRelease> {
+        KubernetesRelease::find(self.kubernetes).ok()
+    }
+
     /// The OVF properties, key and value, that describe the release.
     pub fn properties(&self) -> Vec<(&'static str, String)> {
-        let (os, os_version, _) = self.os.facts();
-        let mut properties = match self.shape {
-            Shape::Distribution => vec![(
+        match self.shape {
+            Shape::Distribution => self.properties_of_vmware(vec![(
                 "vmware-system.guest.kubernetes.distribution.image.version",
                 self.distribution().to_string(),
-            )],
-            Shape::Embedded => vec![
+            )]),
+            Shape::Embedded => self.properties_of_vmware(vec![
                 ("vmware-system.tkr", self.embedded_release().to_string()),
                 ("vmware-system.tkr.osi", self.embedded_os_image().to_string()),
-            ],
-        };
-        properties.extend([
+            ]),
+            Shape::ImageBuilder => self.properties_of_image_builder(),
+            Shape::Layercake => {
+                let of_release = |release| properties(&SYSTEMS[0], release, self.version);
+                self.own_release().map(of_release).unwrap_or_default()
+            }
+        }
+    }
+
+    fn properties_of_vmware(&self, mut release: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
+        let (os, os_version, _) = self.os.facts();
+        release.extend([
             ("vmware-system.tkr.os-name", os.to_owned()),
             ("vmware-system.tkr.os-version", os_version.to_owned()),
             ("vmware-system.tkr.os-type", "linux".to_owned()),
             ("vmware-system.tkr.os-arch", "amd64".to_owned()),
         ]);
-        properties.extend(addons::properties());
-        properties
+        release.extend(addons::properties());
+        release
+    }
+
+    fn properties_of_image_builder(&self) -> Vec<(&'static str, String)> {
+        let (os, os_version, _) = self.os.facts();
+        let all = [
+            ("KUBERNETES_SEMVER", self.kubernetes),
+            ("KUBERNETES_SOURCE_TYPE", "pkg"),
+            ("DISTRO_NAME", os),
+            ("DISTRO_VERSION", os_version),
+            ("DISTRO_ARCH", "amd64"),
+        ];
+        all.map(|(key, value)| (key, value.to_owned())).to_vec()
     }
 
     fn distribution(&self) -> Value {
@@ -232,7 +315,7 @@ impl NodeImage<'_> {
 
     fn embedded_release(&self) -> Value {
         let [etcd, coredns, pause] = self.tags;
-        json!({
+        let mut release = json!({
             "apiVersion": "run.tanzu.vmware.com/v1alpha3",
             "kind": "TanzuKubernetesRelease",
             "metadata": {"name": self.release()},
@@ -248,7 +331,11 @@ impl NodeImage<'_> {
                 "osImages": [{"name": self.os_image()}],
                 "bootstrapPackages": [],
             },
-        })
+        });
+        if let Some(tag) = self.kube_vip {
+            release["spec"]["kubernetes"]["kube-vip"] = json!({"imageTag": tag});
+        }
+        release
     }
 
     fn os_image(&self) -> String {

@@ -6,6 +6,7 @@ mod day_two;
 mod day_two_causes;
 mod idle;
 mod life;
+mod node_images;
 mod node_pools;
 pub mod plain;
 mod release_upgrade;

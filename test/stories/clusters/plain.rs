@@ -201,10 +201,10 @@ pub fn template_documents(story: &Story, file: &str, counts: [&str; 2]) -> Vec<V
     let mut text = plane::manifest::with_defaults(&std::fs::read_to_string(path).unwrap());
     for (variable, value) in [
         ("CLUSTER_NAME", CLUSTER_NAME),
-        ("KUBERNETES_VERSION", "v1.33.1+vmware.1-fips"),
+        ("KUBERNETES_VERSION", "v1.35.4"),
         ("CONTROL_PLANE_MACHINE_COUNT", counts[0]),
         ("WORKER_MACHINE_COUNT", counts[1]),
-        ("VSPHERE_IMAGE_NAME", "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2"),
+        ("VSPHERE_IMAGE_NAME", "debian-13-amd64-v1.35.4---layercake.1"),
         ("VSPHERE_STORAGE_CLASS", "gold"),
     ] {
         text = text.replace(&format!("${{{variable}}}"), value);

@@ -31,7 +31,7 @@ fn an_upgrade_of_three_and_three_loses_no_request() {
     story("rising", |story| async move {
         story.apply(MANIFEST).await;
         let cluster = story.wait_until_running("rising").await;
-        assert_eq!(updates(&cluster), "[1.35.1+vmware.1-vkr.1]");
+        assert_eq!(updates(&cluster), "[1.35.4+layercake.1 1.35.1+vmware.1-vkr.1]");
         let client = Requests::of(story.guest_config("rising").await);
         upgrade_to(&story, "v1.35.1---vmware.1-vkr.1").await;
         assert!(control_planes_come_first(&story).await);

@@ -28,7 +28,7 @@ data:
         metadata: {labels: {app: web}}
         spec:
           tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
-          containers: [{name: web, image: "localhost:5000/vmware.io/web:v1"}]
+          containers: [{name: web, image: "registry.k8s.io/e2e-test-images/agnhost:2.53"}]
     ---
     {apiVersion: v1, kind: ConfigMap, metadata: {name: page, namespace: web}, data: {text: hello}}
     ---

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
-use layercake::args::{SiteNetwork, Wire};
+use layercake::args::{RegistryAccess, SiteNetwork, Wire};
 use layercake::stack::{Options, Stack};
 use layercake::up::{manifest, prepare};
 use serde_json::{Value, json};
@@ -77,6 +77,7 @@ impl RealSite {
             tools: BTreeMap::new(),
             wire: Wire::default(),
             network: SiteNetwork::PortGroups,
+            registry: RegistryAccess::Unreachable,
             nodes: sim::Nodes::Qemu(vec![image]),
             vmop: Vec::new(),
             gcm: Vec::new(),

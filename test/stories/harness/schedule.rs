@@ -31,6 +31,12 @@ const LONG: &[(&str, u32, u32)] = &[
     ("clusters::release_upgrade::an_upgrade_over_two_minor_releases_goes_in_steps", 286, 2),
     ("guests::provider_accounts::a_guests_programs_get_rights_in_their_namespace_and_no_more", 249, 2),
     ("causes::first_boot::a_guest_that_says_nothing_is_named_with_its_power_and_tools", 236, 2),
+    (
+        "clusters::node_images::a_cluster_that_no_node_image_can_make_is_refused_and_another_outlives_its_holders",
+        240,
+        4,
+    ),
+    ("clusters::node_images::every_kind_of_node_image_makes_a_cluster_where_nodes_reach_a_registry", 120, 4),
     ("clusters::life::a_cluster_is_created_read_scaled_rebooted_and_deleted", 225, 2),
     ("nodes::boot_data::a_node_boots_from_its_extra_config_alone", 157, 2),
     ("causes::first_machine::causes_of_the_first_machine_are_named_at_the_top", 155, 2),
@@ -222,17 +228,18 @@ fn busy() -> Duration {
     Duration::from_millis(10 * (user + nice + system + irq + softirq))
 }
 
-/// Begins all tests of this program at once, unless the caller chose a number of threads. By default the harness runs one test per
-/// core, in the order of their names, and it reads the number only from its environment. So the program replaces itself.
+/// Begins all tests of this program at once, unless the caller chose a number of threads with `--test-threads`. The harness starts
+/// tests in the order of their names, and it reads their number only from its environment. So the program replaces itself.
 fn start_all_at_once() {
     const THREADS: &str = "RUST_TEST_THREADS";
+    const ALL: &str = "256";
     let chosen = std::env::args().any(|argument| argument.starts_with("--test-threads"));
-    if chosen || std::env::var_os(THREADS).is_some() {
+    if chosen || std::env::var(THREADS).is_ok_and(|threads| threads == ALL) {
         return;
     }
     let program = std::env::current_exe().expect("the path of this program");
     let mut again = Command::new(program);
-    again.args(std::env::args_os().skip(1)).env(THREADS, "256");
+    again.args(std::env::args_os().skip(1)).env(THREADS, ALL);
     if std::env::var_os("GOGC").is_none() {
         // The API servers use most of the processor time. By default they save memory instead.
         again.env("GOGC", "200");

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use clap::ValueEnum as _;
 use kube::Client;
-use layercake::args::{SiteNetwork, Wire};
+use layercake::args::{RegistryAccess, SiteNetwork, Wire};
 use layercake::stack::{Options, Stack};
 use tokio::runtime::Runtime;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, OnceCell};
@@ -30,7 +30,7 @@ pub struct SharedStack {
 }
 
 impl SharedStack {
-    async fn start() -> Result<Self, String> {
+    async fn start(registry: RegistryAccess) -> Result<Self, String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let exe = programs();
         // A guest that says nothing shall not keep a story waiting for long. Programs of another build may not know this.
@@ -41,6 +41,7 @@ impl SharedStack {
             tools: BTreeMap::new(),
             wire: wire()?,
             network: network(),
+            registry,
             nodes: sim::Nodes::default(),
             vmop,
             gcm: vec![format!("--management-cidrs={MANAGEMENT}")],
@@ -55,19 +56,20 @@ impl SharedStack {
 
     /// The stack that most stories share; the first call starts it.
     pub async fn get() -> &'static Self {
-        let shared = SHARED.get_or_init(Self::start).await;
+        let shared = SHARED.get_or_init(|| Self::start(RegistryAccess::Reachable)).await;
         shared.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
     }
 
     /// The stack of disruptive stories, which run on it one at a time; the first call starts it.
     pub async fn get_disturbed() -> &'static Self {
-        let disturbed = DISTURBED.get_or_init(Self::start).await;
+        let disturbed = DISTURBED.get_or_init(|| Self::start(RegistryAccess::Reachable)).await;
         disturbed.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
     }
 
     /// Starts a stack for one story, which stops it.
-    pub async fn start_own() -> &'static Self {
-        let own = Self::start().await.unwrap_or_else(|error| panic!("the stack does not start: {error}"));
+    pub async fn start_own(registry: RegistryAccess) -> &'static Self {
+        let own =
+            Self::start(registry).await.unwrap_or_else(|error| panic!("the stack does not start: {error}"));
         // A story is known by a reference to its stack that never ends; what the stack runs ends with `stop`.
         Box::leak(Box::new(own))
     }

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
+use layercake::args::RegistryAccess;
 use layercake::describe;
 use layercake::up::{manifest, prepare};
 use serde_json::Value;
@@ -58,10 +59,23 @@ pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnO
 
 /// Runs a story on a stack of its own, which nothing else loads or breaks.
 pub fn story_on_own_stack<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
+    on_own_stack(namespace, RegistryAccess::Reachable, steps);
+}
+
+/// Runs a story on a stack of its own, whose nodes reach no registry of container images.
+pub fn story_without_registry<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
+    on_own_stack(namespace, RegistryAccess::Unreachable, steps);
+}
+
+fn on_own_stack<F: Future<Output = ()>>(
+    namespace: &str,
+    registry: RegistryAccess,
+    steps: impl FnOnce(Story) -> F,
+) {
     let waiting = schedule::enter();
     RUNTIME.block_on(async {
         let _place = waiting.place().await;
-        let shared = SharedStack::start_own().await;
+        let shared = SharedStack::start_own(registry).await;
         let outcome = run_steps(Story::on(shared, namespace), steps).await;
         shared.stop().await;
         outcome.unwrap_or_else(|panic| resume_unwind(panic));

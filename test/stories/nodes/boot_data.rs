@@ -14,11 +14,15 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use sim::control::VmDisk;
-use sim::guest::{Disk, Failure, GuestVm, Programs, Provoked, Reason, Seed, boot};
+use sim::guest::{ContainerImages, Disk, Failure, GuestVm, Programs, Provoked, Reason, Registry, Seed, boot};
 use sim::pattern::Patterns;
+use sim::releases::NODE_IMAGES;
 
 use crate::harness::story::{CLUSTER, Story, assert_contains, story};
 use crate::harness::vsphere_soap;
+
+/// The release of its nodes.
+const RELEASE: &str = "v1.36.3---vmware.1-vkr.1";
 
 const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha2
@@ -358,6 +362,7 @@ fn disks() -> [VmDisk; 2] {
 /// Boots a VM of its own from this cloud-init; returns why it did not become a node.
 async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str) -> Failure {
     let stack = story.shared.stack().await;
+    let image = NODE_IMAGES.iter().find(|image| image.release() == RELEASE).unwrap();
     let guest_vm = GuestVm {
         name: name.to_owned(),
         address: stack.site().subnet().guest_address(name).unwrap(),
@@ -365,6 +370,7 @@ async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str)
         programs: Arc::new(Programs::from(&story.shared.tools)),
         stack: stack.marked().clone(),
         kubernetes_version: None,
+        images: ContainerImages::new(Arc::new(image.container_images()), Registry::default()),
         boot_timeout: Duration::from_secs(6),
         addresses: Arc::default(),
         silent: Patterns::default(),

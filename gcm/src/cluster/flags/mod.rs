@@ -1,4 +1,3 @@
 //! Flags that apply to clusters.
 
 pub mod health;
-pub mod virtual_ip;

@@ -4,18 +4,16 @@
 //! and after it is given.
 
 use api::capi::{KubeadmConfigSpec as ConfigSpec, KubeadmConfigSpecFiles as ConfigFile, KubeadmControlPlane};
-use api::names::KEEPALIVED_IMAGE;
 
-use crate::cluster::flags::virtual_ip::{VirtualIpFlags, VirtualIpKind};
 use crate::cluster::node_file::NodeFile;
-
-/// kube-vip's image.
-const KUBE_VIP_IMAGE: &str = "ghcr.io/kube-vip/kube-vip:v1.0.1";
+use crate::release::virtual_ip::AddressHolder;
 
 const KEEPALIVED_POD: &str = "/etc/kubernetes/manifests/keepalived.yaml";
 /// Not in /etc/keepalived: there Debian's keepalived looks for a file of its own, which a mount would hide.
 const KEEPALIVED_CONFIG: &str = "/etc/virtual-ip/keepalived.conf";
 const KUBE_VIP_POD: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
+/// How names of images begin that no registry has.
+const ONLY_IN_NODES: &str = "localhost";
 /// The files by which a control plane is known to have a virtual IP.
 const PODS: [&str; 2] = [KEEPALIVED_POD, KUBE_VIP_POD];
 
@@ -32,12 +30,11 @@ pub struct VirtualIp {
 
 impl VirtualIp {
     /// What a new control plane gets.
-    pub fn of(flags: &VirtualIpFlags) -> Self {
-        let image = |default: &str| flags.virtual_ip_image.clone().unwrap_or_else(|| default.to_owned());
-        match flags.virtual_ip {
-            VirtualIpKind::None => Self::default(),
-            VirtualIpKind::Keepalived => keepalived(&image(KEEPALIVED_IMAGE)),
-            VirtualIpKind::KubeVip => kube_vip(&image(KUBE_VIP_IMAGE)),
+    pub fn of(holder: &AddressHolder) -> Self {
+        match holder {
+            AddressHolder::None => Self::default(),
+            AddressHolder::Keepalived(image) => keepalived(image),
+            AddressHolder::KubeVip(image) => kube_vip(image),
         }
     }
 
@@ -60,6 +57,27 @@ impl VirtualIp {
             before: commands(config.pre_kubeadm_commands.as_deref()),
             after: commands(config.post_kubeadm_commands.as_deref()),
         }
+    }
+
+    /// What a control plane has, with the image that nodes of its next release get: one that lies in node images alone is not in
+    /// all of them. An image from a registry stays.
+    #[must_use]
+    pub fn with_image_of(mut self, holder: &AddressHolder) -> Self {
+        let (path, image) = match holder {
+            AddressHolder::None => return self,
+            AddressHolder::Keepalived(image) => (KEEPALIVED_POD, image),
+            AddressHolder::KubeVip(image) => (KUBE_VIP_POD, image),
+        };
+        for file in self.files.iter_mut().filter(|file| file.path == path) {
+            let Some(content) = &mut file.content else { continue };
+            let live = content.lines().find_map(|line| line.trim_start().strip_prefix("image: "));
+            if let Some(live) = live.map(str::to_owned)
+                && live.starts_with(ONLY_IN_NODES)
+            {
+                *content = content.replace(&format!("image: {live}\n"), &format!("image: {image}\n"));
+            }
+        }
+        self
     }
 
     /// Puts it into what the nodes are configured with.
@@ -117,6 +135,8 @@ fn file(path: &str, content: String) -> ConfigFile {
 
 #[cfg(test)]
 mod tests {
+    use api::names::KEEPALIVED_IMAGE;
+
     use super::*;
 
     fn control_plane(virtual_ip: VirtualIp) -> KubeadmControlPlane {
@@ -131,25 +151,50 @@ mod tests {
         live
     }
 
+    fn holders() -> [AddressHolder; 3] {
+        [
+            AddressHolder::None,
+            AddressHolder::Keepalived("example.com/keepalived:1".to_owned()),
+            AddressHolder::KubeVip("example.com:5000/vip:1".to_owned()),
+        ]
+    }
+
     #[test]
     fn a_control_plane_keeps_what_holds_its_address() {
-        for kind in [VirtualIpKind::None, VirtualIpKind::Keepalived, VirtualIpKind::KubeVip] {
-            let flags =
-                VirtualIpFlags { virtual_ip: kind, virtual_ip_image: Some("example.com/vip:1".into()) };
-            let made = VirtualIp::of(&flags);
-            assert_eq!(made.files.is_empty(), kind == VirtualIpKind::None);
-            assert_eq!(VirtualIp::kept(&control_plane(made.clone())), made, "{kind:?}");
+        for holder in holders() {
+            let made = VirtualIp::of(&holder);
+            assert_eq!(made.files.is_empty(), holder == AddressHolder::None);
+            assert_eq!(VirtualIp::kept(&control_plane(made.clone())), made, "{holder:?}");
+        }
+    }
+
+    #[test]
+    fn an_image_that_lies_in_node_images_goes_with_the_release() {
+        let vip = |image: &str| AddressHolder::KubeVip(image.to_owned());
+        let held = |holder: &AddressHolder| VirtualIp::of(holder);
+        let of_release = vip("localhost:5000/vmware.io/kube-vip:v2");
+        let live = held(&vip("localhost:5000/vmware.io/kube-vip:v1"));
+        assert_eq!(live.clone().with_image_of(&of_release), held(&of_release));
+        let pulled = held(&vip("ghcr.io/kube-vip/kube-vip:v1.0.1"));
+        assert_eq!(pulled.clone().with_image_of(&of_release), pulled, "a registry has it");
+        assert_eq!(live.clone().with_image_of(&vip("ghcr.io/kube-vip/kube-vip:v1.0.1")), pulled);
+        // The address cannot move to another program.
+        let [none, keepalived, _] = holders();
+        for holder in [none, keepalived] {
+            assert_eq!(live.clone().with_image_of(&holder), live, "{holder:?}");
         }
     }
 
     #[test]
     fn the_files_of_a_virtual_ip() {
-        let of = |virtual_ip| VirtualIp::of(&VirtualIpFlags { virtual_ip, virtual_ip_image: None });
-        insta::assert_yaml_snapshot!("keepalived", of(VirtualIpKind::Keepalived).files);
-        insta::assert_yaml_snapshot!("kube_vip", of(VirtualIpKind::KubeVip).files);
+        let keepalived = AddressHolder::Keepalived(KEEPALIVED_IMAGE.to_owned());
+        let kube_vip = AddressHolder::KubeVip("ghcr.io/kube-vip/kube-vip:v1.0.1".to_owned());
+        insta::assert_yaml_snapshot!("keepalived", VirtualIp::of(&keepalived).files);
+        insta::assert_yaml_snapshot!("kube_vip", VirtualIp::of(&kube_vip).files);
         insta::assert_yaml_snapshot!(
             "commands",
-            [VirtualIpKind::Keepalived, VirtualIpKind::KubeVip].map(|kind| (of(kind).before, of(kind).after))
+            [keepalived, kube_vip]
+                .map(|holder| (VirtualIp::of(&holder).before, VirtualIp::of(&holder).after))
         );
     }
 

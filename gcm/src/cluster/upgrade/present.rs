@@ -44,7 +44,7 @@ pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Kubernete
     let commands = config.and_then(|config| config.pre_kubeadm_commands.as_deref()).unwrap_or_default();
     let labels = runs_photon(commands).then(|| ("os-name".to_owned(), "photon".to_owned()));
     let name = image(facts)?.to_owned();
-    Some((release, ReleaseImage { name, labels: BTreeMap::from_iter(labels) }))
+    Some((release, ReleaseImage { name, labels: BTreeMap::from_iter(labels), ..ReleaseImage::default() }))
 }
 
 /// The image of the control plane's machines.

@@ -168,6 +168,28 @@ fn upgrades_go_up_and_skip_no_minor_release() {
 }
 
 #[test]
+fn steps_between_minor_releases_are_of_one_vendor_where_they_can_be() {
+    let available = available(&[
+        "v1.34.2+vmware.1-vkr.1",
+        "v1.35.1+vmware.1-vkr.1",
+        "v1.35.4+layercake.1",
+        "v1.36.3+layercake.1",
+        "v1.36.3+vmware.1-vkr.1",
+        "v1.36.9",
+    ]);
+    let v = |text: &str| Version::parse(text).unwrap();
+    for (to, between) in [
+        ("v1.36.3+vmware.1-vkr.1", "v1.35.1+vmware.1-vkr.1"),
+        ("v1.36.3+layercake.1", "v1.35.4+layercake.1"),
+        ("v1.36.9", "v1.35.4+layercake.1"),
+    ] {
+        let to = v(to);
+        let steps = find_steps(&v("v1.34.2+vmware.1-vkr.1"), &to, &available).unwrap();
+        assert_eq!(steps, [&v(between), &to]);
+    }
+}
+
+#[test]
 fn a_warning_outside_the_supported_window() {
     let warned: Vec<bool> =
         SITE_VERSIONS.iter().map(|text| support_warning(&Version::parse(text).unwrap()).is_some()).collect();

@@ -75,7 +75,7 @@ document! {
         cluster_name: String,
         control_plane_endpoint: String,
         controller_manager: Component,
-        dns: Option<Value>,
+        dns: Dns,
         proxy: Option<Value>,
         etcd: Etcd,
         feature_gates: BTreeMap<String, bool>,
@@ -98,6 +98,15 @@ document! {
         #[serde(rename = "certSANs")]
         cert_sans: Vec<String>,
         timeout_for_control_plane: Option<String>,
+    }
+}
+
+document! {
+    /// The cluster's name server.
+    Dns {
+        image_repository: String,
+        image_tag: String,
+        disabled: Option<bool>,
     }
 }
 

@@ -1,0 +1,172 @@
+//! Whether nodes of the release that a cluster asks for can be made: which of its images is meant, and what it contains.
+
+use std::collections::BTreeSet;
+
+use api::gcm::TanzuKubernetesCluster;
+use api::names::annotation;
+use kube::ResourceExt;
+
+use super::denial::FieldDenial;
+use super::queries::OS_IMAGE;
+use super::version;
+use crate::release::node_image::{ReleaseImage, choose};
+use crate::release::resolution::{self, AvailableRelease};
+use crate::release::virtual_ip::{AddressHolder, NoAddressHolder, VirtualIpFlags, choose_holder};
+use crate::spec::release::current_version;
+
+const RELEASE: &str = "spec.topology.controlPlane.tkr.reference.name";
+
+/// What of the node images makes the cluster impossible. Nothing is said of a release whose images are not known, and nothing of a
+/// cluster that stays at its release.
+pub(super) fn denials(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+    available: &[AvailableRelease],
+    virtual_ip: Option<&VirtualIpFlags>,
+) -> Vec<FieldDenial> {
+    let Ok(release) = resolution::resolve_release(version::intended_request(new, old), available) else {
+        return Vec::new();
+    };
+    let before = old.and_then(current_version);
+    if release.images.is_empty() || before.as_ref() == Some(&release.version) {
+        return Vec::new();
+    }
+    let Some(image) = chosen(new, release) else { return vec![no_image(new, release)] };
+    let Some(flags) = virtual_ip else { return Vec::new() };
+    let holder = match choose_holder(flags, release, image) {
+        Ok(holder) => holder,
+        Err(none) => {
+            return vec![FieldDenial::new(RELEASE, none.to_string(), NoAddressHolder::REMEDY)];
+        }
+    };
+    let runs = available.iter().find(|candidate| Some(&candidate.version) == before.as_ref());
+    let held = runs.and_then(|runs| choose_holder(flags, runs, chosen(new, runs)?).ok());
+    held.filter(|held| !held.is_same_program(&holder))
+        .map(|held| other_holder(release, &held, &holder))
+        .into_iter()
+        .collect()
+}
+
+fn chosen<'r>(tkc: &TanzuKubernetesCluster, release: &'r AvailableRelease) -> Option<&'r ReleaseImage> {
+    let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE).map(String::as_str);
+    choose(&release.images, query, None)
+}
+
+/// No image of the release is what the cluster asks for.
+fn no_image(tkc: &TanzuKubernetesCluster, release: &AvailableRelease) -> FieldDenial {
+    let name = release.version.object_name();
+    let Some(query) = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE) else {
+        let reason = format!("all node images of {name} are marked as incompatible");
+        return FieldDenial::new(RELEASE, reason, "Use another release");
+    };
+    let systems: BTreeSet<String> = release.images.iter().map(system).collect();
+    let systems = Vec::from_iter(systems).join(", ");
+    let reason = format!("no node image of {name} matches {query:?}");
+    FieldDenial::new(
+        OS_IMAGE,
+        reason,
+        format!("Use one of its operating systems: {systems}; or another release"),
+    )
+}
+
+/// The operating system of an image, as a query asks for it.
+fn system(image: &ReleaseImage) -> String {
+    let label = |key: &str| image.labels.get(key).map(String::as_str).unwrap_or_default();
+    format!("os-name={},os-version={}", label("os-name"), label("os-version"))
+}
+
+/// Two programs that announce one address would take it from each other.
+fn other_holder(release: &AvailableRelease, held: &AddressHolder, holder: &AddressHolder) -> FieldDenial {
+    let reason = format!(
+        "the address of the control plane is held by {}, and the node image of {} contains {} instead",
+        held.name(),
+        release.version.object_name(),
+        holder.name()
+    );
+    FieldDenial::new(
+        RELEASE,
+        reason,
+        "Use a release whose node image contains the same program, or create a new cluster",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::release::virtual_ip::VirtualIpKind;
+    use crate::testing::{SITE_VERSIONS, available, sound};
+
+    const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
+    const V34: &str = "v1.34.2+vmware.1-vkr.1";
+
+    fn image(name: &str, os: &str, keepalived: Option<&str>) -> ReleaseImage {
+        let labels = [("os-name", os), ("os-version", "5"), ("os-type", "linux")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        ReleaseImage {
+            name: name.to_owned(),
+            labels: BTreeMap::from(labels),
+            keepalived: keepalived.map(str::to_owned),
+        }
+    }
+
+    /// The site's releases; these have images, with what is in them.
+    fn releases(images: &[(&str, Vec<ReleaseImage>, Option<&str>)]) -> Vec<AvailableRelease> {
+        let mut releases = available(&SITE_VERSIONS);
+        for (version, images, kube_vip) in images {
+            let release = releases.iter_mut().find(|one| one.version.to_string() == *version).unwrap();
+            release.images.clone_from(images);
+            release.kube_vip = kube_vip.map(str::to_owned);
+        }
+        releases
+    }
+
+    fn of(version: &str) -> TanzuKubernetesCluster {
+        let mut tkc = sound();
+        let name = version.replace('+', "---");
+        tkc.spec.topology.control_plane.tkr = Some(api::gcm::parts::Tkr::named(&name));
+        tkc
+    }
+
+    #[test]
+    fn what_no_image_can_do_is_refused_at_once() {
+        let photon = || image("photon-5", "photon", None);
+        let own = || image("debian-13", "debian", Some("keepalived:1"));
+        let both = || vec![image("ubuntu-22", "ubuntu", None), photon()];
+        let asking = |query: &str| {
+            let mut tkc = of(V33);
+            tkc.annotations_mut().insert(annotation::RESOLVE_OS_IMAGE.to_owned(), query.to_owned());
+            tkc
+        };
+        let auto = VirtualIpFlags::default();
+        let pulls = VirtualIpFlags { nodes_pull_images: true, ..auto.clone() };
+        let balanced = VirtualIpFlags { virtual_ip: VirtualIpKind::None, ..auto.clone() };
+        let refused = |tkc: &TanzuKubernetesCluster,
+                       old: Option<&TanzuKubernetesCluster>,
+                       releases: &[AvailableRelease],
+                       flags: &VirtualIpFlags| {
+            let all = denials(tkc, old, releases, Some(flags));
+            all.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let vmware = releases(&[(V33, both(), None), (V34, vec![photon()], Some("vip:1"))]);
+        insta::assert_debug_snapshot!([
+            refused(&of(V33), None, &vmware, &auto),
+            refused(&asking("os-name=windows"), None, &vmware, &pulls),
+            refused(
+                &of(V34),
+                Some(&of(V33)),
+                &releases(&[(V33, vec![own()], None), (V34, both(), Some("vip:1"))]),
+                &auto
+            ),
+        ]);
+        let none: [String; 0] = [];
+        for flags in [&pulls, &balanced] {
+            assert_eq!(refused(&of(V33), None, &vmware, flags), none, "{flags:?}");
+        }
+        assert_eq!(refused(&asking("os-name=ubuntu"), None, &vmware, &pulls), none);
+        assert_eq!(refused(&of(V34), None, &vmware, &auto), none, "kube-vip is in the image");
+        assert_eq!(refused(&of(V33), Some(&of(V33)), &vmware, &auto), none, "it runs");
+        assert_eq!(refused(&of(V33), None, &releases(&[]), &auto), none, "nothing is known of its images");
+    }
+}

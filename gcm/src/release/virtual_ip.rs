@@ -1,0 +1,155 @@
+//! What holds the address of a control plane that has no load balancer: chosen by what the image of its nodes contains.
+
+use clap::{Args, ValueEnum};
+
+use super::node_image::ReleaseImage;
+use super::resolution::AvailableRelease;
+
+/// The image of kube-vip that nodes pull.
+const KUBE_VIP_IMAGE: &str = "ghcr.io/kube-vip/kube-vip:v1.0.1";
+
+/// The program that announces the address on the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum VirtualIpKind {
+    /// None: a load balancer has the address.
+    None,
+    /// keepalived or kube-vip, whichever the node image contains; kube-vip from ghcr.io if nodes pull images.
+    #[default]
+    Auto,
+    /// keepalived, by VRRP; needs no access to the cluster.
+    Keepalived,
+    /// kube-vip, by ARP and a lease in the cluster.
+    KubeVip,
+}
+
+/// The program that announces the addresses of new control planes.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct VirtualIpFlags {
+    /// The program that announces the address of a control plane on its nodes. Required if capw gives clusters virtual
+    /// IPs. The default chooses by what the node image contains.
+    #[arg(long, value_enum, default_value_t, overrides_with = "virtual_ip")]
+    pub virtual_ip: VirtualIpKind,
+    /// The image of this program, if it is not the one in the node image: with `auto`, the image of kube-vip that nodes
+    /// pull.
+    #[arg(long, value_name = "IMAGE", overrides_with = "virtual_ip_image")]
+    pub virtual_ip_image: Option<String>,
+    /// Nodes reach the registries of container images that their node image does not contain, such as ghcr.io.
+    #[arg(long)]
+    pub nodes_pull_images: bool,
+}
+
+/// The program that holds the address, and its image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressHolder {
+    /// None: a load balancer has the address.
+    None,
+    /// keepalived.
+    Keepalived(String),
+    /// kube-vip.
+    KubeVip(String),
+}
+
+impl AddressHolder {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::None => "a load balancer",
+            Self::Keepalived(_) => "keepalived",
+            Self::KubeVip(_) => "kube-vip",
+        }
+    }
+
+    /// Whether both are the same program, whatever its image.
+    pub fn is_same_program(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// Why nothing can hold the address of a control plane.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "node image {image} contains neither keepalived nor kube-vip, and nodes do not pull images, so nothing can hold the address of the control plane"
+)]
+pub struct NoAddressHolder {
+    image: String,
+}
+
+impl NoAddressHolder {
+    /// What an administrator does about it.
+    pub const REMEDY: &str = "Use a release that was built with `layercake image build`, or, if nodes reach ghcr.io, start gcm with --nodes-pull-images";
+}
+
+/// Chooses what holds the address of a control plane whose nodes are made from this image of the release.
+///
+/// # Errors
+/// The image contains nothing that can, and nodes pull no images.
+pub fn choose_holder(
+    flags: &VirtualIpFlags,
+    release: &AvailableRelease,
+    image: &ReleaseImage,
+) -> Result<AddressHolder, NoAddressHolder> {
+    let given = flags.virtual_ip_image.clone();
+    let keepalived = || image.keepalived.clone();
+    let kube_vip = || release.kube_vip.clone();
+    let pulled = || KUBE_VIP_IMAGE.to_owned();
+    match flags.virtual_ip {
+        VirtualIpKind::None => Ok(AddressHolder::None),
+        VirtualIpKind::Keepalived => {
+            let own = || keepalived().unwrap_or_else(|| api::names::KEEPALIVED_IMAGE.to_owned());
+            Ok(AddressHolder::Keepalived(given.unwrap_or_else(own)))
+        }
+        VirtualIpKind::KubeVip => Ok(AddressHolder::KubeVip(given.or_else(kube_vip).unwrap_or_else(pulled))),
+        VirtualIpKind::Auto => keepalived()
+            .map(AddressHolder::Keepalived)
+            .or_else(|| kube_vip().map(AddressHolder::KubeVip))
+            .or_else(|| flags.nodes_pull_images.then(|| AddressHolder::KubeVip(given.unwrap_or_else(pulled))))
+            .ok_or_else(|| NoAddressHolder { image: image.name.clone() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::version::Version;
+
+    #[test]
+    fn what_holds_an_address_depends_on_the_image_and_flags_win() {
+        use VirtualIpKind::{Auto, Keepalived, KubeVip, None as Nobody};
+        let own = AddressHolder::Keepalived;
+        let arp = |image: &str| AddressHolder::KubeVip(image.to_owned());
+        let none = || Err(NoAddressHolder { image: "image".to_owned() });
+        for (kind, given, pulls, keepalived, kube_vip, expected) in [
+            (Auto, None, false, Some("k"), Some("v"), Ok(own("k".to_owned()))),
+            (Auto, None, true, Some("k"), None, Ok(own("k".to_owned()))),
+            (Auto, None, true, None, Some("v"), Ok(arp("v"))),
+            (Auto, None, true, None, None, Ok(arp(KUBE_VIP_IMAGE))),
+            (Auto, Some("g"), true, None, None, Ok(arp("g"))),
+            (Auto, Some("g"), true, None, Some("v"), Ok(arp("v"))),
+            (Auto, Some("g"), false, None, None, none()),
+            (Auto, None, false, None, None, none()),
+            (Keepalived, None, false, None, None, Ok(own(api::names::KEEPALIVED_IMAGE.to_owned()))),
+            (Keepalived, Some("g"), false, Some("k"), None, Ok(own("g".to_owned()))),
+            (KubeVip, None, false, Some("k"), Some("v"), Ok(arp("v"))),
+            (KubeVip, None, false, None, None, Ok(arp(KUBE_VIP_IMAGE))),
+            (Nobody, None, false, None, None, Ok(AddressHolder::None)),
+        ] {
+            let text = |text: Option<&str>| text.map(str::to_owned);
+            let flags =
+                VirtualIpFlags { virtual_ip: kind, virtual_ip_image: text(given), nodes_pull_images: pulls };
+            let release = AvailableRelease {
+                kube_vip: text(kube_vip),
+                ..AvailableRelease::of(Version::parse("v1.33.1").unwrap())
+            };
+            let image = ReleaseImage {
+                name: "image".to_owned(),
+                keepalived: text(keepalived),
+                ..ReleaseImage::default()
+            };
+            assert_eq!(
+                choose_holder(&flags, &release, &image),
+                expected,
+                "{flags:?} {keepalived:?} {kube_vip:?}"
+            );
+        }
+    }
+}
