@@ -10,6 +10,7 @@ pub mod addresses;
 mod boot_image;
 mod error;
 pub mod guest;
+mod kubeadm_images;
 pub mod network;
 mod objects;
 pub mod pattern;

@@ -1,4 +1,4 @@
-//! Whether nodes of the release that a cluster asks for can be made: which of its images is meant, and what it contains.
+//! Checks that nodes can be made from the release of a cluster: which of its images is chosen, and what the image contains.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use crate::spec::release::current_version;
 
 const RELEASE: &str = "spec.topology.controlPlane.tkr.reference.name";
 
-/// What of the node images makes the cluster impossible. Nothing is said of a release whose images are not known, and nothing of a
-/// cluster that stays at its release.
+/// Returns the properties of node images that make the cluster impossible. A release whose images are not known is not checked, nor
+/// is a cluster that stays at its release.
 pub(super) fn denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -52,7 +52,7 @@ fn chosen<'r>(tkc: &TanzuKubernetesCluster, release: &'r AvailableRelease) -> Op
     choose(&release.images, query, None)
 }
 
-/// No image of the release is what the cluster asks for.
+/// No image of the release matches the cluster's query.
 fn no_image(tkc: &TanzuKubernetesCluster, release: &AvailableRelease) -> FieldDenial {
     let name = release.version.object_name();
     let Some(query) = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE) else {
@@ -75,7 +75,7 @@ fn system(image: &ReleaseImage) -> String {
     format!("os-name={},os-version={}", label("os-name"), label("os-version"))
 }
 
-/// Two programs that announce one address would take it from each other.
+/// Two programs that announce the same address would take it from each other.
 fn other_holder(release: &AvailableRelease, held: &AddressHolder, holder: &AddressHolder) -> FieldDenial {
     let reason = format!(
         "the address of the control plane is held by {}, and the node image of {} contains {} instead",

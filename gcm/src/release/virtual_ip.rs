@@ -152,4 +152,38 @@ mod tests {
             );
         }
     }
+
+    /// The table of docs/node-images.md says what is chosen.
+    #[test]
+    fn the_page_on_node_images_has_what_is_chosen() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/node-images.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        for (kind, keepalived, kube_vip) in [
+            ("built by `layercake image build`", true, false),
+            ("of a release that names kube-vip in `spec.kubernetes.kube-vip`", false, true),
+            ("VMware's, other releases", false, false),
+            ("image-builder's", false, false),
+        ] {
+            let release = AvailableRelease {
+                kube_vip: kube_vip.then(|| "localhost:5000/vmware.io/kube-vip:v1".to_owned()),
+                ..AvailableRelease::of(Version::parse("v1.33.1").unwrap())
+            };
+            let image = ReleaseImage {
+                keepalived: keepalived.then(|| api::names::KEEPALIVED_IMAGE.to_owned()),
+                ..ReleaseImage::default()
+            };
+            let cell = |nodes_pull_images| {
+                let flags = VirtualIpFlags { nodes_pull_images, ..VirtualIpFlags::default() };
+                match choose_holder(&flags, &release, &image) {
+                    Ok(AddressHolder::KubeVip(image)) if image.starts_with("ghcr.io") => {
+                        "kube-vip from ghcr.io".to_owned()
+                    }
+                    Ok(holder) => holder.name().to_owned(),
+                    Err(_) => "refused".to_owned(),
+                }
+            };
+            let row = format!("| {kind} | {} | {} |\n", cell(false), cell(true));
+            assert!(page.contains(&row), "docs/node-images.md lacks this row:\n{row}");
+        }
+    }
 }

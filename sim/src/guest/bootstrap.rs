@@ -19,9 +19,10 @@ use super::kubeadm::{ClusterConfiguration, Documents, Endpoint, InitConfiguratio
 use super::kubeconfig::{Credential, client, cluster_info, kubeconfig};
 use super::kubelet::Kubelet;
 use super::objects::{Writer, kubelet_config_name};
-use super::registration::{Registration, minor, release_version};
+use super::registration::{Registration, release_version};
 use super::validate::validate;
 use super::virtual_ip::Joins;
+use crate::kubeadm_images::minor;
 
 /// The label by which gcm tells a node its release.
 const RELEASE_LABEL: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";

@@ -97,8 +97,7 @@ impl ContainerImages {
         let _one = self.writing.lock();
         let mut all = pulled(disk);
         all.insert(image.to_owned());
-        let text: String = all.iter().map(|image| format!("{image}\n")).collect();
-        disk.write(PULLED, text).map_err(|failure| failure.message)
+        disk.write(PULLED, Vec::from_iter(all).join("\n")).map_err(|failure| failure.message)
     }
 
     fn ask_registry(&self, image: &str) -> Result<(), String> {

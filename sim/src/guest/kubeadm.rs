@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::failure::{Failure, Reason, without_values};
-use super::registration::minor;
+use crate::kubeadm_images::{DefaultTags, REGISTRY, minor};
 pub use types::{
     Arguments, BootstrapToken, BootstrapTokenDiscovery, ClusterConfiguration, Discovery, Endpoint,
     InitConfiguration, JoinConfiguration, NodeRegistration,
@@ -15,8 +15,6 @@ pub use types::{
 
 /// What kubeadm takes for a cluster that does not say.
 pub const CERTIFICATES_DIR: &str = "/etc/kubernetes/pki";
-/// Where kubeadm takes images from unless its configuration names another place.
-const REGISTRY: &str = "registry.k8s.io";
 
 /// The documents of one file.
 #[derive(Clone, Debug, Default)]
@@ -218,48 +216,6 @@ pub fn token_parts(token: &str) -> Result<(&str, &str), Failure> {
         Some((id, secret)) if fits(id, 6) && fits(secret, 16) => Ok((id, secret)),
         _ => Err(invalid("bootstrap token", "is not of the form id.secret")),
     }
-}
-
-/// The tags of etcd and CoreDNS that kubeadm names where its configuration names none.
-#[derive(Clone, Copy, Debug)]
-pub struct DefaultTags {
-    /// etcd's.
-    pub etcd: &'static str,
-    /// CoreDNS'.
-    pub coredns: &'static str,
-}
-
-impl DefaultTags {
-    /// Those of a minor release's first patch, from kubeadm's constants. Later patches of some have a newer etcd.
-    pub fn of(minor: u64) -> Self {
-        let (etcd, coredns) = match minor {
-            ..=22 => ("3.5.0-0", "v1.8.4"),
-            23 => ("3.5.1-0", "v1.8.6"),
-            24 => ("3.5.3-0", "v1.8.6"),
-            25 => ("3.5.4-0", "v1.9.3"),
-            26 => ("3.5.6-0", "v1.9.3"),
-            27 => ("3.5.7-0", "v1.10.1"),
-            28 => ("3.5.9-0", "v1.10.1"),
-            29 => ("3.5.10-0", "v1.11.1"),
-            30 => ("3.5.12-0", "v1.11.1"),
-            31 => ("3.5.15-0", "v1.11.1"),
-            32 => ("3.5.16-0", "v1.11.3"),
-            33 => ("3.5.21-0", "v1.12.0"),
-            34 => ("3.6.4-0", "v1.12.1"),
-            35 => ("3.6.6-0", "v1.13.1"),
-            36.. => ("3.6.8-0", "v1.14.2"),
-        };
-        Self { etcd, coredns }
-    }
-}
-
-/// The images that kubeadm of this release names where its configuration names none, with the pause image of its minor release.
-pub fn kubeadm_images(version: &str) -> Vec<String> {
-    let cluster =
-        ClusterConfiguration { kubernetes_version: version.to_owned(), ..ClusterConfiguration::default() };
-    let mut images = cluster.images();
-    images.push(format!("{REGISTRY}/pause:{}", if minor(version) < 31 { "3.9" } else { "3.10" }));
-    images
 }
 
 fn or<'a>(value: &'a str, default: &'a str) -> &'a str {

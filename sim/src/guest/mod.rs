@@ -54,7 +54,6 @@ pub use datasource::{REDACTED, Seed};
 pub use disk::Disk;
 pub use failure::{Failure, Reason};
 pub use guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
-pub use kubeadm::kubeadm_images;
 pub use provoked::Provoked;
 pub use registration::release_version;
 pub use render::cloud_config;

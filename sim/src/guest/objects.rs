@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::control_plane::ADMINS;
 use super::failure::{Failure, Reason, api_error};
 use super::kubeadm::{BootstrapToken, ClusterConfiguration, Documents, token_parts};
-use super::registration::minor;
+use crate::kubeadm_images::minor;
 
 /// The group of the tokens that nodes join with.
 const JOINING: &str = "system:bootstrappers:kubeadm:default-node-token";

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, Reason};
 use super::kubeadm::NodeRegistration;
+use crate::kubeadm_images::minor;
 
 /// The label and taint of control planes.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
@@ -137,11 +138,6 @@ pub fn release_version(text: &str) -> Option<String> {
     let version = &version[..end];
     semver::Version::parse(version.trim_start_matches('v')).ok()?;
     Some(format!("v{}", version.trim_start_matches('v')))
-}
-
-/// The minor number of a Kubernetes version; 0 if it has none.
-pub fn minor(version: &str) -> u64 {
-    semver::Version::parse(version.trim_start_matches('v')).map_or(0, |version| version.minor)
 }
 
 fn default_taints(control_plane: bool, version: &str) -> Vec<Taint> {

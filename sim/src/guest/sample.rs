@@ -11,8 +11,7 @@ use rcgen::{
 
 use super::certs::pin;
 use super::container_images::{ContainerImages, Registry};
-use super::kubeadm::kubeadm_images;
-use super::registration::minor;
+use crate::kubeadm_images::{kubeadm_images, minor};
 
 pub(super) const TOKEN: &str = "abcdef.0123456789abcdef";
 pub(super) const PKI: &str = "/etc/kubernetes/pki";

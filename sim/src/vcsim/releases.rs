@@ -10,7 +10,7 @@ use nodeimage::{KubernetesRelease, SYSTEMS, image_names, properties};
 use serde_json::{Value, json};
 
 use super::addons;
-use crate::guest::kubeadm_images;
+use crate::kubeadm_images::kubeadm_images;
 
 /// A node image: one item of the content library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
