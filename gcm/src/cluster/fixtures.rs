@@ -258,6 +258,7 @@ impl ClusterFixture {
         let group = &self.groups[0];
         let available = if self.initialized { "True" } else { "False" };
         let mut status = counts(group);
+        status["version"] = json!(kcp.spec.version);
         status["conditions"] =
             json!([condition("Available", available, "NotAvailable", "Control plane not yet initialized")]);
         kcp.status = Some(from(status));

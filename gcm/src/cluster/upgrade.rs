@@ -3,7 +3,7 @@
 //! | gate | waits until | meanwhile |
 //! |---|---|---|
 //! | `check_oldest_pool` | every pool runs a version that the next API server supports | pools go to the release of the control plane |
-//! | `check_settled` | a control plane that takes several steps runs its release on all its machines | everything stays |
+//! | `check_settled` | the control plane runs its release on all its machines, before it goes to the next minor release | everything stays |
 //! | `check_addons` | the add-ons of the next release are applied | the control plane stays |
 //! | `choose_step` | the control plane goes to the release that the cluster requests | pools stay |
 //! | `check_control_plane` | every machine of the control plane has the version of that release | pools stay |
@@ -117,8 +117,7 @@ fn choose_release(
 ) -> Result<(KubernetesRelease, ReleaseImage, Gate), Invalid> {
     let wanted = resolution::resolve_release(release_request(tkc), &facts.available_releases)
         .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
-    let Step { release: candidate, last_step } =
-        choose_step(wanted, facts).map_err(|from| Invalid::NoStep { from })?;
+    let Step { release: candidate, last_step } = choose_step(wanted, facts)?;
     let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
     let missing = |all: bool| Invalid::NoImage {
         release: candidate.version.object_name(),
@@ -147,8 +146,12 @@ struct Step<'f> {
     last_step: Gate,
 }
 
-/// Returns the next step to `wanted`. If no release of the next minor version can be used, the error is the version that runs.
-fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Step<'f>, Version> {
+/// Returns the next step to `wanted`. A machine that joins reads the release from the cluster and has the container images of its
+/// own, so the control plane goes to another minor release only when no machine is on the way.
+///
+/// # Errors
+/// No release of the next minor version can be used, or that of a control plane which is on the way is gone.
+fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Step<'f>, Invalid> {
     let last = Step { release: wanted, last_step: Gate::Continue };
     let Some(live) = &facts.control_plane else { return Ok(last) };
     let Ok(runs) = Version::parse(&live.spec.version) else { return Ok(last) };
@@ -162,17 +165,18 @@ fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Ste
     if let Some(release) = current.filter(|_| check_oldest_pool(minor, facts).is_waiting()) {
         return Ok(Step { release, last_step: Gate::Continue });
     }
+    let settled = check_settled(live);
+    if settled.is_waiting() {
+        let gone = || Invalid::NoImage { release: runs.object_name(), query: None };
+        return current.map(|release| Step { release, last_step: settled }).ok_or_else(gone);
+    }
     if wanted_minor == minor + 1 {
         return Ok(last);
-    }
-    let settled = check_settled(live);
-    if let Some(release) = current.filter(|_| settled.is_waiting()) {
-        return Ok(Step { release, last_step: settled });
     }
     let step = resolution::find_step((major, minor + 1), &wanted.version, &facts.available_releases);
     let step = step.and_then(|step| facts.available_releases.iter().find(|release| release.version == *step));
     let later = Gate::Waiting(WaitReason::LaterRelease);
-    step.map(|release| Step { release, last_step: later }).ok_or(runs)
+    step.map(|release| Step { release, last_step: later }).ok_or(Invalid::NoStep { from: runs })
 }
 
 /// Waits while a pool is too old for the next API server. That pool is upgraded first.
@@ -265,7 +269,8 @@ mod tests {
             (V33, V33, V33, V36, (V34, true)),
             (V34, V33, V33, V36, (V34, true)),
             (V34, V34, V33, V36, (V35, true)),
-            (V35, V34, V33, V36, (V36, false)),
+            (V34, V33, V33, V35, (V34, true)),
+            (V35, V34, V33, V36, (V35, true)),
             (V35, V35, V33, V36, (V36, false)),
             (V36, V36, V33, V36, (V36, false)),
             (V35, V35, V32, V36, (V35, false)),
@@ -288,7 +293,11 @@ mod tests {
             .unwrap()
             .clone();
         Arc::make_mut(&mut facts.available_releases).retain(|release| release.version.minor() != (1, 34));
-        assert_eq!(choose_step(&wanted, &facts).unwrap_err().to_string(), "v1.33.1+vmware.1");
+        let error = choose_step(&wanted, &facts).unwrap_err();
+        assert!(matches!(error, Invalid::NoStep { from } if from.to_string() == "v1.33.1+vmware.1"));
+        let mut facts = at(V34, V33, V33);
+        Arc::make_mut(&mut facts.available_releases).retain(|release| release.version.minor() != (1, 34));
+        assert!(choose_step(&wanted, &facts).unwrap_err().is_gone(), "what is on the way stays");
     }
 
     #[test]
