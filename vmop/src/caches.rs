@@ -63,6 +63,8 @@ impl ReplicaCaches {
 /// Everything that is watched for VMs, with the indexes that lead back to them.
 #[derive(Clone)]
 pub struct Caches {
+    /// What every replica watches.
+    pub shared: ReplicaCaches,
     /// VirtualMachines.
     pub vms: Cache<VirtualMachine>,
     /// Sizes.
@@ -83,24 +85,12 @@ pub struct Caches {
     pub source_bindings_by_source: Index<ContentSourceBinding>,
     /// Addresses in front of VMs.
     pub services: Cache<VirtualMachineService>,
-    /// Folders and pools.
-    pub policies: Cache<VirtualMachineSetResourcePolicy>,
     /// Networks of the network provider.
     pub networks: Optional<VirtualNetwork>,
     /// Network adapters as NSX realises them.
     pub nsx_interfaces: Optional<VirtualNetworkInterface>,
     /// Network adapters as net-operator realises them.
     pub interfaces: Optional<NetworkInterface>,
-    /// Folder, pool and networks of each namespace, in its annotations.
-    pub namespaces: Cache<PartialObjectMeta<Namespace>>,
-    /// Storage classes, with the storage policies that they stand for.
-    pub storage_classes: Cache<StorageClass>,
-    /// Which storage classes a namespace was given.
-    pub quotas: Cache<ResourceQuota>,
-    /// Zones that namespaces may use, where there are any.
-    pub zones: Optional<Zone>,
-    /// Zones with what each namespace has there, where there are any.
-    pub availability_zones: Optional<AvailabilityZone>,
     /// Volumes that are attached to VMs, where anybody attaches them.
     pub attachments: Optional<CnsNodeVmAttachment>,
     /// Attachments by `namespace/name` of the VirtualMachine.
@@ -115,8 +105,6 @@ pub struct Caches {
     pub availability_zones_by_namespace: Index<AvailabilityZone>,
     /// Bindings by `namespace/class`.
     pub bindings_by_class: Index<VirtualMachineClassBinding>,
-    /// Quotas by namespace.
-    pub quotas_by_namespace: Index<ResourceQuota>,
     /// VirtualMachines by image.
     pub vms_by_image: Index<VirtualMachine>,
     /// VirtualMachines by `namespace/policy`.
@@ -131,12 +119,11 @@ pub struct Caches {
 
 impl Caches {
     /// Begins to watch what `shared` does not hold. One list of watches and their indexes, longer than a procedure may be.
-    pub fn start(runtime: &Runtime, shared: &ReplicaCaches) -> Self {
+    pub fn start(runtime: &Runtime, shared: ReplicaCaches) -> Self {
         let client = || runtime.client.clone();
         let vms = watch::objects(runtime, Api::<VirtualMachine>::all(client()));
         let bindings = watch::objects(runtime, Api::<VirtualMachineClassBinding>::all(client()));
         let services = watch::objects(runtime, Api::<VirtualMachineService>::all(client()));
-        let (zones, availability_zones) = (shared.zones.clone(), shared.availability_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| vms.index(pick);
         let attachments = optional::<CnsNodeVmAttachment>(runtime, Api::all(client()));
         let interfaces = optional::<NetworkInterface>(runtime, Api::all(client()));
@@ -159,16 +146,14 @@ impl Caches {
             interfaces,
             nsx_interfaces_by_vm: nsx_interfaces.cache().index(|there| made_for(there).into_iter().collect()),
             nsx_interfaces,
-            zones_by_namespace: zones.cache().index(|zone| zone.namespace().into_iter().collect()),
-            availability_zones_by_namespace: availability_zones
+            zones_by_namespace: shared.zones.cache().index(|zone| zone.namespace().into_iter().collect()),
+            availability_zones_by_namespace: shared
+                .availability_zones
                 .cache()
                 .index(|zone| zone.spec.namespaces.keys().cloned().collect()),
-            zones,
-            availability_zones,
             bindings_by_class: bindings.index(|binding| {
                 vec![key(binding.metadata.namespace.as_deref(), &binding.spec.class_ref.name)]
             }),
-            quotas_by_namespace: shared.quotas_by_namespace.clone(),
             vms_by_image: of(|vm| vec![vm.spec.image_name.clone()]),
             vms_by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
             vms_by_label: of(label_keys),
@@ -178,12 +163,9 @@ impl Caches {
             classes: watch::objects(runtime, Api::all(client())),
             images: watch::objects(runtime, Api::all(client())),
             networks: optional(runtime, Api::all(client())),
-            namespaces: shared.namespaces.clone(),
-            storage_classes: shared.storage_classes.clone(),
-            policies: shared.policies.clone(),
             vms,
             bindings,
-            quotas: shared.quotas.clone(),
+            shared,
         }
     }
 
@@ -192,7 +174,7 @@ impl Caches {
         let vms = self.vms.all();
         let namespaces: BTreeSet<_> = vms.iter().filter_map(|vm| vm.metadata.namespace.as_deref()).collect();
         let folder = |namespace| {
-            let object = self.namespaces.get(None, namespace)?;
+            let object = self.shared.namespaces.get(None, namespace)?;
             object
                 .annotations()
                 .get(annotation::NAMESPACE_FOLDER)
@@ -212,7 +194,7 @@ impl Caches {
 
     /// The hard keys of all quotas of a namespace.
     pub fn quota_keys(&self, namespace: &str) -> BTreeSet<String> {
-        self.quotas_by_namespace.objects(namespace).iter().flat_map(|quota| hard_keys(quota)).collect()
+        self.shared.quotas_by_namespace.objects(namespace).iter().flat_map(|quota| hard_keys(quota)).collect()
     }
 }
 

@@ -196,8 +196,8 @@ mod tests {
 
     use super::*;
     use crate::testing::fixtures;
-    use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
-    use crate::virtualmachine::identity::find::Found;
+    use crate::testing::vcsim::{clone_vm, planned_clone, vcenter};
+
     use support::vcsim::Sim;
     use support::wait::within;
 
@@ -228,10 +228,7 @@ mod tests {
     async fn a_vm_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes() {
         let name = "a_vm_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes";
         let Some(sim) = Sim::start(name) else { return };
-        let vcenter = vcenter(&sim).await;
-        let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-        let facts = fixtures::facts(Found::Absent);
-        let intent = wanted(&sim, &vcenter, &template, &facts).await;
+        let (vcenter, _, facts, intent) = planned_clone(&sim).await;
         let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
 
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
@@ -261,10 +258,7 @@ mod tests {
     /// A clone whose call reaches vCenter when its object is gone, as this object, and what becomes of its VM.
     async fn late(test: &str, gone: VirtualMachine, live: bool) -> Option<(Sim, Arc<VCenter>, Orphans)> {
         let sim = Sim::start(test)?;
-        let vcenter = vcenter(&sim).await;
-        let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-        let facts = fixtures::facts(Found::Absent);
-        let intent = wanted(&sim, &vcenter, &template, &facts).await;
+        let (vcenter, _, facts, intent) = planned_clone(&sim).await;
         let there = serde_json::to_value(&gone).unwrap();
         let (client, _) = support::api_server::server(move |_| {
             if live { (200, there.clone()) } else { support::api_server::refusal(404, "NotFound") }

@@ -14,8 +14,6 @@ pub struct StoragePolicy {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Its name as a StorageClass, where vCenter knows one.
-    pub k8s_name: Option<String>,
     /// Whether it asks for encryption by an I/O filter.
     pub encrypts: bool,
 }
@@ -76,7 +74,7 @@ const ENCRYPTION: &str = "vmwarevmcrypt";
 const SAMPLE_ENCRYPTION: &str = "ad5a249d-cbc2-43af-9366-694d7664fa52";
 
 fn read(profile: &Value) -> Option<StoragePolicy> {
-    let text = |name: &str| profile.get(name).as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let name = profile.get("name").as_str().filter(|name| !name.is_empty())?;
     let rules = profile.get("constraints").get("subProfiles").items();
     let mut capabilities = rules.iter().flat_map(|rule| rule.get("capability").items());
     let encrypts = capabilities.any(|capability| {
@@ -85,8 +83,7 @@ fn read(profile: &Value) -> Option<StoragePolicy> {
     });
     Some(StoragePolicy {
         id: unique_id(profile.get("profileId"))?.to_owned(),
-        name: text("name")?,
-        k8s_name: text("k8sCompliantName"),
+        name: name.to_owned(),
         encrypts,
     })
 }

@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_policy_needs_a_datastore_in_use() {
-        let policy = StoragePolicy { id: "p".into(), name: "gold".into(), k8s_name: None, encrypts: false };
+        let policy = StoragePolicy { id: "p".into(), name: "gold".into(), encrypts: false };
         let fitting = HashSet::from([MoRef::new("Datastore", "datastore-1")]);
         assert_eq!(judge_policy("gold", &policy, &fitting, &[datastore(1, true, true)]), None);
         assert!(judge_policy("gold", &policy, &HashSet::new(), &[datastore(1, true, true)]).is_some());

@@ -270,7 +270,7 @@ async fn a_deleted_policy_releases_its_claimed_ids(sim: Sim) {
         api: Api::new(&runtime, "vmop/policy"),
         events: Events::new(&runtime, "vmop-policy"),
         provider: Provider::to(&vcenter),
-        caches: Caches::start(&runtime, &ReplicaCaches::start(&runtime)),
+        caches: Caches::start(&runtime, ReplicaCaches::start(&runtime)),
         vms: Enqueue::new().0,
     };
     within("the end", delete(&policy, &ctx)).await.unwrap();

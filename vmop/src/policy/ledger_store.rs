@@ -39,7 +39,7 @@ impl LedgerStore for Annotation<'_> {
     }
 
     fn others(&self) -> BTreeSet<String> {
-        let all = self.ctx.caches.policies.all();
+        let all = self.ctx.caches.shared.policies.all();
         let others = all.iter().filter(|other| other.uid() != self.policy.uid());
         others.flat_map(|other| Ledger::read(other).ids().cloned().collect::<Vec<_>>()).collect()
     }

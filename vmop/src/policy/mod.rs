@@ -62,12 +62,12 @@ where
         caches: caches.clone(),
         vms: vms.clone(),
     });
-    let by_namespace = &caches.policies.index(|policy| namespace(policy).into_iter().collect());
+    let by_namespace = &caches.shared.policies.index(|policy| namespace(policy).into_iter().collect());
     let of_zone = |zone: &AvailabilityZone| zone.spec.namespaces.clone().into_keys();
-    Controller::new("virtualmachinesetresourcepolicy", runtime, &caches.policies)
-        .watches_optional(&caches.zones, to(by_namespace, namespace))
-        .watches_optional(&caches.availability_zones, to(by_namespace, of_zone))
-        .watches_changes(&caches.namespaces, when_changed(annotated_placement, to(by_namespace, name)))
+    Controller::new("virtualmachinesetresourcepolicy", runtime, &caches.shared.policies)
+        .watches_optional(&caches.shared.zones, to(by_namespace, namespace))
+        .watches_optional(&caches.shared.availability_zones, to(by_namespace, of_zone))
+        .watches_changes(&caches.shared.namespaces, when_changed(annotated_placement, to(by_namespace, name)))
         .watches_changes(&caches.vms, policy_of_deleted)
         .wakes_on(enqueued)
         .run(ctx, reconcile)

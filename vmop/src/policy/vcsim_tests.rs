@@ -11,10 +11,8 @@ use crate::policy::ledger::{Ledger, Slot};
 use crate::policy::ledger_store::LedgerStore;
 use crate::policy::modules::{create_missing, remove};
 use crate::policy::pool::keep_allocations;
-use crate::testing::fixtures;
-use crate::testing::vcsim::{place, template, template_key, vcenter, wanted};
+use crate::testing::vcsim::{place, planned_clone, vcenter};
 use crate::vcenter::VCenter;
-use crate::virtualmachine::identity::find::Found;
 
 /// A ledger that can refuse to be written.
 #[derive(Default)]
@@ -125,10 +123,7 @@ async fn a_module_in_two_ledgers_is_deleted_by_neither(sim: Sim) {
 }
 
 async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
-    let intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let (vcenter, _, _facts, intent) = planned_clone(&sim).await;
     let clone = async |name: &str| {
         let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
         let task = vcenter.client.clone_vm(&intent.template, &intent.folder, name, spec).await.unwrap();

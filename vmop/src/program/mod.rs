@@ -41,7 +41,7 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
 
     let (vms, enqueued_vms) = Enqueue::new();
     let (policies, enqueued_policies) = Enqueue::new();
-    let caches = Caches::start(&runtime, &shared);
+    let caches = Caches::start(&runtime, shared);
     let (templates, template_requests) =
         TemplateCache::new(enqueue_waiting(&caches, &vms), is_waiting(&caches));
     let (prober, probe_results) = Prober::new(flags.probe_address_map.clone());
@@ -114,7 +114,7 @@ fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Outpu
         folders: Arc::new(move || folders_of.folders()),
     };
     async move {
-        caches.namespaces.complete().await;
+        caches.shared.namespaces.complete().await;
         caches.vms.complete().await;
         vcenter::keep_connected(provider, program).await;
     }

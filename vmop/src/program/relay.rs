@@ -15,12 +15,12 @@ use crate::vcenter::{ConnectionState, VCenter, mark};
 /// Relays vCenter's changes until dropped.
 pub async fn relay(parts: Parts, orphans: Orphans) {
     parts.caches.vms.complete().await;
-    parts.caches.policies.complete().await;
+    parts.caches.shared.policies.complete().await;
     let mut state = parts.provider.changes();
     loop {
         let now = state.borrow_and_update().clone();
         if !matches!(now, ConnectionState::Starting) {
-            enqueue_all(&parts.caches.policies, &parts.policies);
+            enqueue_all(&parts.caches.shared.policies, &parts.policies);
             enqueue_all(&parts.caches.vms, &parts.vms);
         }
         let relaying = async {
@@ -53,7 +53,7 @@ async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
                         // It may have been restored from a backup: what was read of it before proves nothing.
                         vcenter.memberships.forget_all();
                         vcenter.realized_policies.doubt_all();
-                        enqueue_all(&parts.caches.policies, &parts.policies);
+                        enqueue_all(&parts.caches.shared.policies, &parts.policies);
                     }
                     enqueue_all(&parts.caches.vms, &parts.vms);
                     parts.collect_templates.notify_one();

@@ -57,17 +57,23 @@ where
         .watches_optional(&caches.source_bindings, to(&by_namespace, namespace))
         .watches_optional(&caches.sources, to(&by_namespace, bound_namespaces))
         // A policy that is realized enqueues its VirtualMachines itself.
-        .watches_changes(&caches.policies, when_it_comes_or_goes(to(&caches.vms_by_policy, namespaced_name)))
+        .watches_changes(
+            &caches.shared.policies,
+            when_it_comes_or_goes(to(&caches.vms_by_policy, namespaced_name)),
+        )
         .watches_optional(&caches.networks, to(&vms.index(networks), namespaced_name))
         .watches_optional(&caches.interfaces, interface_users(&by_interface))
         .watches_optional(&caches.nsx_interfaces, interface_users(&by_interface))
-        .watches_changes(&caches.namespaces, when_changed(annotated_placement, to(&by_namespace, name)))
-        .watches_changes(&caches.namespaces, when_changed(annotated_networks, to(&by_namespace, name)))
-        .watches_changes(&caches.quotas, when_changed(hard_keys, to(&by_namespace, namespace)))
+        .watches_changes(
+            &caches.shared.namespaces,
+            when_changed(annotated_placement, to(&by_namespace, name)),
+        )
+        .watches_changes(&caches.shared.namespaces, when_changed(annotated_networks, to(&by_namespace, name)))
+        .watches_changes(&caches.shared.quotas, when_changed(hard_keys, to(&by_namespace, namespace)))
         .watches_optional(&caches.attachments, |made| vm_of(made).into_iter().collect())
-        .watches_optional(&caches.zones, to(&by_namespace, namespace))
-        .watches_optional(&caches.availability_zones, to(&by_namespace, zone_namespaces))
-        .watches(&caches.storage_classes, to(&vms.index(storage_class), name))
+        .watches_optional(&caches.shared.zones, to(&by_namespace, namespace))
+        .watches_optional(&caches.shared.availability_zones, to(&by_namespace, zone_namespaces))
+        .watches(&caches.shared.storage_classes, to(&vms.index(storage_class), name))
         .watches_changes(vms, sharing_an_address(&caches.vms_by_address))
         .wakes_on(enqueued)
         // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start

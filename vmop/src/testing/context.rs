@@ -31,7 +31,7 @@ pub fn context(runtime: &Runtime, vcenter: &Arc<VCenter>) -> Context {
         api: Api::new(runtime, "vmop/machine"),
         events: Events::new(runtime, "vmop-machine"),
         provider: Provider::to(vcenter),
-        caches: Caches::start(runtime, &ReplicaCaches::start(runtime)),
+        caches: Caches::start(runtime, ReplicaCaches::start(runtime)),
         prober: Prober::new(Vec::new()).0,
         data_sources: DataSourceWatches::new(runtime.client.clone(), vms.clone()),
         promotions: Promotions::new(vms),
@@ -54,5 +54,5 @@ pub async fn allow_all_networks(context: &mut Context, namespace: &str) {
             .expect("a namespace");
     let (cache, writer) = Cache::new(Arc::default());
     cache.clone().follow(stream::iter([Ok(Event::Apply(object))]), writer).await;
-    context.caches.namespaces = cache;
+    context.caches.shared.namespaces = cache;
 }

@@ -1,10 +1,11 @@
 //! What the parts that talk to vCenter begin with, in tests against a real simulator process and without Kubernetes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use support::vcsim::Sim;
 use support::wait::within;
-use vsphere::Vm;
+use vsphere::{Inventory, MoRef, Vm};
 
 use crate::templates::{self, Template, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
@@ -14,6 +15,7 @@ use crate::virtualmachine::carry_out::clone::clone_or_adopt;
 use crate::virtualmachine::clone::{ClonePlan, Parts, compose_clone};
 use crate::virtualmachine::error::Error;
 use crate::virtualmachine::facts::Facts;
+use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::nic::adapter::Nic;
 use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::disks;
@@ -119,6 +121,21 @@ pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, fact
         disks: disks::layout(&fixtures::virtual_machine(), &template.devices, &storage, false).unwrap(),
     };
     compose_clone(&fixtures::virtual_machine(), &parts)
+}
+
+/// A vCenter, the template of its image, and what makes the VM of [`fixtures::virtual_machine`] of it.
+pub async fn planned_clone(sim: &Sim) -> (Arc<VCenter>, Arc<Template>, Facts, ClonePlan) {
+    let vcenter = vcenter(sim).await;
+    let template = template(&vcenter, &template_key(sim, &vcenter).await).await;
+    let facts = fixtures::facts(Found::Absent);
+    let plan = wanted(sim, &vcenter, &template, &facts).await;
+    (vcenter, template, facts, plan)
+}
+
+/// The VM as the inventory shows it, once `so` holds.
+pub async fn seen(vm: &MoRef, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
+    let shown = |inventory: &Inventory| inventory.vm(vm).present().filter(|vm| so(vm));
+    vcenter.inventory.wait_until(Duration::from_mins(1), shown).await.expect("the inventory shows it")
 }
 
 /// The VM of a plan's clone.

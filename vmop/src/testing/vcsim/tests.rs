@@ -15,11 +15,11 @@ use support::wait::{poll, within};
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
-use super::{clone_vm, template, template_key, template_key_of, vcenter, wanted};
+use super::{clone_vm, planned_clone, seen, template, template_key, template_key_of, vcenter};
 use crate::enqueue::Enqueue;
 use crate::templates::{self, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
-use crate::vcenter::mark;
+use crate::vcenter::{VCenter, mark};
 use crate::virtualmachine::carry_out::destroy::destroy;
 use crate::virtualmachine::carry_out::promotion::{begin_promotion, running_promotion};
 use crate::virtualmachine::carry_out::steps::take_step;
@@ -40,6 +40,11 @@ fn foreign(vsphere_vm: &Vm) -> Vec<vsphere::Disk> {
 fn vms(inventory: &serde_json::Value) -> Vec<String> {
     let vms = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
     vms.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The names of the templates that go when no object needs one.
+async fn collect(vcenter: &VCenter) -> Vec<String> {
+    templates::collect(&super::templates().0, vcenter, |_, _| false).await.unwrap()
 }
 
 async fn a_template_is_made_once_whoever_asks(sim: Sim) {
@@ -92,12 +97,12 @@ async fn a_half_made_template_is_finished(sim: Sim) {
         networks: Vec::new(),
     };
     let turn = vcenter.client.deployments().enter("ns").await;
-    let half = vcenter.client.deploy_ovf(&turn, &deploy, std::time::Duration::from_mins(1)).await.unwrap();
+    let half = vcenter.client.deploy_ovf(&turn, &deploy, Duration::from_mins(1)).await.unwrap();
     assert_eq!(template(&vcenter, &template_key).await.moref, half);
     let Presence::Present(vm) = vcenter.inventory.vm(&half) else { panic!("no template") };
     assert_eq!(
-        crate::vcenter::mark::template_mark(&vm, &template_key.item, &template_key.content),
-        crate::vcenter::mark::TemplateMark::Marked
+        mark::template_mark(&vm, &template_key.item, &template_key.content),
+        mark::TemplateMark::Marked
     );
 }
 
@@ -119,10 +124,7 @@ async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
 }
 
 async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
-    let intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let (vcenter, _, facts, intent) = planned_clone(&sim).await;
     sim.forget_requests().await;
     let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!(sim.calls("CloneVM_Task").await, 1);
@@ -139,7 +141,7 @@ async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
 
     // Another object's VM of the same name is neither taken nor touched.
     let mut other = fixtures::facts(Found::Absent);
-    other.mark = crate::vcenter::mark::Mark::new("other", "cp-0", "s1");
+    other.mark = mark::Mark::new("other", "cp-0", "s1");
     let refused = clone_vm(&intent, &other, &vcenter).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
 
@@ -148,10 +150,7 @@ async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
 }
 
 async fn nobodys_owner_references_spare_the_check_of_the_bios_uuid(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
-    let intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let (vcenter, _, facts, intent) = planned_clone(&sim).await;
     within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
 
     let mut forged = fixtures::virtual_machine();
@@ -179,10 +178,7 @@ async fn nobodys_owner_references_spare_the_check_of_the_bios_uuid(sim: Sim) {
 }
 
 async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
-    let intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let (vcenter, _, facts, intent) = planned_clone(&sim).await;
     sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "lostAnswer"})).await;
     let lost = within("the clone", clone_vm(&intent, &facts, &vcenter)).await;
     assert!(matches!(&lost, Err(Error::Vcenter(error)) if error.outcome_unknown()), "{lost:?}");
@@ -205,12 +201,9 @@ async fn names_are_looked_up_once(sim: Sim) {
 }
 
 async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
+    let (vcenter, template, facts, mut intent) = planned_clone(&sim).await;
     let mut object = fixtures::virtual_machine();
     object.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
-    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     let storage = Storage::default();
     let layout = disks::layout(&object, &template.devices, &storage, false).unwrap();
     let config = intent.spec.config.as_mut().unwrap();
@@ -232,18 +225,8 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     let change = disks::changes(&object, &vsphere_vm, &devices, &storage).unwrap().unwrap();
     let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, change).await.unwrap();
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
-    let seen = async {
-        loop {
-            if let Presence::Present(now) = vcenter.inventory.vm(&vsphere_vm.moref)
-                && now.change_version != vsphere_vm.change_version
-                && now.disks == Some(3)
-            {
-                return now;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let vsphere_vm = within("the stream tells", seen).await;
+    let grown = |now: &Vm| now.change_version != vsphere_vm.change_version && now.disks == Some(3);
+    let vsphere_vm = seen(&vsphere_vm.moref, &vcenter, grown).await;
     let devices = vcenter.devices(&vsphere_vm).await.unwrap();
     assert_eq!(disks::changes(&object, &vsphere_vm, &devices, &storage).unwrap(), None);
     assert_eq!(devices.disks.iter().map(|disk| disk.capacity >> 30).skip(1).collect::<Vec<_>>(), [3, 2]);
@@ -266,25 +249,14 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     let devices = vcenter.client.devices(&vsphere_vm.moref).await.unwrap();
     let foreign = DiskRecord::default().foreign(&vsphere_vm, &devices);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
-    let seen = async {
-        loop {
-            match vcenter.inventory.vm(&vsphere_vm.moref) {
-                Presence::Present(now) if now.disks == Some(4) => return now,
-                _ => tokio::task::yield_now().await,
-            }
-        }
-    };
-    let vsphere_vm = within("the stream tells", seen).await;
+    let vsphere_vm = seen(&vsphere_vm.moref, &vcenter, |now| now.disks == Some(4)).await;
     sim.forget_requests().await;
     within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
     assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
 }
 
 async fn a_disk_that_was_hung_on_a_vm_just_now_is_spared(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
-    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let (vcenter, _, facts, mut intent) = planned_clone(&sim).await;
     for power_on in [true, false] {
         intent.spec.power_on = power_on;
         let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
@@ -298,59 +270,34 @@ async fn a_disk_that_was_hung_on_a_vm_just_now_is_spared(sim: Sim) {
 }
 
 async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
+    let (vcenter, _, facts, intent) = planned_clone(&sim).await;
     let template_key = template_key(&sim, &vcenter).await;
-    let template = template(&vcenter, &template_key).await;
-    let facts = fixtures::facts(Found::Absent);
-    let intent = wanted(&sim, &vcenter, &template, &facts).await;
     let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     let is_needed = |item: &str, content: &str| item == template_key.item && content == template_key.content;
     let nothing: [String; 0] = [];
 
     sim.forget_requests().await;
     assert_eq!(templates::collect(&super::templates().0, &vcenter, is_needed).await.unwrap(), nothing);
-    assert_eq!(
-        templates::collect(&super::templates().0, &vcenter, |_, _| false).await.unwrap(),
-        nothing,
-        "its VM says so"
-    );
+    assert_eq!(collect(&vcenter).await, nothing, "its VM says so");
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
 
     // A VM that says nothing of it still rests on it.
-    let extra_config = vec![(crate::vcenter::mark::BASE.to_owned(), String::new())].into();
+    let extra_config = vec![(mark::BASE.to_owned(), String::new())].into();
     let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
     let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, spec).await.unwrap();
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
-    let silent = async {
-        loop {
-            match vcenter.inventory.vm(&vsphere_vm.moref) {
-                Presence::Present(now) if crate::vcenter::mark::base(&now).is_none() => return,
-                _ => tokio::task::yield_now().await,
-            }
-        }
-    };
-    within("the stream tells", silent).await;
-    assert_eq!(
-        templates::collect(&super::templates().0, &vcenter, |_, _| false).await.unwrap(),
-        nothing,
-        "its disks say so"
-    );
+    seen(&vsphere_vm.moref, &vcenter, |now| mark::base(now).is_none()).await;
+    assert_eq!(collect(&vcenter).await, nothing, "its disks say so");
 
     within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
     assert_eq!(templates::collect(&super::templates().0, &vcenter, is_needed).await.unwrap(), nothing);
-    let gone =
-        within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
-            .await
-            .unwrap();
+    let gone = within("the template's end", collect(&vcenter)).await;
     assert_eq!(gone, [template_key.template_name("s1")]);
     assert_eq!(sim.get("/v1/inventory").await["vms"].as_array().unwrap().len(), 0);
 }
 
 async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
-    let intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let (vcenter, template, facts, intent) = planned_clone(&sim).await;
     let mut vm = fixtures::virtual_machine();
     let (waker, woken) = Enqueue::new();
     let mut woken = pin!(woken);
@@ -409,22 +356,11 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     let promotion = observe_promotion(&vm, &vsphere_vm, &vcenter, &promotions).await;
     let step = promotion.unwrap().remove_note().unwrap();
     within("the note", take_step(&vsphere_vm.moref, &step, &vcenter)).await.unwrap();
-    let noted = async {
-        loop {
-            match vcenter.inventory.vm(&vsphere_vm.moref) {
-                Presence::Present(now) if mark::base(&now).is_none() => return now,
-                _ => tokio::task::yield_now().await,
-            }
-        }
-    };
-    let vsphere_vm = within("the stream tells", noted).await;
+    let vsphere_vm = seen(&vsphere_vm.moref, &vcenter, |now| mark::base(now).is_none()).await;
     sim.forget_requests().await;
     assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Done);
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "it is never read again");
-    let gone =
-        within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
-            .await
-            .unwrap();
+    let gone = within("the template's end", collect(&vcenter)).await;
     assert_eq!(gone, std::slice::from_ref(&template.name));
     within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
 }

@@ -10,12 +10,12 @@ use serde_json::json;
 use support::on_both_wires;
 use support::vcsim::Sim;
 use support::wait::within;
-use vsphere::inventory::{PowerState, Presence};
+use vsphere::inventory::PowerState;
 use vsphere::{Backing, MoRef, NicKind, Value, Vm};
 
 use crate::templates::Template;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{clone_vm, place, template, template_key, vcenter};
+use crate::testing::vcsim::{clone_vm, place, seen, template, template_key, vcenter};
 use crate::vcenter::{GuestNetwork, VCenter};
 use crate::virtualmachine::bootstrap::compose::{LIMITS, compose};
 use crate::virtualmachine::bootstrap::data::{Bootstrap, BootstrapInput, GUESTINFO, HASH};
@@ -145,13 +145,7 @@ impl Stage {
     }
 
     async fn until(&self, vsphere_vm: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
-        let mut changes = self.vcenter.inventory.subscribe();
-        let shown = async {
-            while !matches!(self.vcenter.inventory.vm(vsphere_vm), Presence::Present(vm) if so(&vm)) {
-                changes.next().await;
-            }
-        };
-        within(what, shown).await;
+        within(what, seen(vsphere_vm, &self.vcenter, so)).await;
     }
 }
 

@@ -112,7 +112,7 @@ async fn observe_nic(
 fn check_allowed(namespace: &str, name: Option<&str>, vcenter: &VCenter, caches: &Caches) -> Need<()> {
     let settings = &vcenter.settings;
     let default = default_network(settings.network_provider, settings.network.as_deref());
-    let refused = name.and_then(|name| refusal(namespace, name, default, &caches.namespaces));
+    let refused = name.and_then(|name| refusal(namespace, name, default, &caches.shared.namespaces));
     refused.map_or(Ok(()), |why| Err(Unmet::wrong(reason::NETWORK_NOT_READY, sentence(&why))))
 }
 
@@ -292,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn an_interface_object_of_another_vm_is_not_used() {
         let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
-        let mut caches = Caches::start(&started, &ReplicaCaches::start(&started));
+        let mut caches = Caches::start(&started, ReplicaCaches::start(&started));
         let (first, second) = (vm("b-c"), vm("c"));
         let kind = InterfaceKind::NetOperator;
         let name = request_name(&first, kind, Some("a"));

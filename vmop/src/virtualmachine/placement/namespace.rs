@@ -39,7 +39,7 @@ pub fn vm_home(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Need<
 }
 
 fn annotated(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
-    let object = caches.namespaces.get(None, namespace);
+    let object = caches.shared.namespaces.get(None, namespace);
     let annotated = |key: &str| object.as_ref().and_then(|object| object.annotations().get(key).cloned());
     namespace_placement(namespace, annotated, &vcenter.settings)
 }

@@ -21,7 +21,7 @@ pub fn vm_placement(
     };
     let namespace = vm.namespace().unwrap_or_default();
     let named = format!("VirtualMachineSetResourcePolicy {namespace}/{name}");
-    let Some(policy) = caches.policies.get(Some(&namespace), name) else {
+    let Some(policy) = caches.shared.policies.get(Some(&namespace), name) else {
         let message = format!("{named} does not exist. Create it, or use another policy");
         return Err(Unmet::wrong(reason::RESOURCE_POLICY_NOT_FOUND, message));
     };

@@ -191,7 +191,7 @@ async fn select_zone(
         let claim: Option<PersistentVolumeClaim> = api.get(namespace, &claim.claim_name).await?;
         let Some(claim) = claim else { continue };
         let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
-        let class = caches.storage_classes.get(None, class.unwrap_or_default());
+        let class = caches.shared.storage_classes.get(None, class.unwrap_or_default());
         if waits_for_place(&claim, class.as_deref()) {
             let selected = json!({ SELECTED_NODE: zone, SELECTED_NODE_IS_ZONE: "true" });
             api.patch(&claim, json!({ "metadata": { "annotations": selected } })).await?;

@@ -65,7 +65,7 @@ async fn observe_policy(
     vcenter: &VCenter,
     caches: &Caches,
 ) -> Result<Need<Option<StoragePolicy>>, vsphere::Error> {
-    let class = caches.storage_classes.get(None, name.unwrap_or_default());
+    let class = caches.shared.storage_classes.get(None, name.unwrap_or_default());
     let quotas = caches.quota_keys(&vm.namespace().unwrap_or_default());
     let required = vcenter.settings.storage_class_required;
     Ok(match check_class(vm, required, name, class.as_deref(), &quotas) {

@@ -20,7 +20,7 @@ use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 use crate::templates;
 use crate::testing::context::context;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{clone_vm, place, template, template_key, templates, vcenter, wanted};
+use crate::testing::vcsim::{clone_vm, place, seen, template, template_key, templates, vcenter, wanted};
 use crate::vcenter::VCenter;
 use crate::vcenter::mark::{self, Mark};
 use crate::virtualmachine::carry_out::destroy::destroy;
@@ -84,10 +84,7 @@ pub(super) async fn made(
         (config.cpu_allocation, config.memory_allocation) = (None, None);
         let made = within("the clone", clone_vm(&plan, &facts, vcenter)).await.unwrap();
         sim.guest(&made.moref, json!({ "ip": format!("10.1.2.{}", number + 1), "toolsRunning": true })).await;
-        let addressed = |inventory: &vsphere::Inventory| {
-            inventory.vm(&made.moref).present().filter(|vm| vm.guest.ip.is_some())
-        };
-        vcenter.inventory.wait_until(std::time::Duration::from_secs(30), addressed).await.unwrap();
+        seen(&made.moref, vcenter, |vm| vm.guest.ip.is_some()).await;
         vm.status = Some(shown(&vm, &find_now(&vm, sim, vcenter, ctx).await));
         objects.push(vm);
     }
@@ -254,10 +251,7 @@ async fn no_template_goes_while_a_vm_cannot_be_read(sim: Sim) {
     let spec = ConfigSpec { extra_config, ..ConfigSpec::default() };
     let task = vcenter.client.reconfigure_vm(&MoRef::vm(id.as_str()), spec).await.unwrap();
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
-    let silent = |inventory: &vsphere::Inventory| {
-        inventory.vm(&MoRef::vm(id.as_str())).present().filter(|vm| mark::base(vm).is_none())
-    };
-    vcenter.inventory.wait_until(std::time::Duration::from_secs(30), silent).await.unwrap();
+    seen(&MoRef::vm(id.as_str()), &vcenter, |vm| mark::base(vm).is_none()).await;
 
     // The VM says nothing of its template, and its disks can't be read; one that is not ours in another folder as well.
     for path in [format!("/v1/vms/{id}/outage"), "/v1/datastores/ds0/outage".to_owned()] {

@@ -17,10 +17,9 @@ use vsphere::inventory::PowerState;
 use crate::device_check::nics_note;
 use crate::testing::context::context;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
+use crate::testing::vcsim::{clone_vm, planned_clone};
 use crate::virtualmachine::bootstrap::data::HASH;
 use crate::virtualmachine::bootstrap::observe::read_data_source;
-use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::step::Step;
 
@@ -52,10 +51,7 @@ fn object() -> VirtualMachine {
 #[tokio::test]
 async fn a_vm_that_is_off_gets_what_its_user_changed() {
     let Some(sim) = Sim::start("a_vm_that_is_off_gets_what_its_user_changed") else { return };
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
-    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let (vcenter, _, facts, mut intent) = planned_clone(&sim).await;
     intent.spec.power_on = false;
     let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
 

@@ -12,14 +12,13 @@ use support::api_server::{refusal, server};
 use support::on_both_wires;
 use support::vcsim::Sim;
 use support::wait::within;
-use vsphere::inventory::{PowerState, Presence};
+use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, DeviceChange, NicKind, VirtualNic, Vm};
 
 use crate::device_check::{DeviceKinds, hold_for_check, nics_differ, proven, unchecked};
 use crate::testing::context::{allow_all_networks, context};
 use crate::testing::fixtures;
-use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
-use crate::vcenter::VCenter;
+use crate::testing::vcsim::{clone_vm, planned_clone, seen, wanted};
 use crate::virtualmachine::bootstrap::data::HASH;
 use crate::virtualmachine::carry_out::destroy::destroy;
 use crate::virtualmachine::carry_out::steps::take_step;
@@ -35,29 +34,13 @@ use crate::virtualmachine::storage::observe::DiskFacts;
 use crate::virtualmachine::storage::record::DiskRecord;
 use crate::virtualmachine::storage::{disks, marks};
 
-/// The VM as the inventory shows it, once `so` holds.
-async fn seen(vsphere_vm: &Vm, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
-    let seen = async {
-        loop {
-            match vcenter.inventory.vm(&vsphere_vm.moref) {
-                Presence::Present(now) if so(&now) => return now,
-                _ => tokio::task::yield_now().await,
-            }
-        }
-    };
-    within("the inventory shows it", seen).await
-}
-
 async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
-    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let (vcenter, _, facts, mut intent) = planned_clone(&sim).await;
     intent.spec.power_on = false;
     let config = intent.spec.config.get_or_insert_with(ConfigSpec::default);
     config.extra_config.push((HASH.into(), "set before".into()));
     let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
-    let made = seen(&made, &vcenter, |vsphere_vm| vsphere_vm.extra_config.contains_key(HASH)).await;
+    let made = seen(&made.moref, &vcenter, |vsphere_vm| vsphere_vm.extra_config.contains_key(HASH)).await;
     let nics = async || vcenter.client.read_nics(&made.moref).await.unwrap();
     let first: Vec<VirtualNic> = nics().await;
 
@@ -113,7 +96,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
         assert!(metadata.contains(nic.address.as_deref().unwrap()), "{metadata}");
     }
     taken(&rest).await;
-    let done = seen(&made, &vcenter, |vsphere_vm| !nics_differ(&vm, vsphere_vm)).await;
+    let done = seen(&made.moref, &vcenter, |vsphere_vm| !nics_differ(&vm, vsphere_vm)).await;
     let mut off = (*done).clone();
     off.power_state = Some(PowerState::Off);
     let (again, _) = observe_power_on(&vm, &Arc::new(off), facts.identity, &vcenter, &ctx).await.unwrap();
@@ -125,9 +108,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
 
 /// A clone whose settings ask for a second NIC and a volume, of which vCenter may have heeded nothing.
 async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Absent);
+    let (vcenter, template, facts, _) = planned_clone(&sim).await;
     let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata = None;
     let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
@@ -153,7 +134,7 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
             sim.post("/v1/faults", json!({ "method": "CloneVM_Task", "kind": "noDevices" })).await;
         }
         let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
-        let mut made = seen(&made, &vcenter, |vsphere_vm| unchecked(vsphere_vm).is_some()).await;
+        let mut made = seen(&made.moref, &vcenter, |vsphere_vm| unchecked(vsphere_vm).is_some()).await;
         let mut found_proven = DeviceKinds::default();
         for pass in 0..4 {
             let (nic_change, update) =
@@ -173,11 +154,11 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
             if powers_on {
                 break;
             }
-            made = seen(&made, &vcenter, |vsphere_vm| vsphere_vm.change_version != version).await;
+            made = seen(&made.moref, &vcenter, |vsphere_vm| vsphere_vm.change_version != version).await;
         }
         let devices = vcenter.client.devices(&made.moref).await.unwrap();
         assert_eq!((devices.nics.len(), devices.disks.len()), (2, 2), "heeded: {heeded}");
-        let on = seen(&made, &vcenter, |now| now.power_state == Some(PowerState::On)).await;
+        let on = seen(&made.moref, &vcenter, |now| now.power_state == Some(PowerState::On)).await;
         assert_eq!(
             found_proven,
             DeviceKinds { nics: heeded, disks: heeded },

@@ -9,7 +9,7 @@ fn foreign(vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
 }
 
 fn gold(encrypts: bool) -> Storage {
-    let policy = vsphere::StoragePolicy { id: "aa-1".into(), name: "Gold".into(), k8s_name: None, encrypts };
+    let policy = vsphere::StoragePolicy { id: "aa-1".into(), name: "Gold".into(), encrypts };
     Storage { policy: Some(policy), datastore: Some(MoRef::datastore("datastore-1")), ..Storage::default() }
 }
 
