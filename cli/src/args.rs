@@ -67,6 +67,31 @@ pub enum ImageCommand {
     Import(ImageImport),
 }
 
+/// Flags that select a cluster.
+#[derive(Clone, Debug, Args)]
+pub struct ClusterFlags {
+    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig context.
+    #[arg(long)]
+    pub context: Option<String>,
+}
+
+/// Flags that select the VM operator of a cluster, and so its vCenter.
+#[derive(Clone, Debug, Args)]
+pub struct OperatorFlags {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    /// The namespace of the VM operator, where the provider configuration is.
+    #[arg(long, default_value = "vmware-system-vmop")]
+    pub namespace: String,
+    /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
+    #[arg(long, value_name = "FILE")]
+    pub vcenter_ca: Option<PathBuf>,
+}
+
 /// Flags of `image import`.
 #[derive(Clone, Debug, Args)]
 pub struct ImageImport {
@@ -79,18 +104,9 @@ pub struct ImageImport {
     /// The name of the item; by default that of the file, without its extension.
     #[arg(long)]
     pub name: Option<String>,
-    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig context.
-    #[arg(long)]
-    pub context: Option<String>,
-    /// The namespace of the VM operator, where the provider configuration is.
-    #[arg(long, default_value = "vmware-system-vmop")]
-    pub namespace: String,
-    /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
-    #[arg(long, value_name = "FILE")]
-    pub vcenter_ca: Option<PathBuf>,
+    /// The VM operator.
+    #[command(flatten)]
+    pub operator: OperatorFlags,
     /// The vCenter user; by default that of the VM operator, which needs more privileges for imports.
     #[arg(long, value_name = "USER", requires = "password_file")]
     pub user: Option<String>,
@@ -231,12 +247,9 @@ pub struct Console {
     /// Its namespace; by default that of the current context.
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig context.
-    #[arg(long)]
-    pub context: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
 }
 
 /// Flags of `doctor`.
@@ -245,18 +258,9 @@ pub struct Doctor {
     /// Manifests to check as well.
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
     pub manifests: Vec<PathBuf>,
-    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig context.
-    #[arg(long)]
-    pub context: Option<String>,
-    /// The namespace of the VM operator, where the provider configuration is.
-    #[arg(long, default_value = "vmware-system-vmop")]
-    pub namespace: String,
-    /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
-    #[arg(long, value_name = "FILE")]
-    pub vcenter_ca: Option<PathBuf>,
+    /// The VM operator.
+    #[command(flatten)]
+    pub operator: OperatorFlags,
     /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: DoctorOutput,
@@ -303,12 +307,9 @@ pub struct Bundle {
     /// Leave out the report of `doctor`, which connects to vCenter.
     #[arg(long)]
     pub no_doctor: bool,
-    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig context.
-    #[arg(long)]
-    pub context: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
 }
 
 /// Objects that can be described.
@@ -321,12 +322,9 @@ pub enum Describe {
         /// Its namespace; by default that of the current context.
         #[arg(short, long)]
         namespace: Option<String>,
-        /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
-        #[arg(long, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
-        /// The kubeconfig context.
-        #[arg(long)]
-        context: Option<String>,
+        /// The cluster.
+        #[command(flatten)]
+        cluster: ClusterFlags,
         /// The output format.
         #[arg(short, long, value_enum)]
         output: Option<Output>,

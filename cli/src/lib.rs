@@ -48,7 +48,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::args::{Cli, CliCommand, Describe, ImageCommand, Output};
-use crate::output::{say, write_out};
+use crate::output::{exit_code, say, write_out};
 
 /// Runs the program that the first argument names.
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -113,25 +113,14 @@ fn run_command(cli: Cli) -> ExitCode {
     code
 }
 
-/// The exit status for a result; an error is printed with its causes.
-fn exit_code(result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
 async fn describe_object(object: Describe) -> anyhow::Result<()> {
-    let Describe::Tkc { name, namespace, kubeconfig, context, output } = object;
-    let client = session::client(kubeconfig.as_deref(), context.as_deref()).await?;
+    let Describe::Tkc { name, namespace, cluster, output } = object;
+    let client = cluster.client().await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let description = describe::describe(&client, &namespace, &name).await?;
     match output {
         Some(Output::Json) => write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
-        None => write_out(&description.text(console::are_had(kubeconfig))),
+        None => write_out(&description.text(console::are_had(cluster.kubeconfig))),
     }
     Ok(())
 }

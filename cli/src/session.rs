@@ -14,6 +14,8 @@ use sim::VcenterEndpoint;
 use sim::control::ControlApi;
 use sim::qemu::Accelerator;
 
+use crate::args::{ClusterFlags, OperatorFlags};
+
 /// Pool and folder, by MoID, in which a namespace's VMs are made.
 #[derive(Clone, Debug)]
 pub struct Placement {
@@ -119,6 +121,24 @@ pub(crate) fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
     let opened = options.write(true).create(true).truncate(true).mode(0o600).open(path);
     let mut file = opened.with_context(|| format!("cannot write {}", path.display()))?;
     file.write_all(content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+impl ClusterFlags {
+    /// A client for the cluster that the flags select.
+    pub async fn client(&self) -> Result<Client> {
+        client(self.kubeconfig.as_deref(), self.context.as_deref()).await
+    }
+}
+
+impl OperatorFlags {
+    /// What the checks of the VM operator's layer need to know.
+    pub fn doctor_options(&self) -> Result<vmop::doctor::Options> {
+        let read = |path: &PathBuf| {
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        let ca = self.vcenter_ca.as_ref().map(read).transpose()?;
+        Ok(vmop::doctor::Options { namespace: self.namespace.clone(), ca })
+    }
 }
 
 /// A client for the cluster of a kubeconfig file and context; by default what kubectl would use.

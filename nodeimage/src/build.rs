@@ -183,7 +183,7 @@ impl Build<'_> {
             let path = made.join(file);
             fs::write(&path, text).doing("write", &path)
         };
-        write("cmdline", sources::command_line())?;
+        write("cmdline", sources::COMMAND_LINE)?;
         write("spdx.json", list)?;
         write("lock.json", &lock.text())?;
         let kinds = [

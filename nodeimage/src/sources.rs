@@ -11,12 +11,8 @@ use crate::error::{Doing, Result};
 static ROOT: Dir = include_dir!("$CARGO_MANIFEST_DIR/root");
 static STEPS: Dir = include_dir!("$CARGO_MANIFEST_DIR/steps");
 static PACKAGES: Dir = include_dir!("$CARGO_MANIFEST_DIR/packages");
-const COMMAND_LINE: &str = include_str!("../cmdline");
-
 /// The kernel's command line.
-pub(crate) fn command_line() -> &'static str {
-    COMMAND_LINE
-}
+pub(crate) const COMMAND_LINE: &str = include_str!("../cmdline");
 
 /// The names of the packages in a list.
 pub(crate) fn packages(list: &str) -> Vec<&'static str> {
@@ -96,6 +92,6 @@ mod tests {
 
     #[test]
     fn nics_of_a_node_are_called_eth() {
-        assert!(command_line().contains(" net.ifnames=0 "));
+        assert!(COMMAND_LINE.contains(" net.ifnames=0 "));
     }
 }

@@ -14,7 +14,6 @@ pub(crate) struct Part {
     pub(crate) version: String,
     /// The address by which others know it, as purl has it.
     pub(crate) purl: String,
-    /// Where it was had.
     pub(crate) source: String,
     /// Identifiers of SPDX; none where nothing says.
     pub(crate) licences: BTreeSet<String>,

@@ -11,7 +11,6 @@ const TEXT: &str = include_str!("allowlist.yaml");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// They have no namespace.
     Cluster,
     /// In the namespaces that the bundle is about.
     Namespaces,
@@ -20,23 +19,32 @@ pub enum Place {
 }
 
 /// What is taken of the objects of one kind.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KindRule {
     /// API group; empty for the core group.
     pub group: String,
-    /// API version.
     pub version: String,
-    /// Kind.
     pub kind: String,
     /// The resource's name.
     pub plural: String,
     /// Where its objects are read.
+    #[serde(rename = "in")]
     pub place: Place,
     /// The only objects that are read; empty for all.
+    #[serde(default)]
     pub names: Vec<String>,
     /// What the names of the objects that are taken end with; empty for all.
+    #[serde(default)]
     pub endings: Vec<String>,
+    #[serde(default)]
+    take: Vec<String>,
+    #[serde(default)]
+    hash: Vec<String>,
+    #[serde(default)]
+    host: Vec<String>,
     /// The fields that are taken.
+    #[serde(skip)]
     pub fields: FieldTree,
 }
 
@@ -55,7 +63,6 @@ impl KindRule {
 /// What becomes of a listed value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// It is taken.
     Take,
     /// The beginning of its SHA-256 is.
     Hash,
@@ -147,61 +154,27 @@ pub fn expanded(path: &str) -> Vec<String> {
 #[serde(deny_unknown_fields)]
 struct File {
     common: Vec<String>,
-    kinds: Vec<Entry>,
+    kinds: Vec<KindRule>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    group: String,
-    version: String,
-    kind: String,
-    plural: String,
-    r#in: Place,
-    #[serde(default)]
-    names: Vec<String>,
-    #[serde(default)]
-    endings: Vec<String>,
-    #[serde(default)]
-    take: Vec<String>,
-    #[serde(default)]
-    hash: Vec<String>,
-    #[serde(default)]
-    host: Vec<String>,
-}
-
-/// Every path of an entry, written out, with what becomes of its value.
-fn paths<'a>(common: &'a [String], entry: &'a Entry) -> impl Iterator<Item = (String, Treatment)> + 'a {
-    let taken = common.iter().chain(&entry.take).map(|path| (path, Treatment::Take));
-    let hashed = entry.hash.iter().map(|path| (path, Treatment::Hash));
-    let hosts = entry.host.iter().map(|path| (path, Treatment::Host));
-    taken
-        .chain(hashed)
-        .chain(hosts)
-        .flat_map(|(path, treatment)| expanded(path).into_iter().map(move |path| (path, treatment)))
+/// Every path of a rule, written out, with what becomes of its value.
+fn paths(common: &[String], rule: &KindRule) -> Vec<(String, Treatment)> {
+    let taken = common.iter().chain(&rule.take).map(|path| (path, Treatment::Take));
+    let hashed = rule.hash.iter().map(|path| (path, Treatment::Hash));
+    let hosts = rule.host.iter().map(|path| (path, Treatment::Host));
+    let all = taken.chain(hashed).chain(hosts);
+    all.flat_map(|(path, treatment)| expanded(path).into_iter().map(move |path| (path, treatment))).collect()
 }
 
 /// The rules, in the order in which they are read.
 pub fn rules() -> Result<Vec<KindRule>> {
-    let file = read()?;
-    let rule = |entry: &Entry| {
-        let mut fields = FieldTree::default();
-        for (path, treatment) in paths(&file.common, entry) {
-            fields.insert(&path, treatment)?;
+    let File { common, mut kinds } = read()?;
+    for rule in &mut kinds {
+        for (path, treatment) in paths(&common, rule) {
+            rule.fields.insert(&path, treatment)?;
         }
-        let Entry { group, version, kind, plural, r#in, names, endings, .. } = entry;
-        Ok(KindRule {
-            group: group.clone(),
-            version: version.clone(),
-            kind: kind.clone(),
-            plural: plural.clone(),
-            place: *r#in,
-            names: names.clone(),
-            endings: endings.clone(),
-            fields,
-        })
-    };
-    file.kinds.iter().map(rule).collect()
+    }
+    Ok(kinds)
 }
 
 fn read() -> Result<File> {
@@ -212,8 +185,7 @@ fn read() -> Result<File> {
 #[cfg(test)]
 pub fn listed_paths(kind: &str) -> Vec<(String, Treatment)> {
     let file = read().unwrap();
-    let entry = file.kinds.iter().find(|entry| entry.kind == kind).unwrap();
-    paths(&file.common, entry).collect()
+    paths(&file.common, file.kinds.iter().find(|rule| rule.kind == kind).unwrap())
 }
 
 #[cfg(test)]

@@ -21,9 +21,7 @@ const FOLDER: &str = "layercake-bundle";
 /// One file of the bundle.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its path.
     pub path: String,
-    /// Its size.
     pub bytes: usize,
     /// What was taken out of it.
     pub scrubbed: Counts,
@@ -34,7 +32,6 @@ pub struct Archive<W: Write> {
     tar: Builder<GzEncoder<Sink<W>>>,
     made_at: u64,
     bytes: usize,
-    /// The files so far.
     pub entries: Vec<Entry>,
     /// How many files there was no room for.
     pub omitted: usize,
@@ -47,7 +44,6 @@ impl<W: Write> Archive<W> {
         Ok(Self { tar: Builder::new(gzip), made_at, bytes: 0, entries: Vec::new(), omitted: 0 })
     }
 
-    /// Adds a file.
     pub fn add(&mut self, path: &str, content: Scrubbed) -> Result<()> {
         if self.bytes + content.text.len() > MAX_TOTAL {
             self.omitted += 1;

@@ -51,7 +51,6 @@ impl Contents {
         self.missed.iter().map(line).collect()
     }
 
-    /// The whole page.
     pub fn text(&self, entries: &[Entry], omitted: usize) -> String {
         let mut text = String::from("Contents of this bundle, and what it leaves out\n\n");
         for line in &self.made {

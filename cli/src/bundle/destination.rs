@@ -13,14 +13,12 @@ use tempfile::NamedTempFile;
 pub enum Destination {
     /// A file beside the one that it becomes once it is whole; only its owner can read it.
     File {
-        /// The unfinished file.
         unfinished: NamedTempFile,
         /// What it becomes.
         path: PathBuf,
         /// Whether a file of that name is replaced.
         force: bool,
     },
-    /// Standard output.
     Stdout(Stdout),
 }
 

@@ -36,8 +36,7 @@ use tokio::process::Command;
 
 use crate::args::Bundle;
 use crate::interrupts::Interrupts;
-use crate::output::say;
-use crate::session;
+use crate::output::{exit_code, say};
 use archive::{Archive, recipient};
 use contents::{Contents, total};
 use destination::Destination;
@@ -56,26 +55,20 @@ pub async fn run(args: Bundle) -> ExitCode {
         },
         Err(error) => Err(error),
     };
-    match made {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(made)
 }
 
 async fn make(args: Bundle) -> Result<()> {
     let recipients = args.recipients.iter().map(|text| recipient(text)).collect::<Result<Vec<_>>>()?;
     let now = Timestamp::now();
     let destination = Destination::open(args.output.as_deref(), args.force, !recipients.is_empty(), now)?;
-    let client = session::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let client = args.cluster.client().await?;
     let mut archive = Archive::new(destination, &recipients, u64::try_from(now.as_second())?)?;
     let options = Options {
         doctor: (!args.no_doctor).then(|| doctor(&args)).transpose()?,
         namespaces: args.namespaces,
         since: args.since,
-        kubeconfig: args.kubeconfig,
+        kubeconfig: args.cluster.kubeconfig,
     };
     let Collected { page, missed } = collect(client, options, now, &mut archive).await?;
     let (files, scrubbed) = (archive.entries.len(), total(&archive.entries).values().sum::<usize>());
@@ -185,8 +178,8 @@ fn doctor(args: &Bundle) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     command.arg("doctor").stdin(Stdio::null()).kill_on_drop(true);
     for (flag, value) in [
-        ("--kubeconfig", args.kubeconfig.as_deref().map(Path::as_os_str)),
-        ("--context", args.context.as_deref().map(OsStr::new)),
+        ("--kubeconfig", args.cluster.kubeconfig.as_deref().map(Path::as_os_str)),
+        ("--context", args.cluster.context.as_deref().map(OsStr::new)),
     ] {
         if let Some(value) = value {
             command.arg(flag).arg(value);

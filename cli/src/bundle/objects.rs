@@ -87,11 +87,7 @@ impl<W: Write> Parts<'_, W> {
                     .shorten(&format!("events of namespace {namespace}: the oldest {excess} are left out"));
             }
             let lines: Vec<_> = rows.split_off(excess).iter().map(|row| row.join("   ")).collect();
-            let text = lines.join(
-                "
-",
-            ) + "
-";
+            let text = lines.join("\n") + "\n";
             self.archive.add(&format!("namespaces/{namespace}/events.txt"), self.scrubber.text(&text))?;
         }
         Ok(())

@@ -18,21 +18,16 @@ const DOCTOR: Duration = Duration::from_mins(1);
 /// How long the objects of one cluster's tree may take.
 const TREE: Duration = Duration::from_secs(30);
 
-/// A TanzuKubernetesCluster.
 pub struct Cluster {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
 /// What the parts of a bundle are read from and written into.
 pub struct Parts<'a, W: Write> {
-    /// The API server.
     pub source: &'a Source,
     /// What is taken out of all texts.
     pub scrubber: &'a Scrubber,
-    /// Where the files go.
     pub archive: &'a mut Archive<W>,
     /// What the list of contents will say.
     pub contents: &'a mut Contents,

@@ -16,7 +16,6 @@ const WORD_BELOW: usize = 12;
 /// Text without secrets.
 #[derive(Debug)]
 pub struct Scrubbed {
-    /// The text.
     pub text: String,
     /// What was taken out of it.
     pub counts: Counts,

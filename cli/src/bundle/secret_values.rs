@@ -110,7 +110,6 @@ impl SecretValues {
         self.texts.len()
     }
 
-    /// The texts.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(String::as_str)
     }

@@ -14,7 +14,6 @@ use super::source::{Pages, Source, answer};
 /// Secrets of one answer: each has up to a mebibyte.
 const PAGE: u32 = 20;
 
-/// What was read.
 #[derive(Debug, Default)]
 pub struct SecretsRead {
     /// The texts to look for.

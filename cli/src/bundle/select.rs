@@ -12,59 +12,42 @@ pub type LeftOut = BTreeMap<String, usize>;
 
 /// The listed fields of `object`; the others are counted in `left_out`.
 pub fn select(object: &Value, fields: &FieldTree, left_out: &mut LeftOut) -> Value {
-    let mut selection = Selection { left_out };
-    selection.value(object, fields, "").unwrap_or_else(|| Value::Object(Map::new()))
+    select_value(object, fields, "", left_out).unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-struct Selection<'a> {
-    left_out: &'a mut LeftOut,
+fn select_value(value: &Value, fields: &FieldTree, path: &str, left_out: &mut LeftOut) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(map) if !fields.fields.is_empty() || fields.is_map() => {
+            let mut taken = Map::new();
+            for (name, value) in map {
+                let shown = if fields.is_map() || !is_field(name) { "*" } else { name };
+                let path = if path.is_empty() { shown.to_owned() } else { format!("{path}.{shown}") };
+                let value = match fields.below(name) {
+                    Some(below) => select_value(value, below, &path, left_out),
+                    None => leave_out(&path, left_out),
+                };
+                taken.extend(value.map(|value| (name.clone(), value)));
+            }
+            // An empty map says something, one that nothing is taken of does not.
+            (map.is_empty() || !taken.is_empty()).then_some(Value::Object(taken))
+        }
+        Value::Array(items) if fields.items.is_some() => {
+            let of_items = fields.items.as_deref()?;
+            let path = format!("{path}[]");
+            Some(items.iter().filter_map(|item| select_value(item, of_items, &path, left_out)).collect())
+        }
+        Value::Object(_) | Value::Array(_) => leave_out(path, left_out),
+        single => match fields.value {
+            Some(treatment) => Some(treat(single, treatment)),
+            None => leave_out(path, left_out),
+        },
+    }
 }
 
-impl Selection<'_> {
-    fn value(&mut self, value: &Value, fields: &FieldTree, path: &str) -> Option<Value> {
-        match value {
-            Value::Null => None,
-            Value::Object(map) if !fields.fields.is_empty() || fields.is_map() => {
-                self.map(map, fields, path).map(Value::Object)
-            }
-            Value::Array(items) if fields.items.is_some() => {
-                let of_items = fields.items.as_deref()?;
-                let path = format!("{path}[]");
-                Some(items.iter().filter_map(|item| self.value(item, of_items, &path)).collect())
-            }
-            Value::Object(_) | Value::Array(_) => self.leave(path),
-            single => match fields.value {
-                Some(treatment) => Some(treat(single, treatment)),
-                None => self.leave(path),
-            },
-        }
-    }
-
-    fn map(
-        &mut self,
-        map: &Map<String, Value>,
-        fields: &FieldTree,
-        path: &str,
-    ) -> Option<Map<String, Value>> {
-        let mut taken = Map::new();
-        for (name, value) in map {
-            let shown = if fields.is_map() || !is_field(name) { "*" } else { name };
-            let path = if path.is_empty() { shown.to_owned() } else { format!("{path}.{shown}") };
-            match fields.below(name) {
-                Some(below) => {
-                    taken.extend(self.value(value, below, &path).map(|value| (name.clone(), value)));
-                }
-                None => drop(self.leave(&path)),
-            }
-        }
-        // An empty map says something, one that nothing is taken of does not.
-        (map.is_empty() || !taken.is_empty()).then_some(taken)
-    }
-
-    fn leave(&mut self, path: &str) -> Option<Value> {
-        *self.left_out.entry(path.to_owned()).or_default() += 1;
-        None
-    }
+fn leave_out(path: &str, left_out: &mut LeftOut) -> Option<Value> {
+    *left_out.entry(path.to_owned()).or_default() += 1;
+    None
 }
 
 fn treat(value: &Value, treatment: Treatment) -> Value {

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::core::TypeMeta;
 use kube::{Api, Client};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -30,15 +27,12 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Which namespaces a bundle is about.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// All of them.
     All,
-    /// These.
     Only(Vec<String>),
 }
 
 /// The API server, and what is read of it.
 pub struct Source {
-    /// Its client.
     pub client: Client,
     /// Which namespaces the bundle is about.
     pub scope: Scope,
@@ -158,7 +152,6 @@ pub enum Unread {
     Forbidden,
     /// The API server does not know the kind.
     NotServed,
-    /// Anything else.
     Failed(String),
 }
 
@@ -193,12 +186,6 @@ pub async fn answer<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T,
 pub fn set_types(object: &mut Value, rule: &KindRule) {
     let api_version =
         if rule.group.is_empty() { rule.version.clone() } else { format!("{}/{}", rule.group, rule.version) };
-    let types = TypeMeta { api_version, kind: rule.kind.clone() };
-    if let (Some(map), Ok(Value::Object(types))) = (object.as_object_mut(), to_value(&types)) {
-        map.extend(types);
-    }
-}
-
-fn to_value(types: &impl Serialize) -> Result<Value> {
-    Ok(serde_json::to_value(types)?)
+    object["apiVersion"] = api_version.into();
+    object["kind"] = rule.kind.as_str().into();
 }

@@ -42,6 +42,10 @@ fn conditions(objects: &mut Objects, kind: &'static str, name: &str, conditions:
     found.data["status"]["conditions"] = conditions;
 }
 
+fn not_ready(reason: &str, message: &str) -> Value {
+    json!([{"type": "Ready", "status": "False", "reason": reason, "message": message}])
+}
+
 fn cause(objects: &Objects) -> Blocking {
     blocking("demo", &tree(objects).unwrap()).unwrap()
 }
@@ -57,7 +61,6 @@ fn a_node_that_has_not_joined_is_its_machines_matter() {
 #[test]
 fn a_first_boot_that_failed_comes_before_a_probe_that_waits_for_it() {
     let mut objects = seen(NODE_BOOTS);
-    let not_ready = |reason: &str, message: &str| json!([{"type": "Ready", "status": "False", "reason": reason, "message": message}]);
     conditions(&mut objects, "VirtualMachine", CONTROL_PLANE, not_ready("NotReady", "the probe fails"));
     let wcp_machine = objects["WCPMachine"][0].name_any();
     let failed = not_ready("BootstrapFailed", "kubeadm init failed: Port 10259 is in use");
@@ -110,11 +113,14 @@ fn a_vm_that_vcenter_does_not_reach_is_a_cause() {
 #[test]
 fn the_network_comes_before_the_nodes() {
     let mut objects = seen(NODE_BOOTS);
-    let waiting =
-        |reason: &str| json!([{"type": "Ready", "status": "False", "reason": reason, "message": ""}]);
     objects.get_mut("VirtualMachineService").unwrap()[0].data["status"] = json!({});
-    conditions(&mut objects, "WCPCluster", "small-v3", waiting("WaitingForLoadBalancerIP"));
-    conditions(&mut objects, "VirtualNetwork", "small-v3-vnet", waiting("ClusterNetworkProvisionStarted"));
+    conditions(&mut objects, "WCPCluster", "small-v3", not_ready("WaitingForLoadBalancerIP", ""));
+    conditions(
+        &mut objects,
+        "VirtualNetwork",
+        "small-v3-vnet",
+        not_ready("ClusterNetworkProvisionStarted", ""),
+    );
     assert_eq!(cause(&objects).object, "VirtualNetwork demo/small-v3-vnet");
 }
 

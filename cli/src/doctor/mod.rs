@@ -18,7 +18,6 @@ use kit::diagnosis::{Check, Diagnosis, Outcome};
 
 use crate::args::{Doctor, DoctorOutput};
 use crate::output::{say, write_out};
-use crate::session;
 use select::Selection;
 
 /// All checks, by code.
@@ -57,11 +56,8 @@ fn status(found: &[Diagnosis]) -> u8 {
 
 async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
     let selection = Selection::new(&checks(), &args.only, &args.skip)?;
-    let client = session::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-    let options = vmop::doctor::Options {
-        namespace: args.namespace.clone(),
-        ca: args.vcenter_ca.as_ref().map(read).transpose()?,
-    };
+    let client = args.operator.cluster.client().await?;
+    let options = args.operator.doctor_options()?;
     let manifests =
         args.manifests.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<Vec<_>>>()?;
     let wanted = |check: Check| selection.has(check);

@@ -44,13 +44,9 @@ impl fmt::Display for OthersWork {
 
 impl std::error::Error for OthersWork {}
 
-/// What fills an item.
 pub struct Filling<'a> {
-    /// Where the item is.
     pub vcenter: &'a Client,
-    /// What it gets.
     pub ova: &'a Ova,
-    /// Who watches.
     pub progress: &'a Progress,
     /// How often a session is kept from expiring; vCenter's limit is five minutes by default.
     pub keep_alive: Duration,

@@ -11,9 +11,7 @@ const MARK: &str = "layercake-ova-sha256: ";
 /// An item as an import wants it.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The library's id.
     pub library: Library,
-    /// The item's name.
     pub name: String,
     /// The SHA-256 of the OVA.
     pub sha256: String,
@@ -24,7 +22,6 @@ pub struct Wanted {
 /// What a library has of the name that is wanted.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
     Nothing,
     /// The item of an import of the same OVA that was broken off: it has no files.
     Begun(String),

@@ -25,13 +25,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use kit::diagnosis::{Diagnosis, Outcome};
 use serde::Serialize;
-use vmop::doctor::{Account, Options};
+use vmop::doctor::Account;
 use vsphere::{Client, Secret};
 
 use crate::args::{ImageImport, Output};
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_out};
-use crate::session;
 use fill::{Filling, OthersWork, may_help_again};
 use item::{Found, Wanted, find_library};
 use ova::Ova;
@@ -148,22 +147,17 @@ async fn read(path: &Path) -> Result<Ova> {
 
 /// Connects to the vCenter that the VM operator is configured with.
 async fn connect(args: &ImageImport) -> Result<Client> {
-    let read_file = |path: &Path| {
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    let options = Options {
-        namespace: args.namespace.clone(),
-        ca: args.vcenter_ca.as_deref().map(read_file).transpose()?,
-    };
+    let options = args.operator.doctor_options()?;
     let account = match (&args.user, &args.password_file) {
         (Some(user), Some(file)) => {
-            let text = Secret::from(read_file(file)?);
+            let text = std::fs::read_to_string(file);
+            let text = Secret::from(text.with_context(|| format!("cannot read {}", file.display()))?);
             let password = text.expose().trim_end_matches(['\r', '\n']).into();
             Some(Account { username: user.clone(), password })
         }
         _ => None,
     };
-    let client = session::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let client = args.operator.cluster.client().await?;
     vmop::doctor::connect(&client, &options, account).await.map_err(|found| {
         let wrong = found.iter().filter(|diagnosis| diagnosis.outcome == Outcome::Error);
         let texts: Vec<_> =

@@ -30,7 +30,6 @@ const LONGEST_TEXT: u64 = 16 << 20;
 /// An OVA that is whole.
 #[derive(Clone, Debug)]
 pub struct Ova {
-    /// Where it is.
     pub path: PathBuf,
     /// The SHA-256 of the whole file, in hexadecimal digits.
     pub sha256: String,

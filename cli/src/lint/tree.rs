@@ -11,16 +11,13 @@ use serde_saphyr::Spanned;
 pub struct YamlNode {
     /// The line it begins on, from 1.
     pub line: u64,
-    /// The value itself.
     pub kind: YamlValue,
 }
 
-/// What a value is.
 #[derive(Clone, Debug)]
 pub enum YamlValue {
     /// A text, a number, true, false or nothing.
     Scalar(Value),
-    /// A list.
     List(Vec<YamlNode>),
     /// A mapping, in the order written.
     Map(Vec<YamlEntry>),
@@ -29,11 +26,9 @@ pub enum YamlValue {
 /// A key with its value.
 #[derive(Clone, Debug)]
 pub struct YamlEntry {
-    /// The key.
     pub key: String,
     /// The line the key stands on, from 1.
     pub line: u64,
-    /// The value.
     pub value: YamlNode,
 }
 

@@ -8,7 +8,7 @@ use crate::describe::Blocking;
 const REFUSED: &str = "Refused";
 
 /// What became of one cluster.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterReport {
     /// Namespace.
@@ -32,19 +32,7 @@ pub struct ClusterReport {
 impl ClusterReport {
     /// A cluster that was only just applied.
     pub fn new(namespace: &str, name: &str) -> Self {
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let nothing = Count::default();
-        let phase = String::new();
-        Self {
-            namespace,
-            name,
-            phase,
-            seconds: 0.0,
-            control_plane: nothing,
-            workers: nothing,
-            milestones: vec![],
-            blocking: None,
-        }
+        Self { namespace: namespace.to_owned(), name: name.to_owned(), ..Self::default() }
     }
 
     /// A cluster that the API server did not take.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
 use serde_json::Value;
 
 /// The documents of the manifest at `path` (`-` for standard input), in order.
@@ -51,72 +50,30 @@ pub struct Needs {
 pub fn needs(documents: &[Value]) -> BTreeMap<String, Needs> {
     let mut needs: BTreeMap<String, Needs> = BTreeMap::new();
     for cluster in documents.iter().filter(|document| is_cluster(document)) {
-        let spec: Spec = serde_json::from_value(cluster["spec"].clone()).unwrap_or_default();
         let of_namespace = needs.entry(crate::apply::key(cluster).0).or_default();
-        for part in spec.topology.parts() {
-            of_namespace.vm_classes.extend(part.class.clone());
-            of_namespace.vm_classes.extend(part.vm_class.clone());
-            of_namespace.storage_classes.extend(part.storage_class.clone());
-            of_namespace
-                .storage_classes
-                .extend(part.volumes.iter().filter_map(|volume| volume.storage_class.clone()));
+        let (topology, storage) = (&cluster["spec"]["topology"], &cluster["spec"]["settings"]["storage"]);
+        let groups = [&topology["controlPlane"], &topology["workers"]];
+        for group in groups.into_iter().chain(items(&topology["nodePools"])) {
+            of_namespace.vm_classes.extend(named([&group["class"], &group["vmClass"]]));
+            let volumes = items(&group["volumes"]).map(|volume| &volume["storageClass"]);
+            of_namespace.storage_classes.extend(named(volumes.chain([&group["storageClass"]])));
         }
-        of_namespace.storage_classes.extend(spec.settings.storage.classes);
-        of_namespace.storage_classes.extend(spec.settings.storage.default_class);
-        of_namespace.storage_classes.remove("");
-        of_namespace.vm_classes.remove("");
+        of_namespace
+            .storage_classes
+            .extend(named(items(&storage["classes"]).chain([&storage["defaultClass"]])));
     }
     needs
 }
 
-// The fields of all versions side by side: a manifest is looked at before anyone has validated it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    topology: Topology,
-    settings: Settings,
+/// The items of a list, in a manifest that nobody has validated.
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Topology {
-    control_plane: Part,
-    workers: Part,
-    node_pools: Vec<Part>,
-}
-
-impl Topology {
-    fn parts(&self) -> impl Iterator<Item = &Part> {
-        [&self.control_plane, &self.workers].into_iter().chain(&self.node_pools)
-    }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Part {
-    class: Option<String>,
-    vm_class: Option<String>,
-    storage_class: Option<String>,
-    volumes: Vec<Volume>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Volume {
-    storage_class: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Settings {
-    storage: Storage,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Storage {
-    classes: Vec<String>,
-    default_class: Option<String>,
+/// The texts among values that are not empty.
+fn named<'a>(values: impl IntoIterator<Item = &'a Value>) -> impl Iterator<Item = String> {
+    let texts = values.into_iter().filter_map(Value::as_str);
+    texts.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 #[cfg(test)]

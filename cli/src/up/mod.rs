@@ -102,17 +102,8 @@ async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts
         return Ok(Ended::Interrupted);
     };
     let session = stack.session();
-    let mut run = Run::new(args, session, started.elapsed());
-    let outcome = tokio::select! {
-        outcome = run.brought_up(documents) => outcome.map(|()| run.ended()),
-        () = interrupts.next() => Ok(Ended::Interrupted),
-        died = stack.died() => Err(died),
-    };
-    let outcome = match outcome {
-        Ok(Ended::Interrupted) => Ok(Ended::Interrupted),
-        outcome => first_error(outcome, run.report().await),
-    };
-    let outcome = match outcome {
+    let run = Run::new(args, session, started.elapsed());
+    let outcome = match run.complete(documents, &mut interrupts, stack.died()).await {
         Ok(ended @ (Ended::AllRun | Ended::SomeDoNot)) if !args.once => {
             say!("The stack runs until you press Ctrl-C.");
             tokio::select! {
@@ -138,15 +129,8 @@ async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts
     let Some(session) = background::start(args, interrupts.next()).await? else {
         return Ok(Ended::Interrupted);
     };
-    let mut run = Run::new(args, session, started.elapsed());
-    let outcome = tokio::select! {
-        outcome = run.brought_up(documents) => outcome.map(|()| run.ended()),
-        () = interrupts.next() => Ok(Ended::Interrupted),
-    };
-    let outcome = match outcome {
-        Ok(Ended::Interrupted) => Ok(Ended::Interrupted),
-        outcome => first_error(outcome, run.report().await),
-    };
+    let run = Run::new(args, session, started.elapsed());
+    let outcome = run.complete(documents, &mut interrupts, std::future::pending()).await;
     say!("The stack runs until `layercake down`.");
     outcome
 }
@@ -154,11 +138,6 @@ async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts
 /// Where the terminal has written ^C.
 fn say_stopping() {
     write_over("Stopping.");
-}
-
-/// What went wrong first counts.
-fn first_error(outcome: Result<Ended>, report: Result<()>) -> Result<Ended> {
-    outcome.and_then(|ended| report.map(|()| ended))
 }
 
 /// One use of a running stack: the clusters that were asked for, and what became of them.
@@ -188,6 +167,23 @@ impl<'a> Run<'a> {
     fn ended(&self) -> Ended {
         let all_run = !self.refused && self.clusters.iter().all(ClusterReport::is_running);
         if all_run { Ended::AllRun } else { Ended::SomeDoNot }
+    }
+
+    /// Brings the clusters up and says what became of them, unless it is interrupted. `died` resolves when the stack ends. Of two
+    /// errors the first counts.
+    async fn complete(
+        mut self,
+        documents: &[Value],
+        interrupts: &mut Interrupts,
+        died: impl Future<Output = anyhow::Error>,
+    ) -> Result<Ended> {
+        let outcome = tokio::select! {
+            outcome = self.brought_up(documents) => outcome.map(|()| self.ended()),
+            () = interrupts.next() => return Ok(Ended::Interrupted),
+            died = died => Err(died),
+        };
+        let reported = self.report().await;
+        outcome.and_then(|ended| reported.map(|()| ended))
     }
 
     /// Applies the manifests and follows their clusters.

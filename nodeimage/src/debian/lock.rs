@@ -43,6 +43,15 @@ impl Package {
     pub fn file(&self) -> &str {
         self.uri.rsplit('/').next().unwrap_or(&self.uri)
     }
+
+    /// Both fields become names of files and arguments.
+    fn is_safe(&self) -> bool {
+        let digest = self.sha256.len() == 64 && self.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let scheme = ["http://", "https://"].iter().any(|scheme| self.uri.starts_with(scheme));
+        let plain = self.uri.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '\'' | '"' | '\\'));
+        let deb = Path::new(self.file()).extension().is_some_and(|extension| extension == "deb");
+        digest && scheme && plain && deb
+    }
 }
 
 impl Lock {
@@ -75,17 +84,6 @@ impl Lock {
     /// Every package, some more than once.
     pub fn all(&self) -> impl Iterator<Item = &Package> {
         self.node.iter().chain(&self.containers).chain(&self.builder)
-    }
-}
-
-impl Package {
-    /// Both fields become names of files and arguments.
-    fn is_safe(&self) -> bool {
-        let digest = self.sha256.len() == 64 && self.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let scheme = ["http://", "https://"].iter().any(|scheme| self.uri.starts_with(scheme));
-        let plain = self.uri.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '\'' | '"' | '\\'));
-        let deb = Path::new(self.file()).extension().is_some_and(|extension| extension == "deb");
-        digest && scheme && plain && deb
     }
 }
 

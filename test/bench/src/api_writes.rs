@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use kube::Client;
 
-/// Verbs that write.
 const WRITING: [&str; 6] = ["APPLY", "DELETE", "DELETECOLLECTION", "PATCH", "POST", "PUT"];
 /// Events, leases, reviews and tokens are no state of an object.
 const NOT_STATE: [&str; 7] = [
@@ -93,7 +92,6 @@ impl ApiWrites {
         self
     }
 
-    /// The sum.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }

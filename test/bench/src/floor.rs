@@ -24,17 +24,13 @@ use crate::vms::{self, PARALLEL, VmShape};
 const PREFIX: &str = "floor";
 const LIMIT: Duration = Duration::from_mins(30);
 
-/// What the floor takes.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Floor {
     /// Until every VM has an address and every object its status.
     pub seconds: f64,
-    /// The vCenter's half alone.
     pub seconds_of_v_center: f64,
-    /// The API server's half alone.
     pub seconds_of_api_server: f64,
-    /// Requests to vCenter.
     pub requests: u64,
     /// Processor time of the vCenter client for each VM.
     pub cpu_ms_per_vm: f64,

@@ -13,9 +13,7 @@ use crate::{calls, process};
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdleCost {
-    /// For so long.
     pub seconds: u64,
-    /// Requests to vCenter.
     pub vcenter_calls: u64,
     /// Those that change something.
     pub vcenter_mutating: u64,

@@ -4,19 +4,20 @@
 //! (itself, called `vmop`), and leaves nothing behind, however it ends. It prints one JSON document.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-pub mod api_writes;
-pub mod average;
-pub mod calls;
+mod api_writes;
+mod average;
+mod calls;
 pub mod entry;
 pub mod faults;
 pub mod figures;
-pub mod floor;
-pub mod idle;
+mod floor;
+mod idle;
 pub mod memory;
-pub use support::process;
-pub mod profile;
-pub mod proxy;
+mod profile;
+mod proxy;
 pub mod scale;
-pub mod testbed;
-pub mod vm_watch;
-pub mod vms;
+mod testbed;
+mod vm_watch;
+mod vms;
+
+use support::process;

@@ -149,7 +149,6 @@ impl Testbed {
         Ok(())
     }
 
-    /// Applies an object.
     pub async fn apply(&self, object: &Value) -> Result<()> {
         plane::apply(&self.client(), object).await.map_err(anyhow::Error::from)
     }
@@ -159,14 +158,8 @@ impl Testbed {
         self.plane.client()
     }
 
-    /// The control plane.
     pub fn plane(&self) -> &Plane {
         &self.plane
-    }
-
-    /// The simulated vCenter's process.
-    pub fn simulator(&self) -> &Simulator {
-        &self.simulator
     }
 
     /// What an admin knows of the simulated vCenter.

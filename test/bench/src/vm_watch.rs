@@ -47,13 +47,10 @@ struct Seen {
 pub struct VmCounts {
     /// Whether the first list is in.
     pub known: bool,
-    /// Objects that are there.
     pub there: usize,
     /// VMs that are powered on.
     pub on: usize,
-    /// VMs with an address.
     pub ip: usize,
-    /// VMs that are Ready.
     pub ready: usize,
     /// Why one of the others is not.
     pub complaint: Option<String>,

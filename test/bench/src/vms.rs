@@ -21,13 +21,11 @@ pub const PARALLEL: usize = 20;
 const USERDATA: usize = 6 * 1024;
 /// The policy of VMs that are kept apart.
 pub const POLICY: &str = "apart";
-/// Its cluster module.
 pub const MODULE: &str = "nodes";
 
 /// What VMs are made of.
 #[derive(Clone, Debug)]
 pub struct VmShape {
-    /// The VirtualMachineImage.
     pub image: String,
     /// Whether they are members of a cluster module.
     pub module_group: bool,
@@ -49,7 +47,6 @@ fn objects_of(client: &Client, group: &str, version: &str, kind: &str) -> Api<Dy
     Api::namespaced_with(client.clone(), NAMESPACE, &resource)
 }
 
-/// The VirtualMachines.
 pub fn virtual_machines(client: &Client) -> Api<DynamicObject> {
     objects_of(client, "vmoperator.vmware.com", "v1alpha1", "VirtualMachine")
 }
@@ -81,7 +78,6 @@ fn bootstrap_data(name: &str) -> Result<BTreeMap<String, String>> {
     Ok(cloudinit::encode(&metadata, &userdata, None, &Budget::new(1 << 20))?)
 }
 
-/// Creates the VirtualMachines.
 pub async fn create_vms(client: &Client, prefix: &str, count: usize, shape: &VmShape) -> Result<()> {
     let api = virtual_machines(client);
     let create = |number| create_object(&api, vm_object(&vm_name(prefix, number), shape));

@@ -21,7 +21,6 @@ impl Source {
         Self { random: StdRng::seed_from_u64(seed), examples, words }
     }
 
-    /// The next input.
     pub fn next(&mut self) -> Vec<u8> {
         let mut input = self.pick(self.examples).as_bytes().to_vec();
         for _ in 0..self.random.random_range(0..8) {

@@ -22,7 +22,6 @@ const TRIES: usize = 4;
 /// How many inputs a target gets.
 #[derive(Clone, Copy)]
 pub enum Amount {
-    /// So many.
     Runs(u64),
     /// As many as there is time for.
     Time(Duration),

@@ -15,11 +15,9 @@ use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
 use serde_json::{Value, json};
 
-/// One parser.
 pub struct Target {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Feeds it.
     pub run: fn(&[u8]),
     /// Inputs as people write them.
     pub examples: &'static [&'static str],
@@ -162,7 +160,6 @@ fn guests_answer(input: &[u8]) {
     let _ = answer::read::<Live>(input);
 }
 
-/// All targets.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "text",

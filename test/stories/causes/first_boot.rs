@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use sim::guest::Failure;
 
-use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+use crate::harness::story::{CLUSTER, Story, assert_contains, condition, story};
 use crate::harness::vsphere_soap;
 
 const CONDITION: &str = "guestinfo.vmservice.bootstrap.condition";
@@ -35,8 +34,7 @@ fn a_first_boot_that_fails_names_its_cause_at_the_top() {
         let cause = "kubeadm init failed: Port 10259 is in use";
         let message = cluster_says(&story, "occupied", CLUSTER, &[cause, "Use a clean node image"]).await;
         assert_contains(&message, &["BootstrapFailed", "VirtualMachine port-in-use/occupied-control-plane-"]);
-        let described = layercake::describe::describe(&story.client(), &story.namespace, "occupied").await;
-        assert_contains(described.unwrap().blocking.unwrap().message, &[cause]);
+        assert_contains(story.describe("occupied").await.blocking.unwrap().message, &[cause]);
         every_layer_says_it(&story, cause).await;
         story.wait_for_events("WCPMachine", &only(&story, "WCPMachine").await, &["BootstrapFailed"]).await;
         story.shared.guests.stop_provoking("occupied-control-plane-*");
@@ -78,12 +76,7 @@ fn a_guest_that_says_nothing_is_named_with_its_power_and_tools() {
         story.shared.guests.release("mute-control-plane-*");
         story.wait_until_running("mute").await;
         let vm = only(&story, "VirtualMachine").await;
-        story
-            .wait_for("the report ends the alarm", SOON, || async {
-                let vm = story.get("VirtualMachine", &vm).await?;
-                (condition(&vm, "GuestBootstrap")?["status"] == "True").then_some(())
-            })
-            .await;
+        story.wait_for_condition("VirtualMachine", &vm, "GuestBootstrap", "True").await;
         story.delete("TanzuKubernetesCluster", "mute", CLUSTER).await;
     });
 }
@@ -118,22 +111,16 @@ async fn every_layer_says_it(story: &Story, cause: &str) {
 }
 
 async fn a_node_that_booted_reports_success(story: &Story) {
-    let vms = story.vms().await;
-    let control_plane = vms.iter().find(|vm| vm.name.contains("-control-plane-")).unwrap();
-    story
-        .wait_for("the control plane's report", CLUSTER, || async {
-            let keys = vsphere_soap::extra_config(&story.shared.session, &control_plane.moid).await;
-            (keys.get(CONDITION).map(String::as_str) == Some("true")).then_some(())
-        })
-        .await;
+    let control_plane = story.vm_with("-control-plane-").await;
+    let reported = async || {
+        let keys = vsphere_soap::extra_config(&story.shared.session, &control_plane.moid).await;
+        keys.get(CONDITION).is_some_and(|condition| condition == "true")
+    };
+    story.wait_until("the control plane's report", CLUSTER, reported).await;
 }
 
 async fn only(story: &Story, kind: &str) -> String {
     let all = story.list(kind).await;
     assert_eq!(all.len(), 1, "{kind}");
     all[0]["metadata"]["name"].as_str().unwrap().to_owned()
-}
-
-fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
 }

@@ -4,12 +4,13 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject};
 use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
 
+use crate::harness::objects::{POLICY, cluster, nodes, storage_class, storage_quota};
 use crate::harness::shared_stack::network;
-use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story, story};
+use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story, merge, story};
 
 /// A cluster, its VM class and storage class, and the words that its condition Ready must have.
 const CAUSES: [(&str, [&str; 2], &[&str]); 4] = [
@@ -40,13 +41,13 @@ fn causes_of_the_first_machine_are_named_at_the_top() {
     story("causes", |story| async move {
         what_is_to_go_wrong(&story).await;
         for (name, [class, storage], _) in CAUSES {
-            story.apply_object(&cluster(&story, name, class, storage)).await;
+            story
+                .apply_object(&cluster(&story.namespace, name, "v1.35", &nodes(1, class, storage), &[]))
+                .await;
         }
         for (name, _, words) in CAUSES {
             let message = story.wait_for_complaint("TanzuKubernetesCluster", name, words).await;
-            let described =
-                layercake::describe::describe(&story.client(), &story.namespace, name).await.unwrap();
-            let blocking = described.blocking.unwrap();
+            let blocking = story.describe(name).await.blocking.unwrap();
             assert!(blocking.object.contains(name), "{name}: {message} {blocking:?}");
         }
         story.shared.guests.release("addressless-*");
@@ -84,8 +85,7 @@ fn an_address_pool_that_is_used_up_is_named_and_waited_for() {
 const POOL: &str = "control-planes";
 
 async fn set_addresses(pools: &Api<DynamicObject>, addresses: &Value) {
-    let patch = Patch::Merge(json!({"spec": {"addresses": addresses}}));
-    pools.patch(POOL, &PatchParams::default(), &patch).await.unwrap();
+    merge(pools, POOL, json!({"spec": {"addresses": addresses}})).await.unwrap();
 }
 
 async fn wait_for_an_address(story: &Story, address: &str) {
@@ -95,19 +95,13 @@ async fn wait_for_an_address(story: &Story, address: &str) {
         "spec": {"poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "GlobalInClusterIPPool", "name": POOL}},
     });
     story.apply_object(&claim).await;
-    let given =
-        || async { (story.get("IPAddress", "other").await?["spec"]["address"] == address).then_some(()) };
-    story.wait_for("another has the address", SOON, given).await;
-    story.apply_object(&cluster(story, "late", "best-effort-xsmall", "gc-storage-profile")).await;
+    story.wait_for_field(("IPAddress", "other"), ("/spec/address", address), SOON).await;
+    let control_plane = nodes(1, "best-effort-xsmall", "gc-storage-profile");
+    story.apply_object(&cluster(&story.namespace, "late", "v1.35", &control_plane, &[])).await;
     let words = ["WaitingForIPAddress", "IPAddressClaim used-up/", "PoolExhausted"];
     story.wait_for_complaint("TanzuKubernetesCluster", "late", &words).await;
     story.delete("IPAddressClaim", "other", SOON).await;
-    story
-        .wait_for("the address is the cluster's", SOON, || async {
-            let endpoint = story.get("Cluster", "late").await?["spec"]["controlPlaneEndpoint"].clone();
-            (endpoint["host"] == address).then_some(())
-        })
-        .await;
+    story.wait_for_field(("Cluster", "late"), ("/spec/controlPlaneEndpoint/host", address), SOON).await;
 }
 
 /// More memory than any host has, a policy that vCenter has not, and a guest that does not boot.
@@ -122,36 +116,10 @@ async fn what_is_to_go_wrong(story: &Story) {
     });
     story.apply_object(&class).await;
     story.prepare_namespace("greedy").await;
-    let storage = |name: &str, parameters: Value| {
-        json!({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
-            "provisioner": "csi.vsphere.vmware.com", "parameters": parameters,
-        })
-    };
-    let known = json!({"storagePolicyID": "aa6d5a82-1c88-45da-85d3-3d74b91a5bad"});
-    story.apply_object(&storage("gold", known)).await;
-    story.apply_object(&storage("unpolicied", json!({"storagePolicyName": "no-such-policy"}))).await;
-    let quota = ["gold", "unpolicied"]
-        .map(|class| (format!("{class}.storageclass.storage.k8s.io/requests.storage"), "1Ti"));
-    story
-        .apply_object(&json!({
-            "apiVersion": "v1", "kind": "ResourceQuota",
-            "metadata": {"name": "storage", "namespace": story.namespace},
-            "spec": {"hard": quota.into_iter().collect::<std::collections::BTreeMap<_, _>>()},
-        }))
-        .await;
+    let (known, unknown) =
+        (json!({"storagePolicyID": POLICY}), json!({"storagePolicyName": "no-such-policy"}));
+    story.apply_object(&storage_class("gold", &known)).await;
+    story.apply_object(&storage_class("unpolicied", &unknown)).await;
+    story.apply_object(&storage_quota(&story.namespace, "storage", &["gold", "unpolicied"])).await;
     story.shared.guests.hold("addressless-*");
-}
-
-fn cluster(story: &Story, name: &str, class: &str, storage: &str) -> Value {
-    json!({
-        "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
-        "metadata": {"name": name, "namespace": story.namespace},
-        "spec": {
-            "distribution": {"version": "v1.35"},
-            "topology": {
-                "controlPlane": {"replicas": 1, "vmClass": class, "storageClass": storage}, "nodePools": [],
-            },
-        },
-    })
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use sim::control::{Fault, FaultKind, GuestReport, InventoryVm};
 use sim::guest::Phase;
 
-use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+use crate::harness::objects::upgrade;
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, merge, story};
 
 const NAME: &str = "halting";
 /// Nobody listens there; a site's addresses are all others.
@@ -86,8 +87,7 @@ impl Kubeconfig {
 
     async fn set(&self, endpoint: &str) {
         let text = self.text.replace(&self.endpoint, endpoint);
-        let patch = Patch::Merge(json!({"stringData": {"value": text}}));
-        self.secrets.patch(&self.name, &PatchParams::default(), &patch).await.unwrap();
+        merge(&self.secrets, &self.name, json!({"stringData": {"value": text}})).await.unwrap();
     }
 }
 
@@ -101,14 +101,14 @@ async fn what_somebody_edits_is_put_right(story: &Story) {
     let was = read().await;
     let edit = Patch::Merge(drain(json!(77)));
     control_planes.patch(&name, &PatchParams::default(), &edit).await.unwrap();
-    story
-        .wait_for("the control plane is as it was", SOON, || async { (read().await == was).then_some(()) })
-        .await;
+    story.wait_until("the control plane is as it was", SOON, async || read().await == was).await;
 
     let templates = story.api("WCPMachineTemplate");
     let name = was["machineTemplate"]["spec"]["infrastructureRef"]["name"].as_str().unwrap();
-    let edit = Patch::Merge(json!({"spec": {"template": {"spec": {"className": "best-effort-xsmall"}}}}));
-    let refused = templates.patch(name, &PatchParams::default(), &edit).await.unwrap_err();
+    let refused =
+        merge(&templates, name, json!({"spec": {"template": {"spec": {"className": "best-effort-xsmall"}}}}))
+            .await
+            .unwrap_err();
     assert_contains(refused, &["spec.template.spec may not be changed", "Create another template"]);
     assert_eq!(machines(story).await, before);
 }
@@ -131,9 +131,7 @@ async fn an_add_on_keeps_an_update_back(story: &Story) {
     story.apply_object(&broken).await;
     let words = ["AddonsReconciliationFailed", "Add-on broken", "Deployment default/web", "replicas"];
     story.wait_for_ready(NAME, &words).await;
-    let target = json!({"spec": {"topology": {"controlPlane": {"tkr": {"reference": {"name": "v1.35.1---vmware.1-vkr.1"}}}}}});
-    let clusters = story.api("TanzuKubernetesCluster");
-    clusters.patch(NAME, &PatchParams::default(), &Patch::Merge(target)).await.unwrap();
+    story.patch("TanzuKubernetesCluster", NAME, upgrade("v1.35.1---vmware.1-vkr.1")).await;
     let words = ["the control plane keeps its version", "Add-on broken", "Deployment default/web"];
     story.wait_for_ready(NAME, &words).await;
     let status = story.get("TanzuKubernetesCluster", NAME).await.unwrap()["status"].clone();
@@ -172,19 +170,13 @@ async fn a_deletion_that_halts_says_what_holds_it(story: &Story) {
         story.wait_for_ready(NAME, &["to be deleted", &format!("{kind} {name}{word}"), HELD]).await;
         let object = story.api(kind).get(&vm.name).await.unwrap();
         let others: Vec<_> = object.finalizers().iter().filter(|finalizer| *finalizer != HELD).collect();
-        let patch = Patch::Merge(json!({"metadata": {"finalizers": others}}));
-        story.api(kind).patch(&vm.name, &PatchParams::default(), &patch).await.unwrap();
+        story.patch(kind, &vm.name, json!({"metadata": {"finalizers": others}})).await;
     }
-    story
-        .wait_for("the cluster is gone", CLUSTER, || async {
-            story.get("TanzuKubernetesCluster", NAME).await.is_none().then_some(())
-        })
-        .await;
+    story.wait_until_gone("TanzuKubernetesCluster", NAME, CLUSTER).await;
 }
 
 async fn hold(story: &Story, kind: &str, name: &str) {
     let object = story.api(kind).get(name).await.unwrap();
     let finalizers: Vec<_> = object.finalizers().iter().cloned().chain([HELD.to_owned()]).collect();
-    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
-    story.api(kind).patch(name, &PatchParams::default(), &patch).await.unwrap();
+    story.patch(kind, name, json!({"metadata": {"finalizers": finalizers}})).await;
 }

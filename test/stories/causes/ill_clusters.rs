@@ -9,7 +9,8 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::Value;
 use sim::control::PowerAction;
 
-use crate::harness::story::{CLUSTER, SOON, Story, one_and_one, story};
+use crate::harness::objects::one_and_one;
+use crate::harness::story::{CLUSTER, SOON, Story, story};
 
 /// As often as gcm's flag has it if nobody sets it.
 const REMEDIATIONS: u64 = 3;
@@ -51,8 +52,7 @@ async fn remediation_ends_by_itself(story: &Story) {
 
 /// Its process is stopped: connections are taken, and nothing answers.
 async fn an_api_server_that_hangs_is_named(story: &Story) {
-    let vms = story.vms().await;
-    let node = vms.iter().find(|vm| vm.name.contains("-control-plane-")).unwrap();
+    let node = story.vm_with("-control-plane-").await;
     let folder = story.shared.session.kubeconfig.parent().unwrap().join("guests").join(&node.moid);
     let server = format!("kube-apiserver .*{}/", folder.display());
     let stopped = Command::new("pkill").args(["-STOP", "-f", &server]).status().unwrap();
@@ -65,11 +65,8 @@ async fn an_api_server_that_hangs_is_named(story: &Story) {
 async fn it_goes_with_its_namespace(story: &Story) {
     let namespaces: Api<Namespace> = Api::all(story.client());
     namespaces.delete(&story.namespace, &DeleteParams::default()).await.unwrap();
-    story
-        .wait_for("the namespace is gone", CLUSTER, || async {
-            namespaces.get_opt(&story.namespace).await.ok()?.is_none().then_some(())
-        })
-        .await;
+    let gone = async || matches!(namespaces.get_opt(&story.namespace).await, Ok(None));
+    story.wait_until("the namespace is gone", CLUSTER, gone).await;
     assert!(story.vms().await.is_empty(), "a VM is left");
 }
 
@@ -85,13 +82,8 @@ async fn workers(story: &Story) -> Vec<String> {
 
 /// The name of the worker whose VM is destroyed in vCenter.
 async fn destroy_worker(story: &Story) -> String {
-    let vms = story
-        .wait_for("there is a worker", SOON, || async {
-            let vms = story.vms().await;
-            vms.iter().any(|vm| vm.name.contains("-doomed-")).then_some(vms)
-        })
-        .await;
-    let worker = vms.into_iter().find(|vm| vm.name.contains("-doomed-")).unwrap();
+    let there = || async { story.vms().await.into_iter().find(|vm| vm.name.contains("-doomed-")) };
+    let worker = story.wait_for("there is a worker", SOON, there).await;
     story.shared.control().power(&worker.moid, PowerAction::Destroy).await.unwrap();
     worker.name
 }

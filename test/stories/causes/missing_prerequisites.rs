@@ -3,6 +3,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::harness::objects::{storage_class, storage_quota};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, story};
 
@@ -28,14 +29,8 @@ fn a_vm_waits_for_its_storage_class() {
     story("no-storage", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
         let vm = PlainVm { storage_class: Some("platinum".to_owned()), ..PlainVm::named("no-storage-vm") };
-        let storage = json!({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "platinum"},
-            "provisioner": "csi.vsphere.vmware.com",
-        });
-        let quota = json!({
-            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "storage", "namespace": story.namespace},
-            "spec": {"hard": {"platinum.storageclass.storage.k8s.io/requests.storage": "1Ti"}},
-        });
+        let storage = storage_class("platinum", &Value::Null);
+        let quota = storage_quota(&story.namespace, "storage", &["platinum"]);
         let object = vm.object(&story.namespace);
         let refusal = layercake::apply::apply(&story.client(), &object).await.expect_err("accepted");
         assert_contains(
@@ -86,9 +81,7 @@ spec:
         story
             .wait_for_complaint("TanzuKubernetesCluster", "no-binding", &["one-of-a-kind", "VirtualMachine"])
             .await;
-        let described =
-            layercake::describe::describe(&story.client(), &story.namespace, "no-binding").await.unwrap();
-        let blocking = described.blocking.unwrap();
+        let blocking = story.describe("no-binding").await.blocking.unwrap();
         assert!(blocking.message.contains("one-of-a-kind"), "{blocking:?}");
         story.delete("TanzuKubernetesCluster", "no-binding", crate::harness::story::CLUSTER).await;
     });

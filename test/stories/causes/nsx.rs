@@ -6,6 +6,7 @@ use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
 use sim::network::Network;
 
+use crate::harness::objects::{cluster, nodes};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
 
@@ -21,8 +22,9 @@ fn what_nsx_owes_a_cluster_is_named_at_the_top() {
         story.prepare_namespace("best-effort-xsmall").await;
         story.apply_object(&of_cluster(&story, "VirtualNetwork", &virtual_network())).await;
         story.apply_object(&of_cluster(&story, "VirtualMachineService", &load_balancer())).await;
+        let control_plane = nodes(1, "best-effort-xsmall", "gc-storage-profile");
         for name in [UNROUTED, UNBALANCED] {
-            story.apply_object(&cluster(&story, name)).await;
+            story.apply_object(&cluster(&story.namespace, name, "v1.35", &control_plane, &[])).await;
         }
         let words =
             ["ClusterNetworkProvisionStarted", "WCPCluster unrouted", "VirtualNetwork owed/unrouted-vnet"];
@@ -68,14 +70,5 @@ fn of_cluster(story: &Story, kind: &str, (name, cluster, spec): &(String, &str, 
     json!({
         "apiVersion": version, "kind": kind, "spec": spec,
         "metadata": {"name": name, "namespace": story.namespace, "labels": {label::CLUSTER_NAME: cluster}},
-    })
-}
-
-fn cluster(story: &Story, name: &str) -> Value {
-    let group = json!({"replicas": 1, "vmClass": "best-effort-xsmall", "storageClass": "gc-storage-profile"});
-    json!({
-        "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
-        "metadata": {"name": name, "namespace": story.namespace},
-        "spec": {"distribution": {"version": "v1.35"}, "topology": {"controlPlane": group, "nodePools": []}},
     })
 }

@@ -1,12 +1,12 @@
 //! Manifests that can't become clusters are refused at once, with the field, the reason and the remedy.
 
 use base64::Engine as _;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use layercake::up::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::shared_stack::MANAGEMENT;
-use crate::harness::story::{SOON, Story, assert_contains, story};
+use crate::harness::story::{Story, assert_contains, merge, story};
 
 const ONE: &str = r#"
 apiVersion: run.tanzu.vmware.com/v1alpha1
@@ -216,17 +216,10 @@ fn a_cluster_of_a_megabyte_is_created_changed_and_deleted() {
             json!({"spec": {"settings": {"network": {"proxy": null}, "storage": {"defaultClass": "gold"}}}}),
             json!({"metadata": {"finalizers": ["story.test/held"]}}),
         ] {
-            let changed = api.patch("large", &PatchParams::default(), &Patch::Merge(&change)).await;
+            let changed = merge(&api, "large", &change).await;
             changed.unwrap_or_else(|error| panic!("{change}: {error}"));
         }
-        api.delete("large", &DeleteParams::default()).await.unwrap();
-        let freed = json!({"metadata": {"finalizers": null}});
-        api.patch("large", &PatchParams::default(), &Patch::Merge(&freed)).await.unwrap();
-        story
-            .wait_for("the large cluster is gone", SOON, || async {
-                story.get("TanzuKubernetesCluster", "large").await.is_none().then_some(())
-            })
-            .await;
+        story.force_delete("TanzuKubernetesCluster", "large").await;
     });
 }
 

@@ -47,16 +47,15 @@ fn an_autoscaler_scales_a_pool_from_none_and_back() {
         scale(&story, &deployment, 2).await;
         wait_for_workers(&story, 2).await;
         // Something else changes meanwhile: the number stays.
-        let annotation = json!({"metadata": {"labels": {"team": "batch"}}});
-        let clusters = story.api("TanzuKubernetesCluster");
-        clusters.patch("elastic", &PatchParams::default(), &Patch::Merge(annotation)).await.unwrap();
+        let label = json!({"metadata": {"labels": {"team": "batch"}}});
+        story.patch("TanzuKubernetesCluster", "elastic", label).await;
 
         let machines = story.api("Machine");
         let of_pool = ListParams::default().labels("run.tanzu.vmware.com/node-pool=batch");
         let before = machines.list(&of_pool).await.unwrap().items;
         let idle = before[0].name_any();
         let mark = json!({"metadata": {"annotations": {"cluster.x-k8s.io/delete-machine": "2026-01-01"}}});
-        machines.patch(&idle, &PatchParams::default(), &Patch::Merge(mark)).await.unwrap();
+        story.patch("Machine", &idle, mark).await;
         scale(&story, &deployment, 1).await;
         wait_for_workers(&story, 1).await;
         let left: BTreeSet<_> =

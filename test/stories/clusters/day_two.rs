@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use api::names::{annotation, label};
 use futures::{StreamExt, TryStreamExt};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -13,27 +13,13 @@ use sim::control::PowerAction;
 use tokio::task::JoinSet;
 
 use crate::clusters::day_two_causes;
-use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
-
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: days, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane:
-      replicas: 1
-      vmClass: best-effort-small
-      storageClass: gc-storage-profile
-      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
-    nodePools:
-    - {name: old, replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile}
-";
+use crate::harness::objects::cluster_of_release;
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
 
 #[test]
 fn a_running_cluster_is_repaired_and_changed() {
     story("days", |story| async move {
-        story.apply(MANIFEST).await;
+        story.apply(&cluster_of_release("days", "v1.34.2---vmware.1-vkr.1", 1, ("old", 1))).await;
         story.wait_until_running("days").await;
         a_lost_worker_is_replaced_at_once(&story).await;
         what_changes_in_place_replaces_nothing(&story).await;
@@ -58,9 +44,7 @@ async fn machines(story: &Story) -> BTreeSet<String> {
 }
 
 async fn change(story: &Story, spec: Value) {
-    let api = story.api("TanzuKubernetesCluster");
-    let patch = Patch::Merge(json!({ "spec": spec }));
-    api.patch("days", &PatchParams::default(), &patch).await.unwrap();
+    story.patch("TanzuKubernetesCluster", "days", json!({ "spec": spec })).await;
 }
 
 /// The cluster, as soon as it runs with the spec it has now.
@@ -76,8 +60,7 @@ async fn wait_until_settled(story: &Story) -> Value {
 
 /// Nobody waits for the node of a VM that vCenter has no more.
 async fn a_lost_worker_is_replaced_at_once(story: &Story) {
-    let vms = story.vms().await;
-    let worker = vms.iter().find(|vm| vm.name.contains("-old-")).unwrap();
+    let worker = story.vm_with("-old-").await;
     story.shared.control().power(&worker.moid, PowerAction::Destroy).await.unwrap();
     story.wait_for_events("TanzuKubernetesCluster", "days", &["NodeRemediated"]).await;
     let cluster = story
@@ -128,12 +111,8 @@ async fn an_update_that_halts_says_where_and_goes_on(story: &Story) {
     let mut pool = pool("old", 1);
     pool["vmClass"] = json!("best-effort-medium");
     change(story, json!({"topology": {"nodePools": [pool]}})).await;
-    let cluster = story
-        .wait_for("the update halts", CLUSTER, || async {
-            let cluster = story.get("TanzuKubernetesCluster", "days").await?;
-            (cluster["status"]["phase"] == "updateFailed").then_some(cluster)
-        })
-        .await;
+    let halted = ("/status/phase", "updateFailed");
+    let cluster = story.wait_for_field(("TanzuKubernetesCluster", "days"), halted, CLUSTER).await;
     let error = cluster["status"]["clusterApiStatus"]["errorMessage"].as_str().unwrap();
     assert_contains(error, &["VirtualMachine", "best-effort-medium"]);
     story.wait_for_events("TanzuKubernetesCluster", "days", &["UpdateFailed"]).await;
@@ -142,8 +121,7 @@ async fn an_update_that_halts_says_where_and_goes_on(story: &Story) {
     story.prepare_namespace("best-effort-medium").await;
     day_two_causes::the_budget_is_named(story, "days").await;
     wait_until_settled(story).await;
-    let vms = story.vms().await;
-    let worker = vms.iter().find(|vm| vm.name.contains("-old-")).unwrap();
+    let worker = story.vm_with("-old-").await;
     assert_eq!(worker.memory_mb, 8192, "{}", worker.name);
 }
 
@@ -179,7 +157,7 @@ async fn its_control_plane_grows(story: &Story) {
     // The watch may deliver the last change later than a read shows it.
     let is_settled =
         || phases.seen().len() > 1 && phases.seen().last().is_some_and(|phase| phase == "running");
-    story.wait_for("the watch shows it, too", SOON, || async { is_settled().then_some(()) }).await;
+    story.wait_until("the watch shows it, too", SOON, async || is_settled()).await;
     assert_eq!(phases.seen(), ["running", "updating", "running"], "growing is no illness");
     let after = machines(story).await;
     assert!(after.is_superset(&before) && after.len() == before.len() + 2, "{before:?} {after:?}");
@@ -192,8 +170,8 @@ async fn a_pool_is_renamed(story: &Story) {
     let names = machines(story).await;
     assert_eq!(names.iter().filter(|name| name.contains("-new-")).count(), 1, "{names:?}");
     story
-        .wait_for("the old pool is gone", CLUSTER, || async {
-            (!machines(story).await.iter().any(|name| name.contains("-old-"))).then_some(())
+        .wait_until("the old pool is gone", CLUSTER, async || {
+            !machines(story).await.iter().any(|name| name.contains("-old-"))
         })
         .await;
     change(story, json!({"topology": {"nodePools": []}})).await;
@@ -203,8 +181,7 @@ async fn a_pool_is_renamed(story: &Story) {
 
 async fn virtual_machines_rest_with_their_cluster(story: &Story) {
     for paused in [true, false] {
-        let patch = Patch::Merge(json!({"spec": {"paused": paused}}));
-        story.api("Cluster").patch("days", &PatchParams::default(), &patch).await.unwrap();
+        story.patch("Cluster", "days", json!({"spec": {"paused": paused}})).await;
         let what =
             if paused { "every virtual machine rests" } else { "every virtual machine is looked after" };
         story
@@ -220,17 +197,14 @@ async fn virtual_machines_rest_with_their_cluster(story: &Story) {
 async fn a_paused_cluster_is_not_deleted_and_says_so(story: &Story) {
     let api = story.api("TanzuKubernetesCluster");
     let annotate = async |value: Value| {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation::PAUSED: value}}}));
-        api.patch("days", &PatchParams::default(), &patch).await.unwrap();
+        merge(&api, "days", json!({"metadata": {"annotations": {annotation::PAUSED: value}}})).await.unwrap();
     };
     annotate(json!("")).await;
     let paused = async |text: &'static str| {
         story
             .wait_for(text, SOON, || async {
                 let cluster = story.get("TanzuKubernetesCluster", "days").await?;
-                let conditions = cluster["status"]["conditions"].as_array()?.clone();
-                let paused = conditions.into_iter().find(|condition| condition["type"] == "Paused")?;
-                paused["message"].as_str()?.contains(text).then_some(())
+                condition(&cluster, "Paused")?["message"].as_str()?.contains(text).then_some(())
             })
             .await;
     };

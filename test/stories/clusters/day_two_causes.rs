@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::harness::story::{CLUSTER, SOON, Story};
+use crate::harness::story::{CLUSTER, SOON, Story, merge};
 
 const BUDGET: &str = "never-fewer";
 
@@ -69,12 +69,7 @@ pub async fn a_lost_authority_is_named(story: &Story, cluster: &str) {
     lost.metadata.uid = None;
     secrets.create(&PostParams::default(), &lost).await.unwrap();
     touch_control_plane(story).await;
-    story
-        .wait_for("it is ready again", CLUSTER, || async {
-            let object = story.get("TanzuKubernetesCluster", cluster).await?;
-            (object["status"]["phase"] == "running").then_some(())
-        })
-        .await;
+    story.wait_until_running(cluster).await;
 }
 
 /// Cluster API looks at Secrets when something else makes it look, at the latest after ten minutes.
@@ -82,6 +77,11 @@ async fn touch_control_plane(story: &Story) {
     let control_planes = story.api("KubeadmControlPlane");
     let object = control_planes.list(&ListParams::default()).await.unwrap().items.remove(0);
     let count = object.annotations().get("touched").map_or(1, |text| text.len() + 1);
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {"touched": "x".repeat(count)}}}));
-    control_planes.patch(&object.name_any(), &PatchParams::default(), &patch).await.unwrap();
+    merge(
+        &control_planes,
+        &object.name_any(),
+        json!({"metadata": {"annotations": {"touched": "x".repeat(count)}}}),
+    )
+    .await
+    .unwrap();
 }

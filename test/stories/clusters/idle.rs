@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::harness::story::{CLUSTER, SOON, disruptive_story, one_and_one};
+use crate::harness::objects::one_and_one;
+use crate::harness::story::{CLUSTER, SOON, disruptive_story};
 
 /// Long enough for several long polls' worth of idle work to show, if there were any.
 const REST: Duration = Duration::from_secs(15);

@@ -6,15 +6,16 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
 use sim::control::PowerAction;
 
-use crate::harness::own_server::assert_no_right_is_missing;
+use crate::harness::own_server::{assert_no_right_is_missing, kubectl};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+use crate::moves::plain_cluster::clusterctl;
 
 const MANIFEST: &str = r#"
 apiVersion: run.tanzu.vmware.com/v1alpha1
@@ -108,13 +109,8 @@ async fn it_reads_the_same_in_three_versions(story: &Story) {
 
 fn its_columns_are_those_of_the_field(story: &Story) {
     let kinds = "tkc,cluster,machine,wcpcluster,wcpmachine,virtualmachine,virtualnetwork";
-    let kubectl =
-        std::process::Command::new(crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL))
-            .arg("--kubeconfig")
-            .arg(&story.shared.session.kubeconfig)
-            .args(["get", kinds, "-n", &story.namespace])
-            .output()
-            .unwrap();
+    let kubeconfig = &story.shared.session.kubeconfig;
+    let kubectl = kubectl(kubeconfig).args(["get", kinds, "-n", &story.namespace]).output().unwrap();
     let text = String::from_utf8(kubectl.stdout).unwrap();
     assert_contains(
         &text,
@@ -124,14 +120,7 @@ fn its_columns_are_those_of_the_field(story: &Story) {
     if network() == SiteNetwork::Nsx {
         assert_contains(&text, &["virtualnetwork.vmware.com/life-vnet"]);
     }
-    let clusterctl =
-        std::process::Command::new(crate::harness::shared_stack::build_tool(&plane::tools::CLUSTERCTL))
-            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-            .env("HOME", story.folder())
-            .args(["describe", "cluster", "life", "-n", &story.namespace, "--kubeconfig"])
-            .arg(&story.shared.session.kubeconfig)
-            .output()
-            .unwrap();
+    let clusterctl = clusterctl(story, kubeconfig, &["describe", "cluster", "life"]).output().unwrap();
     let text = String::from_utf8(clusterctl.stdout).unwrap();
     assert_contains(
         &text,
@@ -205,8 +194,8 @@ async fn it_scales_while_nodes_cannot_be_deleted(story: &Story) {
     let nodes: Api<Node> = Api::all(guest);
     let name = nodes.list(&ListParams::default()).await.unwrap().items[0].name_any();
     story
-        .wait_for("nodes cannot be deleted", SOON, || async {
-            nodes.delete(&name, &DeleteParams::default().dry_run()).await.is_err().then_some(())
+        .wait_until("nodes cannot be deleted", SOON, async || {
+            nodes.delete(&name, &DeleteParams::default().dry_run()).await.is_err()
         })
         .await;
 
@@ -227,9 +216,7 @@ async fn ask_for_workers(story: &Story, count: usize) {
     let cluster = story.get("TanzuKubernetesCluster", "life").await.unwrap();
     let mut pools = cluster["spec"]["topology"]["nodePools"].clone();
     pools[0]["replicas"] = json!(count);
-    let patch = json!({"spec": {"topology": {"nodePools": pools}}});
-    let api = story.api("TanzuKubernetesCluster");
-    api.patch("life", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    story.patch("TanzuKubernetesCluster", "life", json!({"spec": {"topology": {"nodePools": pools}}})).await;
 }
 
 async fn wait_for_workers(story: &Story, count: usize) {
@@ -256,9 +243,7 @@ async fn a_rebooted_node_comes_back(story: &Story) {
     };
     let before = boots().await;
     control.power(&worker.moid, PowerAction::Reset).await.unwrap();
-    story
-        .wait_for("the worker has booted again", SOON, || async { (boots().await > before).then_some(()) })
-        .await;
+    story.wait_until("the worker has booted again", SOON, async || boots().await > before).await;
     let guest = story.guest_client("life").await;
     story
         .wait_for("the rebooted node is Ready", SOON, || async {
@@ -295,11 +280,7 @@ async fn nothing_is_left_of_it(story: &Story) {
         "Service",
         "Secret",
     ] {
-        story
-            .wait_for(&format!("no {kind} is left"), SOON, || async {
-                story.list(kind).await.is_empty().then_some(())
-            })
-            .await;
+        story.wait_until_none_left(kind).await;
     }
     let inventory = story.shared.control().inventory().await.unwrap();
     let named = |name: &str| name == "life" || name.starts_with("life-");

@@ -152,12 +152,8 @@ fn the_zones_of_a_namespace_are_failure_domains_of_its_clusters() {
         let names: Vec<_> = domains.iter().map(|domain| &domain["name"]).collect();
         assert_eq!(names, ["zone-a", "zone-b"]);
         assert!(domains.iter().all(|domain| domain["controlPlane"] == true), "{domains:?}");
-        story
-            .wait_for("its VirtualMachine is to lie there", SOON, || async {
-                let vm = story.get("VirtualMachine", &machine).await?;
-                (vm["metadata"]["labels"]["topology.kubernetes.io/zone"] == zone).then_some(())
-            })
-            .await;
+        let zone_label = "/metadata/labels/topology.kubernetes.io~1zone";
+        story.wait_for_field(("VirtualMachine", &machine), (zone_label, &zone), SOON).await;
         delete_cluster(&story).await;
     });
 }
@@ -185,11 +181,7 @@ async fn apply_cluster(story: &Story) {
 
 pub async fn delete_cluster(story: &Story) {
     story.api("Cluster").delete(CLUSTER_NAME, &DeleteParams::default()).await.unwrap();
-    story
-        .wait_for("the cluster is gone", SOON, || async {
-            story.get("Cluster", CLUSTER_NAME).await.is_none().then_some(())
-        })
-        .await;
+    story.wait_until_gone("Cluster", CLUSTER_NAME, SOON).await;
 }
 
 /// The name of the cluster of each story.

@@ -4,36 +4,25 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::harness::objects::{cluster_of_release, upgrade};
 use crate::harness::requests::Requests;
-use crate::harness::story::{CLUSTER, Story, assert_contains, story};
+use crate::harness::story::{CLUSTER, Story, assert_contains, condition, story};
 
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: rising, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane:
-      replicas: 3
-      vmClass: best-effort-small
-      storageClass: gc-storage-profile
-      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
-    nodePools:
-    - {name: workers, replicas: 3, vmClass: best-effort-small, storageClass: gc-storage-profile}
-";
+const OLD: &str = "v1.34.2---vmware.1-vkr.1";
 
 #[test]
 fn an_upgrade_of_three_and_three_loses_no_request() {
     story("rising", |story| async move {
-        story.apply(MANIFEST).await;
+        story.apply(&cluster_of_release("rising", OLD, 3, ("workers", 3))).await;
         let cluster = story.wait_until_running("rising").await;
-        assert_eq!(updates(&cluster), "[1.35.4+layercake.1 1.35.1+vmware.1-vkr.1]");
+        let updates = "[1.35.4+layercake.1 1.35.1+vmware.1-vkr.1]";
+        assert_eq!(condition(&cluster, "UpdatesAvailable").unwrap()["message"], updates);
         let client = Requests::of(story.guest_config("rising").await);
-        upgrade_to(&story, "v1.35.1---vmware.1-vkr.1").await;
+        story.patch("TanzuKubernetesCluster", "rising", upgrade("v1.35.1---vmware.1-vkr.1")).await;
         assert!(control_planes_come_first(&story).await);
         let cluster = story
             .wait_for("the cluster runs v1.35.1", CLUSTER * 2, || async {
@@ -54,40 +43,21 @@ fn an_upgrade_of_three_and_three_loses_no_request() {
     });
 }
 
-const SMALL: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: steps, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane:
-      replicas: 1
-      vmClass: best-effort-small
-      storageClass: gc-storage-profile
-      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
-    nodePools:
-    - {name: workers, replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile}
-";
-
 /// Two minor releases at once are refused, until somebody asks for it: the control plane takes both, the pool the last.
 #[test]
 fn an_upgrade_over_two_minor_releases_goes_in_steps() {
     story("steps", |story| async move {
-        story.apply(SMALL).await;
+        story.apply(&cluster_of_release("steps", OLD, 1, ("workers", 1))).await;
         story.wait_until_running("steps").await;
-        let target = json!({"topology": {"controlPlane": {"tkr": {"reference": {"name": "v1.36.3---vmware.1-vkr.1"}}}}});
-        let api = story.api("TanzuKubernetesCluster");
-        let refused =
-            api.patch("steps", &PatchParams::default(), &Patch::Merge(json!({ "spec": target }))).await;
-        let refused = refused.unwrap_err();
+        let mut target = upgrade("v1.36.3---vmware.1-vkr.1");
+        let refused = story.try_patch("TanzuKubernetesCluster", "steps", target.clone()).await.unwrap_err();
         assert_contains(
             refused,
             &["minor releases cannot be skipped", "run.tanzu.vmware.com/upgrade-in-steps=true"],
         );
 
-        let annotations = json!({"run.tanzu.vmware.com/upgrade-in-steps": "true"});
-        let patch = json!({"metadata": {"annotations": annotations}, "spec": target});
-        api.patch("steps", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        target["metadata"] = json!({"annotations": {"run.tanzu.vmware.com/upgrade-in-steps": "true"}});
+        story.patch("TanzuKubernetesCluster", "steps", target).await;
         let seen = RefCell::new(BTreeSet::new());
         story
             .wait_for("the cluster runs v1.36.3", CLUSTER * 2, || async {
@@ -111,18 +81,6 @@ fn an_upgrade_over_two_minor_releases_goes_in_steps() {
         assert_eq!(of("worker"), ["v1.34", "v1.36"]);
         story.delete("TanzuKubernetesCluster", "steps", CLUSTER).await;
     });
-}
-
-fn updates(cluster: &Value) -> String {
-    let conditions = cluster["status"]["conditions"].as_array().unwrap();
-    let updates = conditions.iter().find(|condition| condition["type"] == "UpdatesAvailable").unwrap();
-    updates["message"].as_str().unwrap_or_default().to_owned()
-}
-
-async fn upgrade_to(story: &Story, release: &str) {
-    let patch = json!({"spec": {"topology": {"controlPlane": {"tkr": {"reference": {"name": release}}}}}});
-    let api = story.api("TanzuKubernetesCluster");
-    api.patch("rising", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
 /// Looks until a worker has the new version, and whether every control plane node had it before.

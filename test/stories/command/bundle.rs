@@ -15,6 +15,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
+use crate::harness::objects::role_binding;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{CLUSTER, SOON, Story, story};
 
@@ -37,12 +38,9 @@ fn a_bundle_says_what_blocks_and_holds_no_secret() {
         story.prepare_namespace("best-effort-xsmall").await;
         plant(&story).await;
         story.apply(NODES).await;
-        story
-            .wait_for("the cluster's first VM", SOON, || async {
-                let vms = story.list("VirtualMachine").await;
-                vms.iter().any(|vm| vm["metadata"]["name"] != "unbound").then_some(())
-            })
-            .await;
+        let first =
+            async || story.list("VirtualMachine").await.iter().any(|vm| vm["metadata"]["name"] != "unbound");
+        story.wait_until("the cluster's first VM", SOON, first).await;
         let secrets: Api<Secret> = Api::all(story.client());
         let secrets = secrets.list(&ListParams::default()).await.unwrap().items;
         let has = |name: &str| secrets.iter().any(|secret| secret.name_any() == name);
@@ -197,14 +195,8 @@ fn assert_says_what_blocks(story: &Story, files: &BTreeMap<String, String>) {
 fn who_may_only_view_gets_a_bundle_that_says_what_it_lacks() {
     story("bundle-reader", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
-        story
-            .apply_object(&json!({
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-                "metadata": {"name": "reader", "namespace": story.namespace},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}],
-            }))
-            .await;
+        let reader = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}]);
+        story.apply_object(&role_binding(&story.namespace, "reader", "view", &reader)).await;
         let vm = PlainVm { class: "nobodys-class".to_owned(), ..PlainVm::named("seen") };
         story.create_as_program(&vm.object(&story.namespace)).await;
 

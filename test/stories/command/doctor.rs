@@ -4,6 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::harness::objects::storage_class;
 use crate::harness::story::{Story, assert_contains, disruptive_story};
 
 const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
@@ -85,14 +86,11 @@ async fn site_causes(story: &Story) {
     control.set_datastore_accessible("sharedVmfs-0", false).await.unwrap();
     assert_named(&doctor(story, &["--only", "LC0701"]), "LC0701", &["sharedVmfs-0"]);
     control.end_outages().await.unwrap();
-    let class = json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "policy-gone" },
-        "provisioner": "csi.vsphere.vmware.com", "parameters": { "storagePolicyName": "no-such-policy" },
-    });
-    story.apply_object(&class).await;
+    let unknown = json!({ "storagePolicyName": "no-such-policy" });
+    story.apply_object(&storage_class("policy-gone", &unknown)).await;
     let found = doctor(story, &["--only", "LC0702"]);
     assert_named(&found, "LC0702", &["policy-gone", "no-such-policy"]);
-    let classes = kube::Api::<k8s_openapi::api::storage::v1::StorageClass>::all(story.client());
+    let classes = story.cluster_api("StorageClass");
     classes.delete("policy-gone", &kube::api::DeleteParams::default()).await.unwrap();
 }
 

@@ -54,12 +54,7 @@ fn an_imported_ova_becomes_an_image_once() {
         // Who wants a VM of the image does not wait for the operator's next look at the library.
         apply_vm(&story, NAME).await;
         wait_for_image_and_release(&story).await;
-        story
-            .wait_for("a VM is made of the image", SOON, || async {
-                let vm = story.get("VirtualMachine", NAME).await?;
-                vm["status"]["uniqueID"].is_string().then_some(())
-            })
-            .await;
+        story.wait_until_made(NAME).await;
         story.delete("VirtualMachine", NAME, SOON).await;
         interrupted_leaves_nothing(&story, &ova).await;
     });
@@ -95,11 +90,8 @@ async fn apply_vm(story: &Story, image: &str) {
 async fn wait_for_image_and_release(story: &Story) {
     let images: Api<DynamicObject> = story.cluster_api("VirtualMachineImage");
     let releases: Api<DynamicObject> = story.cluster_api("TanzuKubernetesRelease");
-    story
-        .wait_for("the release of the imported image", SOON, || async {
-            releases.get_opt(RELEASE).await.unwrap().map(drop)
-        })
-        .await;
+    let there = async || releases.get_opt(RELEASE).await.unwrap().is_some();
+    story.wait_until("the release of the imported image", SOON, there).await;
     let all = images.list(&ListParams::default()).await.unwrap();
     let named =
         all.iter().filter(|image| image.metadata.name.as_deref().unwrap_or_default().contains("v1.98.3"));
@@ -115,11 +107,7 @@ async fn remove(story: &Story, name: &str) {
     vcenter.delete_library_item(&items[0]).await.unwrap();
     vcenter.logout().await;
     let images: Api<DynamicObject> = story.cluster_api("VirtualMachineImage");
-    story
-        .wait_for("the image is gone", SOON, || async {
-            images.get_opt(name).await.unwrap().is_none().then_some(())
-        })
-        .await;
+    story.wait_until_deleted(&images, name).await;
 }
 
 /// A run that waits in the middle of its upload.
@@ -128,8 +116,8 @@ async fn held_import(story: &Story, ova: &Path, name: &str) -> Child {
     control.plant(&Fault::once(PUT, FaultKind::ParkCall).after(1)).await.unwrap();
     let child = import(story, ova, name).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     story
-        .wait_for("the disk is being sent", SOON, || async {
-            (control.faults().await.unwrap()["faults"][0]["held"] == 1).then_some(())
+        .wait_until("the disk is being sent", SOON, async || {
+            control.faults().await.unwrap()["faults"][0]["held"] == 1
         })
         .await;
     child

@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
 
 const MANIFEST: &str = r#"
 apiVersion: v1
@@ -96,10 +96,6 @@ fn is_provisioned(cluster: &Value, name: &str) -> bool {
     addon(cluster, name).is_some_and(|addon| addon["conditions"][0]["status"] == "True")
 }
 
-fn condition<'c>(cluster: &'c Value, type_: &str) -> Option<&'c Value> {
-    cluster["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
-}
-
 async fn a_bad_manifest_is_named_and_the_others_go_on(story: &Story) {
     let cluster = story
         .wait_for("antrea, web and once are applied, and bad is not", CLUSTER, || async {
@@ -147,7 +143,7 @@ async fn they_are_what_their_bundles_are(guest: &Client) {
 
 async fn the_bad_one_is_mended(story: &Story) {
     let manifests = "{apiVersion: v1, kind: ConfigMap, metadata: {name: good, namespace: default}}";
-    change(story, "bad", &json!({"data": {"bad.yaml": manifests}})).await;
+    story.patch("ConfigMap", "bad", json!({"data": {"bad.yaml": manifests}})).await;
     story
         .wait_for("all add-ons are applied, and the cluster runs", SOON, || async {
             let cluster = story.get("TanzuKubernetesCluster", "added").await?;
@@ -156,11 +152,6 @@ async fn the_bad_one_is_mended(story: &Story) {
                 .then_some(())
         })
         .await;
-}
-
-async fn change(story: &Story, name: &str, patch: &Value) {
-    let maps = story.api("ConfigMap");
-    maps.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
 async fn what_others_change_is_corrected(story: &Story, guest: &Client) {
@@ -190,7 +181,7 @@ async fn what_others_change_is_corrected(story: &Story, guest: &Client) {
 
 async fn what_a_new_version_drops_is_pruned(story: &Story, guest: &Client) {
     let own = "{apiVersion: v1, kind: ConfigMap, metadata: {name: page, namespace: web}, data: {text: bye}}";
-    change(story, "web", &json!({"data": {"version": "v2", "web.yaml": own}})).await;
+    story.patch("ConfigMap", "web", json!({"data": {"version": "v2", "web.yaml": own}})).await;
     let maps: Api<ConfigMap> = Api::namespaced(guest.clone(), "web");
     let deployments: Api<Deployment> = Api::namespaced(guest.clone(), "web");
     story
@@ -209,13 +200,12 @@ async fn what_a_new_version_drops_is_pruned(story: &Story, guest: &Client) {
 
 async fn what_is_applied_once_is_its_users(story: &Story, guest: &Client) {
     let maps: Api<ConfigMap> = Api::namespaced(guest.clone(), "default");
-    let changed = Patch::Merge(json!({"data": {"text": "changed"}}));
-    maps.patch("once", &PatchParams::default(), &changed).await.unwrap();
+    merge(&maps, "once", json!({"data": {"text": "changed"}})).await.unwrap();
     let text =
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: once, namespace: default}, data: {text: second}}";
-    change(story, "once", &json!({"data": {"once.yaml": text, "version": "v2"}})).await;
+    story.patch("ConfigMap", "once", json!({"data": {"once.yaml": text, "version": "v2"}})).await;
     // Bundles are looked at together: when this change is applied, the one before it was seen.
-    change(story, "bad", &json!({"data": {"version": "v9"}})).await;
+    story.patch("ConfigMap", "bad", json!({"data": {"version": "v9"}})).await;
     let cluster = story
         .wait_for("the new versions were looked at", SOON, || async {
             let cluster = story.get("TanzuKubernetesCluster", "added").await?;

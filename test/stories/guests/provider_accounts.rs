@@ -4,13 +4,15 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::guests::providers;
-use crate::harness::story::{CLUSTER, SOON, Story, api_resource, assert_contains, disruptive_story, story};
+use crate::harness::story::{
+    CLUSTER, SOON, Story, api_resource, assert_contains, condition, disruptive_story, merge, story,
+};
 
 const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -50,11 +52,7 @@ fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
         a_token_that_is_deleted_is_made_again_and_follows(&story, &guest).await;
         story.delete("TanzuKubernetesCluster", "lent", CLUSTER).await;
         for kind in ["ProviderServiceAccount", "Secret"] {
-            story
-                .wait_for(&format!("no {kind} is left"), SOON, || async {
-                    story.list(kind).await.is_empty().then_some(())
-                })
-                .await;
+            story.wait_until_none_left(kind).await;
         }
     });
 }
@@ -83,19 +81,10 @@ fn a_guests_programs_are_served_in_v1alpha2() {
     });
 }
 
-fn condition<'c>(object: &'c Value, type_: &str) -> Option<&'c Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
-}
-
 /// Waits until the cluster says so of its accounts; its message.
 async fn wait_for_accounts(story: &Story, status: &str) -> String {
-    story
-        .wait_for(&format!("{TYPE} of the cluster is {status}"), SOON, || async {
-            let cluster = story.get("TanzuKubernetesCluster", "lent").await?;
-            let condition = condition(&cluster, TYPE).filter(|condition| condition["status"] == status)?;
-            Some(condition["message"].as_str().unwrap_or_default().to_owned())
-        })
-        .await
+    let condition = story.wait_for_condition("TanzuKubernetesCluster", "lent", TYPE, status).await;
+    condition["message"].as_str().unwrap_or_default().to_owned()
 }
 
 async fn guest_secret(guest: &Client, namespace: &str, name: &str) -> Option<Secret> {
@@ -236,13 +225,10 @@ async fn a_token_that_is_deleted_is_made_again_and_follows(story: &Story, guest:
         .await
         .expect("the token's Secret");
     let csi: Api<Secret> = Api::namespaced(guest.clone(), "vmware-system-csi");
-    let spoilt = Patch::Merge(json!({"data": {"token": "c3BvaWx0"}}));
-    csi.patch("pvcsi-provider-creds", &PatchParams::default(), &spoilt).await.expect("the guest's Secret");
-    story
-        .wait_for("the guest has another token", LOOKED_AT, || async {
-            (copy().await != before).then_some(())
-        })
-        .await;
+    merge(&csi, "pvcsi-provider-creds", json!({"data": {"token": "c3BvaWx0"}}))
+        .await
+        .expect("the guest's Secret");
+    story.wait_until("the guest has another token", LOOKED_AT, async || copy().await != before).await;
     story
         .wait_for("what the guest's user changed is as it was", LOOKED_AT, || async {
             let secret = guest_secret(guest, "vmware-system-csi", "pvcsi-provider-creds").await?;

@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, api_resource, assert_contains};
+use crate::harness::story::{SOON, Story, api_resource, assert_contains, condition, merge};
 use crate::harness::{own_server, shared_stack};
 
 const NODE_PORT: u16 = 30_080;
@@ -105,9 +105,7 @@ pub async fn serve_a_load_balancer(
     live.data["spec"]["ports"][0]["port"] = json!(8080);
     services.replace(&name, &PostParams::default(), &live).await.expect("another port");
     services.delete(&name, &DeleteParams::default()).await.expect("the service goes");
-    story
-        .wait_for("it is gone", SOON, || async { read(&services, &name).await.is_none().then_some(()) })
-        .await;
+    story.wait_until("it is gone", SOON, async || read(&services, &name).await.is_none()).await;
     serving.abort();
     drop(balancer);
 }
@@ -147,8 +145,9 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, ver
         let live = read(&vms, node).await.expect("the node's VirtualMachine");
         let mut volumes = live["spec"]["volumes"].as_array().cloned().unwrap_or_default();
         change(&mut volumes, claim);
-        let patch = Patch::Merge(json!({"spec": {"volumes": volumes}}));
-        vms.patch(node, &PatchParams::default(), &patch).await.expect("volumes of the VirtualMachine");
+        merge(&vms, node, json!({"spec": {"volumes": volumes}}))
+            .await
+            .expect("volumes of the VirtualMachine");
     };
     let there = async || {
         let live = read(&vms, node).await?;
@@ -165,8 +164,13 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, ver
         .await;
     assert!(disk.as_str().is_some_and(|uuid| !uuid.is_empty()), "the driver finds its disk by {disk}");
     // capw writes its own part of the VirtualMachine again; the guest's volume stays.
-    let label = Patch::Merge(json!({"metadata": {"labels": {"capw.vmware.com/cluster.role": "spoilt"}}}));
-    story.api("VirtualMachine").patch(node, &PatchParams::default(), &label).await.expect("a label");
+    story
+        .patch(
+            "VirtualMachine",
+            node,
+            json!({"metadata": {"labels": {"capw.vmware.com/cluster.role": "spoilt"}}}),
+        )
+        .await;
     story
         .wait_for("capw has put its label right", SOON, || async {
             let live = read(&vms, node).await?;
@@ -178,9 +182,7 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, ver
     volumes(|all, claim| all.retain(|volume| volume["name"] != claim)).await;
     story.wait_for("it is detached", SOON, || async { there().await?.is_none().then_some(()) }).await;
     claims.delete(claim, &DeleteParams::default()).await.expect("the claim goes");
-    story
-        .wait_for("the claim is gone", SOON, || async { read(&claims, claim).await.is_none().then_some(()) })
-        .await;
+    story.wait_until("the claim is gone", SOON, async || read(&claims, claim).await.is_none()).await;
 }
 
 /// Serves the VM operator's kinds in the versions that this folder of config/ has.
@@ -190,17 +192,15 @@ pub async fn serve_versions(story: &Story, folder: &str) {
     let documents = own_server::render(folder);
     for name in ["virtualmachines.vmoperator.vmware.com", "virtualmachineservices.vmoperator.vmware.com"] {
         let document = documents.iter().find(|document| named(document, name)).expect(name);
-        let patch = Patch::Merge(json!({"spec": {"versions": document["spec"]["versions"]}}));
-        definitions.patch(name, &PatchParams::default(), &patch).await.expect(name);
+        merge(&definitions, name, json!({"spec": {"versions": document["spec"]["versions"]}}))
+            .await
+            .expect(name);
     }
     let wanted = folder == "guest-providers";
     for kind in ["VirtualMachine", "VirtualMachineService"] {
         let objects = versioned(&story.client(), story, kind, "v1alpha2");
-        story
-            .wait_for(&format!("{kind} in the versions of {folder}"), SOON, || async {
-                (objects.list(&ListParams::default()).await.is_ok() == wanted).then_some(())
-            })
-            .await;
+        let so = || async { (objects.list(&ListParams::default()).await.is_ok() == wanted).then_some(()) };
+        story.wait_for(&format!("{kind} in the versions of {folder}"), SOON, so).await;
     }
 }
 
@@ -224,7 +224,7 @@ pub async fn change_claims_of_their_own_alone(
     let node = worker["metadata"]["name"].as_str().expect("a name");
     let before = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
     let refused = async |name: &str, change: Value| {
-        let refused = vms.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        let refused = merge(&vms, name, change).await;
         refused.expect_err("a refusal").to_string()
     };
     for metadata in [
@@ -278,8 +278,7 @@ pub async fn put_back_what_was_replaced(story: &Story, worker: &Value) {
         "metadata": {"ownerReferences": []},
         "spec": {"powerState": "poweredOff", "vmMetadata": {"secretName": "another"}},
     });
-    let vms = story.api("VirtualMachine");
-    vms.patch(node, &PatchParams::default(), &Patch::Merge(&replaced)).await.expect("a change");
+    story.patch("VirtualMachine", node, replaced).await;
     story
         .wait_for("capw has put the Secret and the owner back", SOON, || async {
             let live = story.get("VirtualMachine", node).await?;
@@ -299,7 +298,7 @@ pub async fn change_nothing_else(story: &Story, client: &Client, worker: &Value)
     let node = worker["metadata"]["name"].as_str().expect("a name");
     let before = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
     let refused = async |change: Value| {
-        let refused = vms.patch(node, &PatchParams::default(), &Patch::Merge(change)).await;
+        let refused = merge(&vms, node, change).await;
         refused.expect_err("a refusal").to_string()
     };
     let off = refused(json!({"spec": {"powerState": "PoweredOff"}})).await;
@@ -335,8 +334,7 @@ pub async fn find_the_supervisor(story: &Story, cluster: &str, guest: &Client) {
     story.apply_object(&cluster_info).await;
     let says = |status: Option<&'static str>| async move {
         let cluster = story.get("TanzuKubernetesCluster", cluster).await?;
-        let conditions = cluster["status"]["conditions"].as_array()?;
-        let found = conditions.iter().find(|condition| condition["type"] == "ServiceDiscoveryReady");
+        let found = condition(&cluster, "ServiceDiscoveryReady");
         (found.map(|condition| condition["status"].as_str().unwrap_or_default()) == status).then_some(())
     };
     story.wait_for("the guest can find the supervisor", SOON, || says(Some("True"))).await;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+use crate::harness::objects::{role_binding, storage_class, storage_quota};
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
 
 const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -56,39 +57,22 @@ fn a_guest_has_the_classes_and_administrators_of_its_namespace() {
     });
 }
 
-fn condition<'c>(cluster: &'c Value, type_: &str) -> Option<&'c Value> {
-    cluster["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
-}
-
 async fn bind(story: &Story, name: &str, role: &str, subjects: &Value) {
-    let binding = json!({
-        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
-        "metadata": {"name": name, "namespace": story.namespace},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": subjects,
-    });
-    story.apply_object(&binding).await;
+    story.apply_object(&role_binding(&story.namespace, name, role, subjects)).await;
 }
 
 /// Assigns a class to the namespace that the management cluster has like this.
 async fn assign(story: &Story, class: &str, fields: Value) {
-    let mut object = json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
-        "provisioner": "csi.vsphere.vmware.com",
-    });
+    let mut object = storage_class(class, &Value::Null);
     object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     story.apply_object(&object).await;
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": class, "namespace": story.namespace},
-        "spec": {"hard": {format!("{class}.storageclass.storage.k8s.io/requests.storage"): "1Ti"}},
-    });
-    story.apply_object(&quota).await;
+    story.apply_object(&storage_quota(&story.namespace, class, &[class])).await;
 }
 
 async fn ask_for(story: &Story, storage: Value) {
-    let change = Patch::Merge(json!({"spec": {"settings": {"storage": storage}}}));
-    let api = story.api("TanzuKubernetesCluster");
-    api.patch("synced", &PatchParams::default(), &change).await.unwrap();
+    story
+        .patch("TanzuKubernetesCluster", "synced", json!({"spec": {"settings": {"storage": storage}}}))
+        .await;
 }
 
 /// The guest's classes by name.
@@ -124,13 +108,9 @@ async fn wait_for_complaint(story: &Story, words: &[&str]) {
 }
 
 async fn wait_until_synced(story: &Story) {
-    story
-        .wait_for("StorageClassSynced and Ready hold", SOON, || async {
-            let cluster = story.get("TanzuKubernetesCluster", "synced").await?;
-            let holds = |type_: &str| condition(&cluster, type_).is_some_and(|is| is["status"] == "True");
-            (holds("StorageClassSynced") && holds("Ready")).then_some(())
-        })
-        .await;
+    for type_ in ["StorageClassSynced", "Ready"] {
+        story.wait_for_condition("TanzuKubernetesCluster", "synced", type_, "True").await;
+    }
 }
 
 async fn its_classes_are_those_that_were_asked_for(guest: &Client) {
@@ -162,8 +142,8 @@ async fn administrators_come_and_go_with_their_bindings(story: &Story, guest: &C
     bindings.delete("devs", &DeleteParams::default()).await.unwrap();
     let alice = [(format!("{PREFIX}:user::alice"), "alice".to_owned())];
     story
-        .wait_for("alice administers the guest, and the group does no more", SOON, || async {
-            (administrators(guest).await == alice).then_some(())
+        .wait_until("alice administers the guest, and the group does no more", SOON, async || {
+            administrators(guest).await == alice
         })
         .await;
 }
@@ -204,7 +184,7 @@ async fn what_the_guests_user_changes_is_corrected_or_named(story: &Story, guest
     let api: Api<StorageClass> = Api::all(guest.clone());
     api.delete("synced-gold", &DeleteParams::default()).await.unwrap();
     let not_default = json!({"metadata": {"annotations": {IS_DEFAULT: "false"}}});
-    api.patch("synced-silver", &PatchParams::default(), &Patch::Merge(not_default)).await.unwrap();
+    merge(&api, "synced-silver", not_default).await.unwrap();
     story
         .wait_for("what was changed is as it was", SOON, || async {
             let classes = classes(guest).await;
@@ -243,8 +223,8 @@ async fn classes_that_are_asked_for_no_more_go(story: &Story, guest: &Client) {
         .await;
     story.api("ResourceQuota").delete("synced-platinum", &DeleteParams::default()).await.unwrap();
     story
-        .wait_for("the class goes with its quota", SOON, || async {
-            (!classes(guest).await.contains_key("synced-platinum")).then_some(())
+        .wait_until("the class goes with its quota", SOON, async || {
+            !classes(guest).await.contains_key("synced-platinum")
         })
         .await;
 }

@@ -21,11 +21,8 @@ pub struct OwnServer {
 impl OwnServer {
     /// One that serves no kinds but Kubernetes' own and the given ones.
     pub async fn start(story: &Story, definitions: Vec<Value>) -> Self {
-        let stack = Arc::new(plane::Stack::ephemeral().expect("a stack"));
-        let guard = Guard::start(exe(), &stack).expect("a guard");
-        let tools = story.shared.tools.clone();
-        let plane = Plane::empty(plane::Options { stack, tools, definitions }).await.expect("a server");
-        Self { guard, plane }
+        let (guard, options) = prepare_stack(story, definitions);
+        Self { guard, plane: Plane::empty(options).await.expect("a server") }
     }
 
     /// A client with all rights.
@@ -65,6 +62,13 @@ impl OwnServer {
     }
 }
 
+/// A stack of its own with its guard, and how a control plane of these definitions is started in it.
+pub fn prepare_stack(story: &Story, definitions: Vec<Value>) -> (Guard, plane::Options) {
+    let stack = Arc::new(plane::Stack::ephemeral().expect("a stack"));
+    let guard = Guard::start(exe(), &stack).expect("a guard");
+    (guard, plane::Options { stack, tools: story.shared.tools.clone(), definitions })
+}
+
 /// Applies documents as `kubectl apply --server-side` does, strictly validated; a warning is an error.
 ///
 /// The field manager is the plane's: what it changes of them, the way to webhooks, takes the place of what they have.
@@ -90,7 +94,8 @@ fn pipe(kubeconfig: &Path, what: &str, args: &[&str], documents: &[Value]) {
     assert!(!errors.contains("Warning"), "{what}: {errors}");
 }
 
-fn kubectl(kubeconfig: &Path) -> Command {
+/// kubectl, for the cluster of a kubeconfig.
+pub fn kubectl(kubeconfig: &Path) -> Command {
     let mut command = Command::new(crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL));
     command.arg("--kubeconfig").arg(kubeconfig);
     command
@@ -107,7 +112,7 @@ pub fn render(folder: &str) -> Vec<Value> {
 }
 
 /// The executable that is all of our programs and the guard.
-fn exe() -> &'static Path {
+pub fn exe() -> &'static Path {
     env!("CARGO_BIN_EXE_layercake").as_ref()
 }
 

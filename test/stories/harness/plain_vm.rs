@@ -7,7 +7,7 @@ use layercake::up::prepare;
 use serde_json::Value;
 use sim::control::InventoryVm;
 
-use crate::harness::story::{CLUSTER, SOON, Story};
+use crate::harness::story::{CLUSTER, SOON, Story, condition};
 
 /// A VirtualMachine written by hand, as a plain user of the VM operator writes it.
 #[derive(Clone, Debug)]
@@ -84,6 +84,13 @@ impl Story {
         self.client().request::<Value>(request).await.unwrap();
     }
 
+    /// Waits until a VirtualMachine has the id of its VM.
+    pub async fn wait_until_made(&self, name: &str) {
+        let made =
+            || async { self.get("VirtualMachine", name).await?["status"]["uniqueID"].as_str().map(drop) };
+        self.wait_for(&format!("the VM of {name} is made"), SOON, made).await;
+    }
+
     /// Waits until a VirtualMachine is powered on and has its id.
     pub async fn wait_until_powered_on(&self, name: &str) -> Value {
         self.wait_for(&format!("{name} is powered on"), SOON, || async {
@@ -123,8 +130,7 @@ impl Story {
         let last = RefCell::new(String::new());
         let shown = || async {
             let cluster = self.get("TanzuKubernetesCluster", name).await?;
-            let conditions = cluster["status"]["conditions"].as_array()?.clone();
-            let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready")?;
+            let ready = condition(&cluster, "Ready")?;
             let text = format!("{}: {}", ready["reason"], ready["message"]);
             if last.replace(text.clone()) != text {
                 eprintln!("[{}] Ready of {name}: {text}", self.namespace);

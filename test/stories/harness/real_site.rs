@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::{Api, ListParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use layercake::args::{RegistryAccess, SiteNetwork, Wire};
 use layercake::stack::{Options, Stack};
@@ -100,15 +100,16 @@ impl RealSite {
     }
 
     pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
-        let api: Api<kube::core::DynamicObject> =
-            Api::namespaced_with(self.client.clone(), NAMESPACE, &api_resource(kind));
-        Some(json!(api.get_opt(name).await.ok()??))
+        Some(json!(self.api(kind).get_opt(name).await.ok()??))
     }
 
     async fn list(&self, kind: &str) -> Vec<Value> {
-        let api: Api<kube::core::DynamicObject> =
-            Api::namespaced_with(self.client.clone(), NAMESPACE, &api_resource(kind));
-        api.list(&ListParams::default()).await.unwrap().items.iter().map(|object| json!(object)).collect()
+        let all = self.api(kind).list(&ListParams::default()).await.unwrap().items;
+        all.iter().map(|object| json!(object)).collect()
+    }
+
+    fn api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), NAMESPACE, &api_resource(kind))
     }
 
     pub async fn wait_for<T>(&self, what: &str, deadline: Duration, look: impl AsyncFn() -> Option<T>) -> T {
@@ -159,9 +160,7 @@ impl RealSite {
         let memory = plane::memory::of(&self.stack.session().stack);
         let machines = memory.iter().filter(|(name, _)| name.starts_with("machine-"));
         eprintln!("memory, MiB: {:?}", machines.collect::<Vec<_>>());
-        let clusters: Api<kube::core::DynamicObject> =
-            Api::namespaced_with(self.client.clone(), NAMESPACE, &api_resource("TanzuKubernetesCluster"));
-        clusters.delete("real", &kube::api::DeleteParams::default()).await.unwrap();
+        self.api("TanzuKubernetesCluster").delete("real", &DeleteParams::default()).await.unwrap();
         self.wait_for("the cluster is gone", PODS, async || {
             self.get("TanzuKubernetesCluster", "real").await.is_none().then_some(())
         })

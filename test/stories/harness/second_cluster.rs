@@ -1,7 +1,6 @@
 //! Another management cluster beside the stack's: an API server of its own, and a VM operator on the same vCenter.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use kube::{Api, Client, ResourceExt};
@@ -24,15 +23,8 @@ impl SecondCluster {
     /// One that has what the stack's VM operator has, with `changes` to its provider configuration; nothing takes a
     /// key away.
     pub async fn start(story: &Story, changes: &[(&str, Option<&str>)]) -> Self {
-        let exe = env!("CARGO_BIN_EXE_layercake").as_ref();
-        let stack = Arc::new(plane::Stack::ephemeral().unwrap());
-        let guard = Guard::start(exe, &stack).unwrap();
-        let tools = story.shared.tools.clone();
-        let plane =
-            Plane::bare(plane::Options { stack, tools, definitions: sim::tools::definitions().unwrap() })
-                .await
-                .unwrap();
-        let second = Self::adopt(story, guard, plane, changes).await;
+        let (guard, options) = own_server::prepare_stack(story, sim::tools::definitions().unwrap());
+        let second = Self::adopt(story, guard, Plane::bare(options).await.unwrap(), changes).await;
         second.run_operator().await;
         second
     }
@@ -46,8 +38,8 @@ impl SecondCluster {
 
     /// Starts its VM operator.
     pub async fn run_operator(&self) -> Running {
-        let exe = env!("CARGO_BIN_EXE_layercake").as_ref();
-        self.run(Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8")).await
+        self.run(Program::new("vmop", own_server::exe()).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"))
+            .await
     }
 
     /// Starts another program there.

@@ -3,7 +3,7 @@
 //! A story that waits in vain prints what blocks its cluster and where the logs are.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -12,13 +12,16 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Event, Secret};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use layercake::args::RegistryAccess;
-use layercake::describe;
+use layercake::describe::{self, Description};
 use layercake::up::{manifest, prepare};
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sim::control::InventoryVm;
 use sim::guest::Phase;
 use support::wait::poll;
 
@@ -156,6 +159,75 @@ impl Story {
         found
     }
 
+    /// Waits until this is so; after `deadline` the story fails.
+    pub async fn wait_until(&self, what: &str, deadline: Duration, is_so: impl AsyncFn() -> bool) {
+        self.wait_for(what, deadline, async || is_so().await.then_some(())).await;
+    }
+
+    /// Waits until the field of an object that a JSON pointer names has this value, and returns the object.
+    pub async fn wait_for_field(
+        &self,
+        (kind, name): (&str, &str),
+        (pointer, value): (&str, &str),
+        deadline: Duration,
+    ) -> Value {
+        let what = format!("{pointer} of {kind} {name} is {value}");
+        let has = |object: &Value| object.pointer(pointer).is_some_and(|field| field == value);
+        self.wait_for(&what, deadline, || async { self.get(kind, name).await.filter(has) }).await
+    }
+
+    /// Waits until a condition of an object has this status, and returns the condition.
+    pub async fn wait_for_condition(&self, kind: &str, name: &str, type_: &str, status: &str) -> Value {
+        self.wait_for(&format!("{type_} of {kind} {name} is {status}"), SOON, || async {
+            let object = self.get(kind, name).await?;
+            condition(&object, type_).filter(|condition| condition["status"] == status).cloned()
+        })
+        .await
+    }
+
+    /// Waits until an object of the story's namespace is gone.
+    pub async fn wait_until_gone(&self, kind: &str, name: &str, deadline: Duration) {
+        let what = format!("{kind} {name} is gone");
+        self.wait_until(&what, deadline, async || self.get(kind, name).await.is_none()).await;
+    }
+
+    /// Waits until an object is gone from where this API leads.
+    pub async fn wait_until_deleted(&self, api: &Api<DynamicObject>, name: &str) {
+        let gone =
+            async || api.get_opt(name).await.unwrap_or_else(|error| panic!("{name}: {error}")).is_none();
+        self.wait_until(&format!("{name} is gone"), SOON, gone).await;
+    }
+
+    /// Waits until no object of the kind is left in the story's namespace.
+    pub async fn wait_until_none_left(&self, kind: &str) {
+        let what = format!("no {kind} is left");
+        self.wait_until(&what, SOON, async || self.list(kind).await.is_empty()).await;
+    }
+
+    /// Changes an object of the story's namespace by a JSON merge patch.
+    pub async fn patch(&self, kind: &str, name: &str, change: Value) -> DynamicObject {
+        let changed = self.try_patch(kind, name, change).await;
+        changed.unwrap_or_else(|error| panic!("{kind} {name}: {error}"))
+    }
+
+    /// As [`Self::patch`]; the refusal is the result.
+    pub async fn try_patch(&self, kind: &str, name: &str, change: Value) -> kube::Result<DynamicObject> {
+        merge(&self.api(kind), name, change).await
+    }
+
+    /// Describes a cluster of the story's namespace as `layercake describe tkc` does.
+    pub async fn describe(&self, name: &str) -> Description {
+        describe::describe(&self.client(), &self.namespace, name)
+            .await
+            .unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    /// The VM of the story's namespace in the simulated vCenter whose name contains `part`.
+    pub async fn vm_with(&self, part: &str) -> InventoryVm {
+        let vm = self.vms().await.into_iter().find(|vm| vm.name.contains(part));
+        vm.unwrap_or_else(|| panic!("no VM has {part} in its name"))
+    }
+
     /// An object of the story's namespace as JSON.
     pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
         let object =
@@ -217,7 +289,7 @@ impl Story {
     }
 
     /// The VMs of the story's namespace in the simulated vCenter, by name.
-    pub async fn vms(&self) -> Vec<sim::control::InventoryVm> {
+    pub async fn vms(&self) -> Vec<InventoryVm> {
         let objects = self.api("VirtualMachine").list(&ListParams::default()).await.expect("VirtualMachines");
         let names: BTreeSet<_> = objects.items.iter().map(ResourceExt::name_any).collect();
         let inventory = self.shared.control().inventory().await.expect("the inventory");
@@ -228,10 +300,16 @@ impl Story {
     pub async fn delete(&self, kind: &str, name: &str, deadline: Duration) {
         let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
         deleted.unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
-        self.wait_for(&format!("{kind} {name} is gone"), deadline, || async {
-            self.get(kind, name).await.is_none().then_some(())
-        })
-        .await;
+        self.wait_until_gone(kind, name, deadline).await;
+    }
+
+    /// Deletes an object, takes its finalizers off, and waits until it is gone.
+    pub async fn force_delete(&self, kind: &str, name: &str) {
+        let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
+        deleted.unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
+        // The object may be gone already.
+        let _ = self.try_patch(kind, name, json!({"metadata": {"finalizers": null}})).await;
+        self.wait_until_gone(kind, name, SOON).await;
     }
 
     /// Deletes the clusters and VMs in the story's namespace, without waiting until they are gone.
@@ -308,21 +386,18 @@ pub fn api_resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
 }
 
-/// The manifest of a small cluster of one control plane node and one worker in this pool.
-pub fn one_and_one(name: &str, pool: &str) -> String {
-    format!(
-        "
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {{name: {name}, namespace: NAMESPACE}}
-spec:
-  distribution: {{version: v1.35}}
-  topology:
-    controlPlane: {{replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}}
-    nodePools:
-    - {{name: {pool}, replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}}
-"
-    )
+/// Changes an object by a JSON merge patch.
+pub async fn merge<K: Clone + Debug + DeserializeOwned>(
+    api: &Api<K>,
+    name: &str,
+    change: impl Serialize + Debug,
+) -> kube::Result<K> {
+    api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await
+}
+
+/// A condition of an object, by its type.
+pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
 }
 
 /// Fails the story unless `text` contains all of `parts`.

@@ -43,9 +43,29 @@ impl Tenants {
         for role in ROLES {
             hostile.apply_object(&binding(role, namespace, "ClusterRole", role)).await;
         }
-        hostile.apply_object(&further_role(namespace)).await;
-        hostile.apply_object(&binding("mallory-further", namespace, "Role", "mallory-further")).await;
-        Self { victim: story.clone(), mallory: act_as(story, MALLORY).await, hostile }
+        let all = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        let rules = json!([
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": all},
+            {
+                "apiGroups": ["infrastructure.cluster.vmware.com"],
+                "resources": ["wcpclusters", "wcpmachines", "wcpmachinetemplates"],
+                "verbs": all,
+            },
+        ]);
+        let tenants = Self { victim: story.clone(), mallory: act_as(story, MALLORY).await, hostile };
+        tenants.grant("mallory-further", &rules).await;
+        tenants
+    }
+
+    /// Gives mallory a further Role in her namespace.
+    pub async fn grant(&self, name: &str, rules: &Value) {
+        let namespace = self.hostile.namespace.as_str();
+        let role = json!({
+            "apiVersion": RBAC, "kind": "Role", "metadata": {"name": name, "namespace": namespace}, "rules": rules,
+        });
+        for object in [&role, &binding(name, namespace, "Role", name)] {
+            self.hostile.apply_object(object).await;
+        }
     }
 
     /// Mallory applies an object; the refusal is the result.
@@ -73,21 +93,5 @@ fn binding(name: &str, namespace: &str, kind: &str, role: &str) -> Value {
         "apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": name, "namespace": namespace},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": MALLORY}],
-    })
-}
-
-fn further_role(namespace: &str) -> Value {
-    let all = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    json!({
-        "apiVersion": RBAC, "kind": "Role",
-        "metadata": {"name": "mallory-further", "namespace": namespace},
-        "rules": [
-            {"apiGroups": [""], "resources": ["configmaps"], "verbs": all},
-            {
-                "apiGroups": ["infrastructure.cluster.vmware.com"],
-                "resources": ["wcpclusters", "wcpmachines", "wcpmachinetemplates"],
-                "verbs": all,
-            },
-        ],
     })
 }

@@ -51,9 +51,7 @@ fn metrics_are_for_who_may_get_them() {
 /// A right that was just given is refused for some seconds by those who asked before.
 async fn await_metrics(story: &Story, url: &str, token: &str) {
     story
-        .wait_for(&format!("metrics of {url}"), SOON, || async {
-            (status(url, Some(token)).await == 200).then_some(())
-        })
+        .wait_until(&format!("metrics of {url}"), SOON, async || status(url, Some(token)).await == 200)
         .await;
     let text = client().get(url).bearer_auth(token).send().await.unwrap().text().await.unwrap();
     assert!(text.contains("# TYPE leader gauge"), "{text}");

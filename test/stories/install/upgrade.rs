@@ -47,11 +47,7 @@ fn objects_of_the_last_release_live_on() {
         assert!(story.vms_named(NAMESPACE).await.is_empty(), "a VM that was there once is not made again");
         assert_no_right_is_missing(&vmop);
         vms.delete("waiting", &DeleteParams::default()).await.unwrap();
-        story
-            .wait_for("its VM is gone", SOON, || async {
-                story.vms_named("waiting").await.is_empty().then_some(())
-            })
-            .await;
+        story.wait_until("its VM is gone", SOON, async || story.vms_named("waiting").await.is_empty()).await;
         cluster.stop().await;
     });
 }

@@ -14,11 +14,14 @@ use serde_json::json;
 use sim::SiteNetworks;
 
 use crate::harness::documented_commands;
+use crate::harness::objects::one_and_one;
 use crate::harness::requests::Requests;
 use crate::harness::second_cluster::SecondCluster;
 use crate::harness::shared_stack::network;
-use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story, one_and_one};
-use crate::moves::plain_cluster::{clusterctl, clusterctl_move, clusterctl_move_command, management_cluster};
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story, merge};
+use crate::moves::plain_cluster::{
+    clusterctl, clusterctl_move, clusterctl_move_command, management_cluster, vms_of,
+};
 
 /// Owners whose objects are nothing by themselves: an account's rights and its token are made where it is.
 const MADE_ANEW: [&str; 2] = ["ProviderServiceAccount", "ServiceAccount"];
@@ -54,7 +57,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         assert_untouched(&story).await;
         client.assert_none_lost();
         story.delete("TanzuKubernetesCluster", "mover", CLUSTER).await;
-        assert!(vms_of(&story).await.is_empty());
+        assert!(vms_of(&story, "mover").await.is_empty());
         drop(providers);
         second.stop().await;
     });
@@ -65,8 +68,7 @@ async fn a_timeout_is_set(story: &Story) {
     let pool = json!([{
         "name": "workers", "replicas": 1, "vmClass": "best-effort-xsmall", "storageClass": "gold", "nodeDrainTimeout": "2m0s",
     }]);
-    let patch = Patch::Merge(json!({"spec": {"topology": {"nodePools": pool}}}));
-    story.api("TanzuKubernetesCluster").patch("mover", &PatchParams::default(), &patch).await.unwrap();
+    story.patch("TanzuKubernetesCluster", "mover", json!({"spec": {"topology": {"nodePools": pool}}})).await;
     let deployments = story.api("MachineDeployment");
     story
         .wait_for("the pool has a timeout", SOON, || async {
@@ -92,7 +94,7 @@ async fn it_goes(story: &Story, second: &SecondCluster) {
             (there.items.len() >= releases.list(&ListParams::default()).await.ok()?.items.len()).then_some(())
         })
         .await;
-    let before = vms_of(story).await;
+    let before = vms_of(story, "mover").await;
     let below = below_cluster(&story.client(), &story.namespace).await;
     assert!(below.len() > 20, "{below:?}");
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
@@ -102,7 +104,7 @@ async fn it_goes(story: &Story, second: &SecondCluster) {
     resume(&story.api("Cluster")).await;
     clusterctl_move(story, here, there);
     wait_until_it_runs(story, &second.api("TanzuKubernetesCluster", &story.namespace)).await;
-    assert_eq!(vms_of(story).await, before);
+    assert_eq!(vms_of(story, "mover").await, before);
     let moved = below_cluster(&second.client(), &story.namespace).await;
     let missing: Vec<_> = below.difference(&moved).collect();
     assert!(missing.is_empty(), "what Kubernetes removes with its owner did not come along: {missing:?}");
@@ -116,9 +118,10 @@ async fn the_other_gcm_takes_over(story: &Story, second: &SecondCluster, leader:
     let machines = second.api("Machine", &story.namespace);
     let before = names(&machines).await;
     leader.stop().await;
-    let timeout = Patch::Merge(json!({"spec": {"topology": {"controlPlane": {"nodeDrainTimeout": "1m0s"}}}}));
     let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
-    clusters.patch("mover", &PatchParams::default(), &timeout).await.unwrap();
+    merge(&clusters, "mover", json!({"spec": {"topology": {"controlPlane": {"nodeDrainTimeout": "1m0s"}}}}))
+        .await
+        .unwrap();
     story
         .wait_for("the other gcm is at work", SOON, || async {
             let all = machines.list(&ListParams::default()).await.ok()?.items;
@@ -132,12 +135,11 @@ async fn the_other_gcm_takes_over(story: &Story, second: &SecondCluster, leader:
 
 /// And what the pool does not say any more goes, although clusterctl wrote it: its controller owns it.
 async fn it_is_scaled(story: &Story, second: &SecondCluster) {
-    let before = vms_of(story).await;
+    let before = vms_of(story, "mover").await;
     let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
     let pool =
         json!([{"name": "workers", "replicas": 2, "vmClass": "best-effort-xsmall", "storageClass": "gold"}]);
-    let patch = Patch::Merge(json!({"spec": {"topology": {"nodePools": pool}}}));
-    clusters.patch("mover", &PatchParams::default(), &patch).await.unwrap();
+    merge(&clusters, "mover", json!({"spec": {"topology": {"nodePools": pool}}})).await.unwrap();
     story
         .wait_for("it is scaled where it went", CLUSTER, || async {
             let cluster = clusters.get_opt("mover").await.ok()??;
@@ -147,14 +149,14 @@ async fn it_is_scaled(story: &Story, second: &SecondCluster) {
         .await;
     let timeout = drain_timeout(&second.api("MachineDeployment", &story.namespace)).await;
     assert_eq!(timeout, Some(serde_json::Value::Null));
-    let after = vms_of(story).await;
+    let after = vms_of(story, "mover").await;
     assert!(after.len() == 3 && before.iter().all(|vm| after.contains(vm)), "{before:?} {after:?}");
 }
 
 /// Broken off while the originals are removed. Then somebody does what helps where it is broken off earlier: nothing is made in the
 /// place of what is gone, and the documented script brings it to an end.
 async fn it_comes_back(story: &Story, second: &SecondCluster) {
-    let before = vms_of(story).await;
+    let before = vms_of(story, "mover").await;
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
     let (originals, control_planes) =
         (second.api("Cluster", &story.namespace), second.api("KubeadmControlPlane", &story.namespace));
@@ -186,7 +188,7 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
     end_the_move(story, there, here);
     resume(&story.api("Cluster")).await;
     wait_until_it_runs(story, &story.api("TanzuKubernetesCluster")).await;
-    assert_eq!(vms_of(story).await, before);
+    assert_eq!(vms_of(story, "mover").await, before);
     for kind in ["TanzuKubernetesCluster", "Cluster", "Machine", "VirtualMachine"] {
         let left = names(&second.api(kind, &story.namespace)).await;
         assert!(left.is_empty(), "a {kind} is left where it came from: {left:?}");
@@ -221,14 +223,13 @@ fn end_the_move(story: &Story, from: &Path, to: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-async fn assert_untouched(story: &Story) {
+pub async fn assert_untouched(story: &Story) {
     let calls = story.shared.control().take_journal().await.unwrap();
     assert!(calls.is_empty(), "somebody changed something: {calls:?}");
 }
 
 async fn resume(clusters: &Api<DynamicObject>) {
-    let resumed = Patch::Merge(json!({"spec": {"paused": false}}));
-    clusters.patch("mover", &PatchParams::default(), &resumed).await.unwrap();
+    merge(clusters, "mover", json!({"spec": {"paused": false}})).await.unwrap();
 }
 
 async fn wait_until_it_runs(story: &Story, clusters: &Api<DynamicObject>) {
@@ -290,19 +291,12 @@ impl Forbidden {
         let clusters = second.api("Cluster", &story.namespace);
         let trial = DeleteParams { dry_run: true, ..DeleteParams::default() };
         story
-            .wait_for("the API server knows what is forbidden", SOON, || async {
-                (clusters.delete("mover", &trial).await.is_err() == forbidden).then_some(())
+            .wait_until("the API server knows what is forbidden", SOON, async || {
+                clusters.delete("mover", &trial).await.is_err() == forbidden
             })
             .await;
         self
     }
-}
-
-/// The VMs of the cluster in vCenter: which they are and how they are.
-async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
-    let inventory = story.shared.control().inventory().await.unwrap();
-    let ours = inventory.vms.into_iter().filter(|vm| vm.name.starts_with("mover-"));
-    ours.map(|vm| (vm.name, vm.moid, vm.power_state)).collect()
 }
 
 /// The tree has all of it, and Cluster API soon says that nothing lacks.

@@ -1,5 +1,5 @@
 //! Moves of objects to another management cluster.
 
 mod cluster;
-mod plain_cluster;
+pub mod plain_cluster;
 mod virtual_machines;

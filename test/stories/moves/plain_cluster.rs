@@ -3,17 +3,19 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use layercake::args::SiteNetwork;
-use plane::{Guard, Plane, Program};
+use plane::{Plane, Program};
 use serde_json::{Value, json};
 
 use crate::clusters::plain::{CLUSTER_NAME, delete_cluster, template_documents};
+use crate::harness::objects::{POLICY, storage_class, storage_quota};
+use crate::harness::own_server;
 use crate::harness::second_cluster::{SecondCluster, copy_object};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
+use crate::moves::cluster::assert_untouched;
 
 /// As the Machine's, with another word in the middle.
 const NAMING: &str = "{{ .machine.name | trunc 8 }}-vm-{{ .machine.name | trunc -5 }}";
@@ -43,8 +45,8 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
         }
         let first = story.api("Machine");
         let node = story.wait_for("its node has joined", CLUSTER, || node_of(&first)).await;
-        story.wait_for("the control plane is initialized", SOON, || is_initialized(&story)).await;
-        let before = vms_of(&story).await;
+        story.wait_for_condition("Cluster", CLUSTER_NAME, "ControlPlaneInitialized", "True").await;
+        let before = vms_of(&story, CLUSTER_NAME).await;
         assert_named_by_templates(&story, &before, &node).await;
         if network() == SiteNetwork::Nsx {
             eprintln!("not moved: the load balancer would be made anew");
@@ -65,9 +67,8 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
                 })
                 .await;
         }
-        let calls = story.shared.control().take_journal().await.unwrap();
-        assert!(calls.is_empty(), "somebody changed something: {calls:?}");
-        assert_eq!(vms_of(&story).await, before);
+        assert_untouched(&story).await;
+        assert_eq!(vms_of(&story, CLUSTER_NAME).await, before);
         assert!(story.list("VirtualMachine").await.is_empty(), "nothing is left where it came from");
 
         there("Cluster").delete(CLUSTER_NAME, &DeleteParams::default()).await.unwrap();
@@ -78,7 +79,7 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
                 machines.list(&ListParams::default()).await.ok()?.items.is_empty().then_some(())
             })
             .await;
-        assert!(vms_of(&story).await.is_empty());
+        assert!(vms_of(&story, CLUSTER_NAME).await.is_empty());
         second.stop().await;
     });
 }
@@ -95,14 +96,9 @@ async fn assert_named_by_templates(story: &Story, vms: &[(String, String, String
 
 /// Another management cluster of the same vCenter: Cluster API, capw and the VM operator.
 pub async fn management_cluster(story: &Story) -> SecondCluster {
-    let exe: &Path = env!("CARGO_BIN_EXE_layercake").as_ref();
-    let stack = Arc::new(plane::Stack::ephemeral().unwrap());
-    let guard = Guard::start(exe, &stack).unwrap();
-    let definitions = sim::tools::definitions().unwrap();
-    let tools = story.shared.tools.clone();
-    let plane = Plane::start(plane::Options { stack, tools, definitions }).await.unwrap();
-    let second = SecondCluster::adopt(story, guard, plane, &[]).await;
-    second.run(Program::new("capw", exe)).await;
+    let (guard, options) = own_server::prepare_stack(story, sim::tools::definitions().unwrap());
+    let second = SecondCluster::adopt(story, guard, Plane::start(options).await.unwrap(), &[]).await;
+    second.run(Program::new("capw", own_server::exe())).await;
     for object in storage(&story.namespace) {
         second.apply(&object).await;
     }
@@ -113,18 +109,8 @@ pub async fn management_cluster(story: &Story) -> SecondCluster {
 }
 
 fn storage(namespace: &str) -> [Value; 2] {
-    let key = "gold.storageclass.storage.k8s.io/requests.storage";
-    [
-        json!({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "gold" },
-            "provisioner": "csi.vsphere.vmware.com",
-            "parameters": { "storagePolicyID": "aa6d5a82-1c88-45da-85d3-3d74b91a5bad" },
-        }),
-        json!({
-            "apiVersion": "v1", "kind": "ResourceQuota",
-            "metadata": { "name": "storage", "namespace": namespace }, "spec": { "hard": { key: "1Ti" } },
-        }),
-    ]
+    let gold = storage_class("gold", &json!({ "storagePolicyID": POLICY }));
+    [gold, storage_quota(namespace, "storage", &["gold"])]
 }
 
 pub fn clusterctl_move(story: &Story, from: &Path, to: &Path) {
@@ -138,18 +124,10 @@ async fn node_of(machines: &kube::Api<DynamicObject>) -> Option<String> {
     Some(machine.data["status"]["nodeRef"]["name"].as_str()?.to_owned())
 }
 
-async fn is_initialized(story: &Story) -> Option<()> {
-    let cluster = story.get("Cluster", CLUSTER_NAME).await?;
-    let conditions = cluster["status"]["conditions"].as_array()?;
-    let is =
-        |condition: &&Value| condition["type"] == "ControlPlaneInitialized" && condition["status"] == "True";
-    conditions.iter().find(is).map(drop)
-}
-
-/// The VMs of the cluster in vCenter: which they are and how they are.
-async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
+/// The VMs of a cluster in vCenter: which they are and how they are.
+pub async fn vms_of(story: &Story, cluster: &str) -> Vec<(String, String, String)> {
     let inventory = story.shared.control().inventory().await.unwrap();
-    let ours = inventory.vms.into_iter().filter(|vm| vm.name.starts_with(CLUSTER_NAME));
+    let ours = inventory.vms.into_iter().filter(|vm| vm.name.starts_with(&format!("{cluster}-")));
     ours.map(|vm| (vm.name, vm.moid, vm.power_state)).collect()
 }
 

@@ -1,12 +1,13 @@
 //! VMs that go to another management cluster, as `clusterctl move` carries objects: nothing happens to them.
 
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject};
 use serde_json::{Value, json};
 
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::second_cluster::{SecondCluster, copy_object};
-use crate::harness::story::{SOON, Story, disruptive_story};
+use crate::harness::story::{SOON, Story, condition, disruptive_story, merge};
+use crate::moves::cluster::assert_untouched;
 
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 const NAMES: [&str; 3] = ["moved-a", "moved-b", "moved-c"];
@@ -52,8 +53,7 @@ fn machines_move_to_another_api_server_and_nothing_happens_to_them() {
             second.wait_until_known(&story, name).await;
         }
 
-        let calls = story.shared.control().take_journal().await.unwrap();
-        assert!(calls.is_empty(), "somebody changed something: {calls:?}");
+        assert_untouched(&story).await;
         assert_eq!(vms_of(&story).await, before);
         second.clear(&story).await;
         assert!(story.vms_named(NAMES[0]).await.is_empty());
@@ -78,24 +78,14 @@ async fn vms_of(story: &Story) -> Vec<(String, String, String, String)> {
 
 async fn set_paused(api: &Api<DynamicObject>, name: &str, pause: bool) {
     let value = if pause { json!("") } else { Value::Null };
-    let patch = json!({"metadata": {"annotations": {PAUSED: value}}});
-    api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    merge(api, name, json!({"metadata": {"annotations": {PAUSED: value}}})).await.unwrap();
 }
 
 /// Deletes the source as one that has moved, and takes its finalizers off.
 async fn leave(story: &Story, kind: &str, name: &str) {
-    let api = story.api(kind);
     let mark = json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
-    api.patch(name, &PatchParams::default(), &Patch::Merge(&mark)).await.unwrap();
-    api.delete(name, &DeleteParams::default()).await.unwrap();
-    let strip = json!({"metadata": {"finalizers": null}});
-    // The object may be gone already: what matters is that nothing else is.
-    let _ = api.patch(name, &PatchParams::default(), &Patch::Merge(&strip)).await;
-    story
-        .wait_for(&format!("{kind} {name} has left"), SOON, || async {
-            story.get(kind, name).await.is_none().then_some(())
-        })
-        .await;
+    story.patch(kind, name, mark).await;
+    story.force_delete(kind, name).await;
 }
 
 impl SecondCluster {
@@ -110,9 +100,7 @@ impl SecondCluster {
         story
             .wait_for(&format!("{name} is known to its new cluster"), SOON, || async {
                 let vm = api.get(name).await.ok()?;
-                let conditions = vm.data["status"]["conditions"].as_array()?;
-                let made = |condition: &&Value| condition["type"] == "VirtualMachineCreated";
-                let is_created = conditions.iter().find(made)?["status"] == "True";
+                let is_created = condition(&vm.data, "VirtualMachineCreated")?["status"] == "True";
                 (is_created && vm.data["status"]["powerState"] == "poweredOn").then_some(())
             })
             .await;
@@ -123,11 +111,7 @@ impl SecondCluster {
         for (kind, name) in moved_objects().into_iter().rev() {
             let api = self.api(kind, &story.namespace);
             api.delete(name, &DeleteParams::default()).await.unwrap();
-            story
-                .wait_for(&format!("{kind} {name} is gone"), SOON, || async {
-                    api.get_opt(name).await.unwrap().is_none().then_some(())
-                })
-                .await;
+            story.wait_until_deleted(&api, name).await;
         }
     }
 }

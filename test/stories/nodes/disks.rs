@@ -72,12 +72,11 @@ fn a_node_keeps_etcd_and_containerd_on_disks_of_its_own() {
 
         let nodes = [vm, vm_of(&story, "disks-workers-").await];
         story.delete("TanzuKubernetesCluster", "disks", CLUSTER).await;
-        story
-            .wait_for("the disks have gone with their VMs", SOON, || async {
-                let vms = story.shared.control().vms(None, Duration::ZERO).await.ok()?.vms;
-                nodes.iter().all(|gone| !vms.iter().any(|vm| vm.moid == gone.moid)).then_some(())
-            })
-            .await;
+        let gone = async || {
+            let vms = story.shared.control().vms(None, Duration::ZERO).await.unwrap().vms;
+            nodes.iter().all(|gone| !vms.iter().any(|vm| vm.moid == gone.moid))
+        };
+        story.wait_until("the disks have gone with their VMs", SOON, gone).await;
     });
 }
 

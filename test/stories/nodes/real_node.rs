@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::real_site::{BOOTS, Guest, NAMESPACE, RealSite, on_real_site};
-use crate::harness::story::assert_contains;
+use crate::harness::story::{assert_contains, condition};
 
 #[test]
 #[ignore = "boots machines; .ci/run runs it"]
@@ -25,9 +25,7 @@ fn first_boots_that_fail_name_their_causes() {
             let message = site
                 .wait_for(&format!("{name} says why"), BOOTS, async || {
                     let cluster = site.get("TanzuKubernetesCluster", name).await?;
-                    let conditions = cluster["status"]["conditions"].as_array()?;
-                    let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
-                    let message = ready["message"].as_str()?;
+                    let message = condition(&cluster, "Ready")?["message"].as_str()?;
                     message.contains(" failed").then(|| message.to_owned())
                 })
                 .await;

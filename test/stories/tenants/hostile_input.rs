@@ -22,8 +22,9 @@ use support::process;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::harness::objects::one_and_one;
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{CLUSTER, SOON, Story, one_and_one, story_on_own_stack};
+use crate::harness::story::{CLUSTER, SOON, Story, story_on_own_stack};
 
 /// Peak resident memory of each program, MiB. The Deployments allow 256.
 const MEMORY_MIB: f64 = 200.0;
@@ -312,7 +313,7 @@ async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
         }
     };
     begin(begun);
-    tenant.wait_for("ten answers", CLUSTER, || async { (hostile.answered() >= 10).then_some(()) }).await;
+    tenant.wait_until("ten answers", CLUSTER, async || hostile.answered() >= 10).await;
 }
 
 /// The API server of a control plane node.
@@ -327,8 +328,7 @@ struct ApiServer {
 impl ApiServer {
     /// That of the tenant's only control plane node.
     async fn find(tenant: &Story) -> Self {
-        let vms = tenant.vms().await;
-        let node = vms.iter().find(|vm| vm.name.contains("-control-plane-")).expect("a control plane node");
+        let node = tenant.vm_with("-control-plane-").await;
         let stack = tenant.shared.session.kubeconfig.parent().expect("the stack's folder").to_owned();
         let process = format!("kube-apiserver .*{}/", stack.join("guests").join(&node.moid).display());
         let found = Command::new("pgrep").args(["-a", "-f", &process]).output().expect("pgrep").stdout;

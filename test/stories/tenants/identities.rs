@@ -89,12 +89,7 @@ fn a_deletion_that_is_held_back_is_not_let_go_by_its_user() {
         assert_contains(refusal.expect_err("the check is taken away"), &["delete.check", "non-admin users"]);
         assert!(tenants.hostile.get("VirtualMachine", "held-vm").await.is_some());
         admins.patch("held-vm", &params, &annotate(Value::Null)).await.unwrap();
-        tenants
-            .hostile
-            .wait_for("the VM is gone once the administrator lets it go", SOON, || async {
-                tenants.hostile.get("VirtualMachine", "held-vm").await.is_none().then_some(())
-            })
-            .await;
+        tenants.hostile.wait_until_gone("VirtualMachine", "held-vm", SOON).await;
     });
 }
 
@@ -125,11 +120,8 @@ fn a_namespace_uses_the_networks_that_were_given_to_it() {
         tenants.hostile.wait_until_powered_on("networks-vm").await;
         assert_eq!(story.vms_named("networks-vm").await[0].networks, [OTHER_NETWORK]);
         vm["metadata"]["name"] = "networks-next".into();
-        story
-            .wait_for("mallory may use the network", SOON, || async {
-                tenants.mallory_applies(&vm).await.ok()
-            })
-            .await;
+        let may = async || tenants.mallory_applies(&vm).await.is_ok();
+        story.wait_until("mallory may use the network", SOON, may).await;
         for name in ["networks-vm", "networks-next"] {
             tenants.hostile.delete("VirtualMachine", name, SOON).await;
         }

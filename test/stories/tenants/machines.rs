@@ -27,12 +27,7 @@ fn a_wcpmachine_deletes_only_what_it_owns() {
         tenants.mallory_applies(&forged_machine(namespace)).await.unwrap();
         let machines = tenants.mallory_api("WCPMachine");
         machines.delete("pg", &DeleteParams::default()).await.unwrap();
-        tenants
-            .hostile
-            .wait_for("mallory's WCPMachine is gone", SOON, || async {
-                tenants.hostile.get("WCPMachine", "pg").await.is_none().then_some(())
-            })
-            .await;
+        tenants.hostile.wait_until_gone("WCPMachine", "pg", SOON).await;
         for (kind, name) in [("Secret", "pg-cloud-init"), ("PersistentVolumeClaim", "db-data")] {
             let object = tenants.hostile.get(kind, name).await;
             let object = object.unwrap_or_else(|| panic!("{kind} {name} was deleted"));

@@ -1,12 +1,13 @@
 //! Releases are the administrator's: what a tenant publishes never becomes one, joins one or outranks one.
 
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use sim::releases::SHARED_IMAGE;
 
+use crate::harness::objects::content_source_binding;
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, assert_contains, story};
+use crate::harness::story::{SOON, Story, assert_contains, condition, merge, story};
 use crate::harness::tenants::Tenants;
 
 const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
@@ -52,11 +53,7 @@ async fn share_library(tenants: &Tenants) {
     let library = tenants.victim.shared.session.vcenter.shared_library.clone();
     let cluster_scoped = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": GROUP, "kind": kind, "metadata": { "name": name }, "spec": spec });
     let provider = json!({ "apiVersion": GROUP, "kind": "ContentLibraryProvider", "name": SOURCE });
-    let binding = json!({
-        "apiVersion": GROUP, "kind": "ContentSourceBinding",
-        "metadata": { "name": SOURCE, "namespace": tenants.hostile.namespace },
-        "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": SOURCE },
-    });
+    let binding = content_source_binding(&tenants.hostile.namespace, SOURCE);
     let mut source = cluster_scoped("ContentSource", SOURCE, json!({ "providerRef": provider }));
     source["metadata"]["labels"] = json!({ api::names::label::WRITABLE: "true" });
     for object in
@@ -82,8 +79,7 @@ async fn wait_for_image(story: &Story, name: &str) -> DynamicObject {
 async fn designate(story: &Story, designated: bool) {
     let label = designated.then_some("true");
     let patch = json!({ "metadata": { "labels": { RELEASE_LIBRARY: label } } });
-    let sources = story.cluster_api("ContentSource");
-    sources.patch(SOURCE, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    merge(&story.cluster_api("ContentSource"), SOURCE, patch).await.unwrap();
 }
 
 async fn release(story: &Story) -> Value {
@@ -176,10 +172,7 @@ async fn assert_disagreement_is_a_conflict(story: &Story) {
 async fn wait_for_valid(story: &Story, status: &str) -> Value {
     story
         .wait_for(&format!("the release's Valid is {status}"), SOON, || async {
-            let conditions = release(story).await["status"]["conditions"].as_array()?.clone();
-            conditions
-                .into_iter()
-                .find(|condition| condition["type"] == "Valid" && condition["status"] == status)
+            condition(&release(story).await, "Valid").filter(|valid| valid["status"] == status).cloned()
         })
         .await
 }

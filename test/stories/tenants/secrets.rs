@@ -5,13 +5,12 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, assert_contains, story};
-use crate::harness::tenants::{MALLORY, Tenants};
+use crate::harness::story::{SOON, assert_contains, merge, story};
+use crate::harness::tenants::Tenants;
 
 const CLASS: &str = "best-effort-xsmall";
 /// The Secret that she would like to read.
 const WANTED: &str = "b-kubeconfig";
-const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 const CLUSTER: &str = "
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -38,15 +37,13 @@ fn who_names_a_secret_may_get_it() {
         naming_a_secret_elsewhere(&tenants).await;
 
         // Once she may get it, she may name it.
-        grant(hostile, &[json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [WANTED], "verbs": ["get"]})])
-            .await;
+        let rule =
+            json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [WANTED], "verbs": ["get"]});
+        tenants.grant("mallory-granted", &json!([rule])).await;
         let mut vm = PlainVm::named("secrets-vm").object(&hostile.namespace);
         vm["spec"]["vmMetadata"] = json!({"secretName": WANTED, "transport": "CloudInit"});
-        story
-            .wait_for("mallory may name the Secret", SOON, || async {
-                tenants.mallory_applies(&vm).await.ok()
-            })
-            .await;
+        let may = async || tenants.mallory_applies(&vm).await.is_ok();
+        story.wait_until("mallory may name the Secret", SOON, may).await;
         hostile.delete("VirtualMachine", "secrets-vm", SOON).await;
     });
 }
@@ -69,17 +66,16 @@ async fn naming_a_secret_in_a_vm(tenants: &Tenants) {
     tenants.mallory_applies(&vm).await.unwrap();
     let vms = tenants.mallory_api("VirtualMachine");
     let changed = json!({"spec": {"vmMetadata": {"secretName": WANTED, "configMapName": null}}});
-    let changed = vms.patch("secrets-vm", &PatchParams::default(), &Patch::Merge(&changed)).await;
+    let changed = merge(&vms, "secrets-vm", changed).await;
     assert_contains(changed.expect_err("a Secret later"), &refusal);
 
     // An administrator's VM that names it is changed in all else, and not in how the guest sees the Secret.
     let named = json!({"spec": {"vmMetadata": {"secretName": WANTED, "configMapName": null}}});
-    let admins = hostile.api("VirtualMachine");
-    admins.patch("secrets-vm", &PatchParams::default(), &Patch::Merge(&named)).await.unwrap();
+    hostile.patch("VirtualMachine", "secrets-vm", named).await;
     let labelled = json!({"metadata": {"labels": {"a": "b"}}});
-    vms.patch("secrets-vm", &PatchParams::default(), &Patch::Merge(&labelled)).await.expect("a label");
+    merge(&vms, "secrets-vm", labelled).await.expect("a label");
     let transport = json!({"spec": {"vmMetadata": {"transport": "ExtraConfig"}}});
-    let transport = vms.patch("secrets-vm", &PatchParams::default(), &Patch::Merge(&transport)).await;
+    let transport = merge(&vms, "secrets-vm", transport).await;
     assert_contains(transport.expect_err("another transport"), &refusal);
     hostile.delete("VirtualMachine", "secrets-vm", SOON).await;
 }
@@ -105,8 +101,8 @@ async fn naming_a_secret_elsewhere(tenants: &Tenants) {
     let refusal = tenants.mallory_applies(&cluster).await.expect_err("a cluster");
     assert_contains(refusal, &["Secret secrets-cluster-ca", "may not get it"]);
 
-    grant(hostile, &[json!({"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["*"]})])
-        .await;
+    let rule = json!({"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["*"]});
+    tenants.grant("mallory-granted", &json!([rule])).await;
     let machine = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
         "metadata": {"name": "thief", "namespace": hostile.namespace},
@@ -115,27 +111,11 @@ async fn naming_a_secret_elsewhere(tenants: &Tenants) {
             "infrastructureRef": {"apiGroup": "infrastructure.cluster.vmware.com", "kind": "WCPMachine", "name": "thief"},
         },
     });
-    tenants
-        .hostile
-        .wait_for("the Machine is refused for its Secret", SOON, || async {
-            let refusal = tenants.mallory_applies(&machine).await.expect_err("a Machine");
-            refusal.contains("bootstrap.dataSecretName: the node would see Secret").then_some(())
-        })
-        .await;
-}
-
-/// A further Role of mallory's.
-async fn grant(hostile: &Story, rules: &[Value]) {
-    let metadata = json!({"name": "mallory-granted", "namespace": hostile.namespace});
-    let role = json!({"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules});
-    let binding = json!({
-        "apiVersion": RBAC, "kind": "RoleBinding", "metadata": metadata,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "mallory-granted"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": MALLORY}],
-    });
-    for object in [&role, &binding] {
-        hostile.apply_object(object).await;
-    }
+    let refused = async || {
+        let refusal = tenants.mallory_applies(&machine).await.expect_err("a Machine");
+        refusal.contains("bootstrap.dataSecretName: the node would see Secret")
+    };
+    hostile.wait_until("the Machine is refused for its Secret", SOON, refused).await;
 }
 
 #[test]
@@ -198,13 +178,12 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
         // An object that is on its way out is no exception; and it goes when its controller lets it.
         let check =
             json!({"metadata": {"annotations": {"delete.check.vmoperator.vmware.com/backup": "not yet"}}});
-        let admins = tenants.hostile.api("VirtualMachine");
-        admins.patch("own-vm", &PatchParams::default(), &Patch::Merge(&check)).await.unwrap();
+        tenants.hostile.patch("VirtualMachine", "own-vm", check).await;
         tenants.mallory_api("VirtualMachine").delete("own-vm", &DeleteParams::default()).await.unwrap();
         let stripped = patch("VirtualMachine", "own-vm", json!({"finalizers": null})).await;
         assert_contains(stripped, &["metadata.finalizers"]);
         let free = json!({"metadata": {"annotations": {"delete.check.vmoperator.vmware.com/backup": null}}});
-        admins.patch("own-vm", &PatchParams::default(), &Patch::Merge(&free)).await.unwrap();
+        tenants.hostile.patch("VirtualMachine", "own-vm", free).await;
         for (kind, name) in objects {
             tenants.hostile.delete(kind, name, SOON).await;
         }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sim::control::{Fault, FaultKind};
 
+use crate::harness::objects::content_source_binding;
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, assert_contains, disruptive_story, story};
+use crate::harness::story::{SOON, Story, assert_contains, condition, disruptive_story, merge, story};
 use crate::harness::tenants::Tenants;
 
 const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
@@ -40,7 +41,7 @@ fn a_policy_reaches_no_folder_pool_or_module_of_others() {
         let policies = tenants.mallory_api(POLICY);
         for record in [record, json!(r#"{"modules":{},"before":[]}"#), Value::Null] {
             let patch = json!({ "metadata": { "annotations": { LEDGER: record } } });
-            let patched = policies.patch("payments", &PatchParams::default(), &Patch::Merge(&patch)).await;
+            let patched = merge(&policies, "payments", patch).await;
             assert_contains(
                 patched.expect_err("a record of mallory's"),
                 &["not allowed for non-admin users"],
@@ -48,11 +49,7 @@ fn a_policy_reaches_no_folder_pool_or_module_of_others() {
         }
 
         policies.delete("payments", &DeleteParams::default()).await.unwrap();
-        story
-            .wait_for("mallory's policy is gone", SOON, || async {
-                tenants.hostile.get(POLICY, "payments").await.is_none().then_some(())
-            })
-            .await;
+        tenants.hostile.wait_until_gone(POLICY, "payments", SOON).await;
         let there = story.shared.control().inventory().await.unwrap();
         let ids: Vec<_> = there.folders.iter().chain(&there.pools).map(|node| &node.moid).collect();
         let kept = |id: &Value| ids.iter().any(|there| id == there.as_str());
@@ -79,12 +76,7 @@ fn policy(story: &Story, memory: &str) -> Value {
 }
 
 async fn wait_for_policy(story: &Story) -> Value {
-    story
-        .wait_for("the policy is ready", SOON, || async {
-            let policy = story.get(POLICY, "payments").await?;
-            (policy["status"]["conditions"][0]["status"] == "True").then_some(policy)
-        })
-        .await
+    story.wait_for_field((POLICY, "payments"), ("/status/conditions/0/status", "True"), SOON).await
 }
 
 #[test]
@@ -99,8 +91,7 @@ fn nobody_publishes_to_the_library_of_the_node_images() {
                 .hostile
                 .wait_for("the request is refused", SOON, || async {
                     let request = tenants.hostile.get(REQUEST, &name).await?;
-                    let conditions = request["status"]["conditions"].as_array()?.clone();
-                    conditions.into_iter().find(|condition| condition["type"] == "TargetValid")
+                    condition(&request, "TargetValid").cloned()
                 })
                 .await;
             assert_eq!(refused["reason"], "TargetContentLibraryNotExist", "{refused}");
@@ -114,7 +105,7 @@ fn slow_publications_of_one_tenant_keep_no_other_waiting() {
     disruptive_story("unhurried", |story| async move {
         let tenants = Tenants::prepare(&story, CLASS).await;
         for tenant in [&tenants.victim, &tenants.hostile] {
-            tenant.apply_object(&bound_source(tenant)).await;
+            tenant.apply_object(&content_source_binding(&tenant.namespace, "published")).await;
             let donor = donor(tenant);
             tenant.apply_object(&PlainVm::named(&donor).object(&tenant.namespace)).await;
             tenant.wait_until_powered_on(&donor).await;
@@ -129,21 +120,10 @@ fn slow_publications_of_one_tenant_keep_no_other_waiting() {
         wait_for_upload(&tenants.hostile, "Queued", 38).await;
         let quickly = Duration::from_secs(20);
         story.apply_object(&PlainVm::named("urgent").object(&story.namespace)).await;
-        story
-            .wait_for("a VM of the other tenant is made", quickly, || async {
-                let vm = story.get("VirtualMachine", "urgent").await?;
-                (vm["status"]["powerState"] == "poweredOn").then_some(())
-            })
-            .await;
-        let patch = json!({ "spec": { "powerState": "poweredOff" } });
-        let vms = story.api("VirtualMachine");
-        vms.patch("urgent", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
-        story
-            .wait_for("it is powered off", quickly, || async {
-                let vm = story.get("VirtualMachine", "urgent").await?;
-                (vm["status"]["powerState"] == "poweredOff").then_some(())
-            })
-            .await;
+        let urgent = ("VirtualMachine", "urgent");
+        story.wait_for_field(urgent, ("/status/powerState", "poweredOn"), quickly).await;
+        story.patch("VirtualMachine", "urgent", json!({ "spec": { "powerState": "poweredOff" } })).await;
+        story.wait_for_field(urgent, ("/status/powerState", "poweredOff"), quickly).await;
         story.apply_object(&request(&story, "copy", "published")).await;
         wait_for_upload(&story, "Uploading", 1).await;
         let requests = tenants.hostile.api(REQUEST);
@@ -174,23 +154,12 @@ fn request(story: &Story, name: &str, location: &str) -> Value {
     })
 }
 
-fn bound_source(story: &Story) -> Value {
-    json!({
-        "apiVersion": GROUP, "kind": "ContentSourceBinding",
-        "metadata": { "name": "published", "namespace": story.namespace },
-        "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": "published" },
-    })
-}
-
 /// Waits until so many requests of the tenant say that of their upload.
 async fn wait_for_upload(story: &Story, reason: &str, count: usize) {
     story
         .wait_for(&format!("{count} requests are {reason}"), SOON, || async {
             let of = |request: &Value| {
-                let conditions = request["status"]["conditions"].as_array().cloned().unwrap_or_default();
-                conditions
-                    .iter()
-                    .any(|condition| condition["type"] == "Uploaded" && condition["reason"] == reason)
+                condition(request, "Uploaded").is_some_and(|uploaded| uploaded["reason"] == reason)
             };
             (story.list(REQUEST).await.iter().filter(|request| of(request)).count() == count).then_some(())
         })

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, disruptive_story};
+use crate::harness::story::{SOON, Story, disruptive_story, merge};
 use crate::virtual_machines::operator_crash::restart_vmop;
 
 const NAMESPACE: &str = "vmware-system-vmop";
@@ -62,11 +61,9 @@ async fn provider_config(story: &Story) -> BTreeMap<String, String> {
 }
 
 async fn set_password(secrets: &Api<Secret>, name: &str, value: &ByteString) {
-    let patch = json!({"data": {"password": value}});
-    secrets.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    merge(secrets, name, json!({"data": {"password": value}})).await.unwrap();
 }
 
 async fn set_port(configs: &Api<ConfigMap>, port: &str) {
-    let patch = json!({"data": {"VcPort": port}});
-    configs.patch(PROVIDER, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    merge(configs, PROVIDER, json!({"data": {"VcPort": port}})).await.unwrap();
 }

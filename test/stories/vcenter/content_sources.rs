@@ -4,8 +4,9 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sim::library::PLAIN;
 
+use crate::harness::objects::content_source_binding;
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, story};
+use crate::harness::story::{SOON, condition, story};
 
 const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
 
@@ -36,48 +37,27 @@ fn a_namespace_uses_the_images_of_a_source_that_is_bound_there() {
         let image = serde_json::to_value(image).unwrap();
         assert_eq!(image["metadata"]["ownerReferences"][0]["name"], "team-library", "{image}");
         assert_eq!(image["spec"]["providerRef"]["name"], "team-library", "{image}");
-        for (condition, status) in
+        for (suffix, status) in
             [("Synced", "True"), ("OSTypeSupported", "True"), ("V1Alpha1Compatible", "False")]
         {
-            let type_ = format!("VirtualMachineImage{condition}");
-            let conditions = image["status"]["conditions"].as_array().unwrap();
-            let found = conditions.iter().find(|condition| condition["type"] == type_.as_str()).unwrap();
+            let type_ = format!("VirtualMachineImage{suffix}");
+            let found = condition(&image, &type_).unwrap();
             assert_eq!(found["status"], status, "{found}");
         }
 
-        story
-            .apply_object(&json!({
-                "apiVersion": GROUP, "kind": "ContentSourceBinding",
-                "metadata": { "name": "team-images", "namespace": story.namespace },
-                "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": "team-images" },
-            }))
-            .await;
-        story
-            .wait_for("the VM is made", SOON, || async {
-                let vm = story.get("VirtualMachine", "shared-images-vm").await?;
-                vm["status"]["uniqueID"].is_string().then_some(())
-            })
-            .await;
+        story.apply_object(&content_source_binding(&story.namespace, "team-images")).await;
+        story.wait_until_made("shared-images-vm").await;
         story.delete("VirtualMachine", "shared-images-vm", SOON).await;
 
         // What a source brought goes with it.
         let sources = story.cluster_api("ContentSource");
         sources.delete("team-images", &DeleteParams::default()).await.unwrap();
         for (kind, name) in [("ContentLibraryProvider", "team-library"), ("VirtualMachineImage", PLAIN)] {
-            wait_until_gone(&story, kind, name).await;
+            story.wait_until_deleted(&story.cluster_api(kind), name).await;
         }
     });
 }
 
 fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": GROUP, "kind": kind, "metadata": { "name": name }, "spec": spec })
-}
-
-async fn wait_until_gone(story: &Story, kind: &str, name: &str) {
-    let api = story.cluster_api(kind);
-    story
-        .wait_for(&format!("{kind} {name} is gone"), SOON, || async {
-            api.get_opt(name).await.unwrap().is_none().then_some(())
-        })
-        .await;
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
+use crate::harness::story::{CLUSTER, SOON, Story, condition, disruptive_story};
 
 /// Nodes of the control plane and workers of the large cluster.
 const NODES: [usize; 2] = [3, 17];
@@ -94,11 +94,7 @@ async fn health(story: &Story) -> (u64, u64) {
 
 async fn wait_for_healthy_nodes(story: &Story) {
     let all = u64::try_from(MACHINES).unwrap();
-    story
-        .wait_for("all nodes are healthy", MANY, || async {
-            (health(story).await == (all, all)).then_some(())
-        })
-        .await;
+    story.wait_until("all nodes are healthy", MANY, async || health(story).await == (all, all)).await;
 }
 
 async fn all_machines_live_through_the_loss_of_their_datastore(story: &Story) {
@@ -111,11 +107,11 @@ async fn all_machines_live_through_the_loss_of_their_datastore(story: &Story) {
     let (expected, healthy) = health(story).await;
     assert_eq!((usize::try_from(expected).unwrap(), healthy), (MACHINES, 0), "health checks saw it");
     for vm in story.list("VirtualMachine").await {
-        let why = condition(&vm, POWER)["message"].as_str().unwrap().to_owned();
+        let why = condition(&vm, POWER).unwrap_or(&Value::Null)["message"].as_str().unwrap().to_owned();
         assert!(why.contains("is inaccessible"), "{why}");
     }
     let cluster = story.get("TanzuKubernetesCluster", "large").await.unwrap();
-    let ready = condition(&cluster, "Ready");
+    let ready = condition(&cluster, "Ready").unwrap_or(&Value::Null);
     assert!(ready["message"].as_str().unwrap().contains("is inaccessible"), "{ready}");
     story.shared.guests.unsilence("large-*");
     control.end_outages().await.unwrap();
@@ -136,7 +132,7 @@ async fn machines_of_a_lost_host_are_replaced_when_it_is_back(story: &Story) {
     nothing_comes_or_goes_for_long(story, &before).await;
     for vm in &lost {
         let object = story.get("VirtualMachine", &vm.name).await.unwrap();
-        let ready = condition(&object, "Ready");
+        let ready = condition(&object, "Ready").unwrap_or(&Value::Null);
         assert_eq!(ready["reason"], "DeletionFailed", "remediation has begun: {object}");
         assert!(ready["message"].as_str().unwrap().contains("is disconnected"), "{ready}");
     }
@@ -158,11 +154,6 @@ async fn lose_datastore(story: &Story) {
     story.shared.control().set_datastore_accessible(datastore, false).await.unwrap();
 }
 
-fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
-    let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
-    all.find(|condition| condition["type"] == type_).unwrap_or(&Value::Null)
-}
-
 fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
@@ -175,7 +166,9 @@ async fn wait_for_power_conditions(story: &Story, status: &str) {
     story
         .wait_for(&format!("{POWER} is {status}"), SOON, || async {
             let vms = story.list("VirtualMachine").await;
-            vms.iter().all(|vm| condition(vm, POWER)["status"] == status).then_some(())
+            vms.iter()
+                .all(|vm| condition(vm, POWER).unwrap_or(&Value::Null)["status"] == status)
+                .then_some(())
         })
         .await;
 }
@@ -186,9 +179,13 @@ async fn nothing_happens_while_the_datastore_is_away(story: &Story) {
     lose_datastore(story).await;
     wait_for_power_conditions(story, "Unknown").await;
     for vm in story.list("VirtualMachine").await {
-        let why = condition(&vm, POWER)["message"].as_str().unwrap().to_owned();
+        let why = condition(&vm, POWER).unwrap_or(&Value::Null)["message"].as_str().unwrap().to_owned();
         assert!(why.contains("is inaccessible") && why.contains("datastore"), "{why}");
-        assert_eq!(condition(&vm, "Ready")["status"], "True", "its node serves: {vm}");
+        assert_eq!(
+            condition(&vm, "Ready").unwrap_or(&Value::Null)["status"],
+            "True",
+            "its node serves: {vm}"
+        );
         assert!(vm["status"]["vmIp"].is_string(), "{}", vm["status"]);
     }
     let cluster = story.get("TanzuKubernetesCluster", "away").await.unwrap();
@@ -210,7 +207,7 @@ async fn a_node_that_is_deleted_meanwhile_goes_when_it_is_back(story: &Story) {
     story
         .wait_for("the old VM waits, and says for what", CLUSTER, || async {
             let vm = story.get("VirtualMachine", &old.name).await.expect("it is not let go");
-            let ready = condition(&vm, "Ready");
+            let ready = condition(&vm, "Ready").unwrap_or(&Value::Null);
             let waits = !vm["metadata"]["deletionTimestamp"].is_null() && ready["reason"] == "DeletionFailed";
             waits.then(|| assert!(ready["message"].as_str().unwrap().contains("is disconnected"), "{ready}"))
         })
@@ -228,7 +225,7 @@ async fn a_node_that_is_deleted_meanwhile_goes_when_it_is_back(story: &Story) {
         .wait_for("its successor runs", CLUSTER, || async {
             // A Machine that is being deleted is still one of its MachineSet: no successor comes before its VM is gone.
             let vms = story.list("VirtualMachine").await;
-            let serves = |vm: &Value| condition(vm, "Ready")["status"] == "True";
+            let serves = |vm: &Value| condition(vm, "Ready").unwrap_or(&Value::Null)["status"] == "True";
             vms.iter()
                 .any(|vm| name(vm).contains("workers") && name(vm) != old.name && serves(vm))
                 .then_some(())

@@ -1,13 +1,14 @@
 //! Each privilege that vCenter's user lacks is named by the object that can't be what it shall, until the user has it.
 
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use support::wait::poll;
 use vsphere::PRIVILEGES;
 
+use crate::harness::objects::content_source_binding;
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, disruptive_story};
+use crate::harness::story::{SOON, Story, condition, disruptive_story, merge};
 
 const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
 const MACHINE: &str = "VirtualMachine";
@@ -34,6 +35,17 @@ enum Deed {
     DeletesPolicy,
     /// Publishes a VM.
     Publishes,
+}
+
+impl Deed {
+    /// The kind of the object that needs the privilege.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::CreatesPolicy | Self::DeletesPolicy => POLICY,
+            Self::Publishes => PUBLISH,
+            Self::Creates(_) | Self::UsesImage | Self::Changes(_) | Self::Deletes => MACHINE,
+        }
+    }
 }
 
 fn deeds() -> Vec<(&'static str, Deed)> {
@@ -128,9 +140,7 @@ fn every_privilege_that_is_taken_away_is_named_by_who_needs_it() {
             let all = story.api(kind);
             all.delete_collection(&DeleteParams::default(), &kube::api::ListParams::default()).await.unwrap();
         }
-        story
-            .wait_for("all are gone", SOON, || async { story.list(MACHINE).await.is_empty().then_some(()) })
-            .await;
+        story.wait_until("all are gone", SOON, async || story.list(MACHINE).await.is_empty()).await;
     });
 }
 
@@ -157,17 +167,12 @@ fn policy(story: &Story, id: &str) -> Value {
 async fn prepare(story: &Story) {
     story.prepare_namespace("best-effort-xsmall").await;
     let annotations = json!({ "metadata": { "annotations": { "vmware-system-networks": "VM Network" } } });
-    let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(story.client());
-    namespaces.patch(&story.namespace, &PatchParams::default(), &Patch::Merge(&annotations)).await.unwrap();
+    merge(&story.cluster_api("Namespace"), &story.namespace, annotations).await.unwrap();
     let ovf = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "ovf", "namespace": story.namespace },
         "data": { "guestinfo.hostname": "a" },
     });
-    let binding = json!({
-        "apiVersion": GROUP, "kind": "ContentSourceBinding",
-        "metadata": { "name": "published", "namespace": story.namespace },
-        "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": "published" },
-    });
+    let binding = content_source_binding(&story.namespace, "published");
     for object in [&ovf, &binding] {
         story.apply_object(object).await;
     }
@@ -200,51 +205,28 @@ async fn have_before(story: &Story, id: &str, deed: &Deed) {
 
 async fn act(story: &Story, id: &str, deed: &Deed, unused_image: Option<String>) -> (&'static str, String) {
     let name = name_of(id);
-    let delete = async |kind: &str| {
-        story.api(kind).delete(&name, &DeleteParams::default()).await.unwrap();
-    };
-    let kind = match deed {
-        Deed::Creates(spec) => {
-            story.apply_object(&machine(story, id, spec)).await;
-            MACHINE
-        }
+    match deed {
+        Deed::Creates(spec) => story.apply_object(&machine(story, id, spec)).await,
         Deed::UsesImage => {
             let image = unused_image.expect("an image that nobody has used");
             story.apply_object(&machine(story, id, &json!({ "imageName": image }))).await;
-            MACHINE
         }
-        Deed::Changes(spec) => {
-            let patch = json!({ "spec": spec });
-            let patched =
-                story.api(MACHINE).patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-            patched.unwrap();
-            MACHINE
+        Deed::Changes(spec) => drop(story.patch(MACHINE, &name, json!({ "spec": spec })).await),
+        Deed::Deletes | Deed::DeletesPolicy => {
+            story.api(deed.kind()).delete(&name, &DeleteParams::default()).await.unwrap();
         }
-        Deed::Deletes => {
-            delete(MACHINE).await;
-            MACHINE
-        }
-        Deed::CreatesPolicy => {
-            story.apply_object(&policy(story, id)).await;
-            POLICY
-        }
-        Deed::DeletesPolicy => {
-            delete(POLICY).await;
-            POLICY
-        }
+        Deed::CreatesPolicy => story.apply_object(&policy(story, id)).await,
         Deed::Publishes => {
             let target = json!({ "item": { "name": name }, "location": { "name": "published" } });
-            story
-                .apply_object(&json!({
-                    "apiVersion": GROUP, "kind": PUBLISH,
-                    "metadata": { "name": name, "namespace": story.namespace },
-                    "spec": { "source": { "name": "privileged-donor" }, "target": target },
-                }))
-                .await;
-            PUBLISH
+            let request = json!({
+                "apiVersion": GROUP, "kind": PUBLISH,
+                "metadata": { "name": name, "namespace": story.namespace },
+                "spec": { "source": { "name": "privileged-donor" }, "target": target },
+            });
+            story.apply_object(&request).await;
         }
-    };
-    (kind, name)
+    }
+    (deed.kind(), name)
 }
 
 /// Waits until a condition names the privilege; else what the object says is the error.
@@ -270,17 +252,11 @@ async fn wait_until_named(story: &Story, kind: &str, name: &str, id: &str) -> Re
 async fn wait_until_done(story: &Story, id: &str, deed: &Deed) {
     let name = name_of(id);
     let ready = |object: &Value, type_: &str| {
-        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.iter().any(|condition| condition["type"] == type_ && condition["status"] == "True")
+        condition(object, type_).is_some_and(|condition| condition["status"] == "True")
     };
     story
         .wait_for(&format!("{name} is done"), SOON * 2, || async {
-            let kind = match deed {
-                Deed::CreatesPolicy | Deed::DeletesPolicy => POLICY,
-                Deed::Publishes => PUBLISH,
-                Deed::Creates(_) | Deed::UsesImage | Deed::Changes(_) | Deed::Deletes => MACHINE,
-            };
-            let object = story.get(kind, &name).await;
+            let object = story.get(deed.kind(), &name).await;
             let done = match deed {
                 Deed::Deletes | Deed::DeletesPolicy => object.is_none(),
                 Deed::Publishes => object?["status"]["ready"] == true,

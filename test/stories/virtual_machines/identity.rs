@@ -1,6 +1,5 @@
 //! Whose VM is it? Ours is what carries our mark, and nothing else is touched.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::harness::plain_vm::PlainVm;
@@ -35,25 +34,15 @@ fn an_object_that_moves_to_another_cluster_leaves_its_vm_alone() {
         story.apply_object(&PlainVm::named("mover-vm").object(&story.namespace)).await;
         story.wait_until_powered_on("mover-vm").await;
         let before = story.vms_named("mover-vm").await;
-        let api = story.api("VirtualMachine");
         let mark = json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
-        api.patch("mover-vm", &PatchParams::default(), &Patch::Merge(&mark)).await.unwrap();
+        story.patch("VirtualMachine", "mover-vm", mark).await;
         // Where the move is broken off here, it is the other operator that does what a spec says.
-        let off = json!({"spec": {"powerState": "poweredOff"}});
-        api.patch("mover-vm", &PatchParams::default(), &Patch::Merge(&off)).await.unwrap();
+        story.patch("VirtualMachine", "mover-vm", json!({"spec": {"powerState": "poweredOff"}})).await;
         // A VM made after it shows that the operator has been at work since.
         story.apply_object(&PlainVm::named("mover-next").object(&story.namespace)).await;
         story.wait_until_powered_on("mover-next").await;
         assert_eq!(story.vms_named("mover-vm").await[0].power_state, before[0].power_state);
-        api.delete("mover-vm", &DeleteParams::default()).await.unwrap();
-        let strip = json!({"metadata": {"finalizers": null}});
-        // The object may be gone already: what matters is the VM.
-        let _ = api.patch("mover-vm", &PatchParams::default(), &Patch::Merge(&strip)).await;
-        story
-            .wait_for("the object is gone", SOON, || async {
-                story.get("VirtualMachine", "mover-vm").await.is_none().then_some(())
-            })
-            .await;
+        story.force_delete("VirtualMachine", "mover-vm").await;
         story.delete("VirtualMachine", "mover-next", SOON).await;
         let after = story.vms_named("mover-vm").await;
         assert_eq!(after.len(), 1);

@@ -1,7 +1,7 @@
 //! NICs on networks of other providers: net-operator's on port groups, NSX's on segments.
 
 use kube::Api;
-use kube::api::{DynamicObject, ResourceExt};
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::harness::plain_vm::PlainVm;
@@ -27,7 +27,7 @@ fn net_operator_gives_a_nic_its_port_group_mac_and_address() {
             .await;
         assert_contains(&why, &["NotReady", "port-group/nowhere-astray"]);
         story.delete("VirtualMachine", "astray", SOON).await;
-        wait_until_collected(&story, "nowhere-astray").await;
+        story.wait_until_gone("NetworkInterface", "nowhere-astray", SOON).await;
         assert!(story.vms_named("astray").await.is_empty());
 
         story.apply_object(&networked("addressed", "workload-network")).await;
@@ -49,7 +49,7 @@ fn net_operator_gives_a_nic_its_port_group_mac_and_address() {
         .await;
 
         story.delete("VirtualMachine", "addressed", SOON).await;
-        wait_until_collected(&story, "workload-network-addressed").await;
+        story.wait_until_gone("NetworkInterface", "workload-network-addressed", SOON).await;
     });
 }
 
@@ -98,11 +98,7 @@ fn nsx_gives_a_nic_its_segment_mac_and_address() {
         assert_connected(&story, &vms, &vm, "NSX-workload", &interface, &ethernet).await;
 
         vms.delete("segmented", &kube::api::DeleteParams::default()).await.unwrap();
-        story
-            .wait_for("the VM on the segment is gone", SOON, || async {
-                vms.get_opt("segmented").await.unwrap().is_none().then_some(())
-            })
-            .await;
+        story.wait_until_deleted(&vms, "segmented").await;
         assert!(story.vms_named("segmented").await.is_empty());
         drop(providers);
         second.stop().await;
@@ -150,24 +146,9 @@ async fn wait_for_address(story: &Story, vms: &Api<DynamicObject>, name: &str) -
 }
 
 async fn wait_for_condition(story: &Story, vms: &Api<DynamicObject>, words: &[&str]) {
-    story
-        .wait_for(&format!("it says {words:?}"), SOON, || async {
-            let all = vms.list(&kube::api::ListParams::default()).await.unwrap();
-            all.iter()
-                .any(|vm| {
-                    let conditions = vm.data["status"]["conditions"].to_string();
-                    vm.name_any() == "segmented" && words.iter().all(|word| conditions.contains(word))
-                })
-                .then_some(())
-        })
-        .await;
-}
-
-/// Waits until the object that asked for the NIC is gone.
-async fn wait_until_collected(story: &Story, name: &str) {
-    story
-        .wait_for(&format!("{name} is collected"), SOON, || async {
-            story.get("NetworkInterface", name).await.is_none().then_some(())
-        })
-        .await;
+    let says = async || {
+        let conditions = vms.get("segmented").await.unwrap().data["status"]["conditions"].to_string();
+        words.iter().all(|word| conditions.contains(word))
+    };
+    story.wait_until(&format!("it says {words:?}"), SOON, says).await;
 }

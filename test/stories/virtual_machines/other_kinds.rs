@@ -5,6 +5,7 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
 
+use crate::harness::objects::content_source_binding;
 use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, render, without_cert_manager};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, api_resource, assert_contains, story};
@@ -88,14 +89,7 @@ async fn assert_served(story: &Story) {
 }
 
 async fn assert_published(story: &Story) {
-    let group = "vmoperator.vmware.com/v1alpha1";
-    story
-        .apply_object(&json!({
-            "apiVersion": group, "kind": "ContentSourceBinding",
-            "metadata": {"name": "published", "namespace": story.namespace},
-            "contentSourceRef": {"apiVersion": group, "kind": "ContentSource", "name": "published"},
-        }))
-        .await;
+    story.apply_object(&content_source_binding(&story.namespace, "published")).await;
     let spec = json!({"source": {"name": NAMES[0]}, "target": {"item": {"name": "beside-image"}, "location": {"name": "published"}}});
     story.apply_object(&object(story, "VirtualMachinePublishRequest", &spec)).await;
     let done = wait_for_object(story, "VirtualMachinePublishRequest", "the VM is published", |request| {

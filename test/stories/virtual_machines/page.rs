@@ -34,12 +34,11 @@ fn a_machine_is_made_by_hand_as_the_page_says() {
         page.run_section("Publish it").await;
         page.run_section("Clean up").await;
         assert!(story.vms_named("web").await.is_empty());
-        story
-            .wait_for("the claim's disk goes with its namespace", SOON, || async {
-                let disks = story.shared.control().disks().await.unwrap();
-                (!disks.iter().any(|there| there.id == disk.id)).then_some(())
-            })
-            .await;
+        let gone = async || {
+            let disks = story.shared.control().disks().await.unwrap();
+            !disks.iter().any(|there| there.id == disk.id)
+        };
+        story.wait_until("the claim's disk goes with its namespace", SOON, gone).await;
         page.run_section("On a real vCenter").await;
         page.close();
     });

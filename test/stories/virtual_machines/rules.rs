@@ -3,7 +3,7 @@
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::harness::story::{SOON, Story, assert_contains, story};
+use crate::harness::story::{SOON, Story, assert_contains, merge, story};
 
 const CONFIG: &str = r#"{"configMapName": "a", "secretName": "b"}"#;
 
@@ -273,7 +273,7 @@ async fn may_not_change(story: &Story) {
     }
     let taken_up =
         json!({ "metadata": { "annotations": { "vmoperator.vmware.com/pause-reconcile": null } } });
-    api.patch("fixed", &PatchParams::default(), &Patch::Merge(&taken_up)).await.unwrap();
+    merge(&api, "fixed", taken_up).await.unwrap();
     story.delete("VirtualMachine", "fixed", SOON).await;
 }
 

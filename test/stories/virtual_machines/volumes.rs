@@ -43,8 +43,7 @@ fn claims_are_attached_in_order_and_outlive_their_machine() {
 
         // What leaves the spec is taken off while the VM runs.
         let volumes = with_claims(&story, "bearer", &["data"])["spec"]["volumes"].clone();
-        let patch = Patch::Merge(json!({"spec": {"volumes": volumes}}));
-        story.api("VirtualMachine").patch("bearer", &PatchParams::default(), &patch).await.unwrap();
+        story.patch("VirtualMachine", "bearer", json!({"spec": {"volumes": volumes}})).await;
         wait_until_detached(&story, "logs").await;
         assert_eq!(disk_of(&story, "data").await.vm, data.vm);
         assert_eq!(story.wait_until_powered_on("bearer").await["status"]["uniqueID"], vm_id);
@@ -118,11 +117,7 @@ fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes_and_its_nic() {
         assert_eq!(disk_of(&story, "kept").await, disk);
 
         story.delete("VirtualMachine", "mover", SOON).await;
-        story
-            .wait_for("the NetworkInterface has gone with its VM", SOON, || async {
-                story.get("NetworkInterface", "workload-network-mover").await.is_none().then_some(())
-            })
-            .await;
+        story.wait_until_gone("NetworkInterface", "workload-network-mover", SOON).await;
         wait_until_detached(&story, "kept").await;
         delete_claim(&story, "kept", &disk.id).await;
     });
@@ -234,8 +229,8 @@ async fn disk_of(story: &Story, claim: &str) -> FirstClassDisk {
 /// Waits until a claim's disk hangs on no VM.
 async fn wait_until_detached(story: &Story, claim: &str) {
     story
-        .wait_for(&format!("claim {claim} is detached"), SOON, || async {
-            disk_of(story, claim).await.vm.is_empty().then_some(())
+        .wait_until(&format!("claim {claim} is detached"), SOON, async || {
+            disk_of(story, claim).await.vm.is_empty()
         })
         .await;
 }
@@ -285,10 +280,6 @@ async fn move_away(story: &Story, vm: &Value) {
         .unwrap();
     api.patch("mover", &params, &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
     api.delete("mover", &DeleteParams::default()).await.unwrap();
-    story
-        .wait_for("what the object owned is collected", SOON, || async {
-            story.get("ConfigMap", "owned").await.is_none().then_some(())
-        })
-        .await;
+    story.wait_until_gone("ConfigMap", "owned", SOON).await;
     assert_eq!(story.vms_named("mover").await.len(), 1);
 }

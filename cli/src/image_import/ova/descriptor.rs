@@ -12,14 +12,12 @@ pub struct References(pub Vec<Reference>);
 /// A file that belongs to an OVF.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reference {
-    /// Its name.
     pub href: String,
     /// Its size, where the descriptor has it.
     pub size: Option<u64>,
 }
 
 impl References {
-    /// Reads them.
     pub fn read(xml: &str) -> Result<Self> {
         let mut reader = Reader::from_str(xml);
         let (mut found, mut inside, mut is_ovf) = (Vec::new(), false, false);

@@ -3,7 +3,6 @@
 /// A file in an OVA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its name.
     pub name: String,
     /// Where its bytes begin in the OVA.
     pub offset: u64,

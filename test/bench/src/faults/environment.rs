@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -10,8 +11,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use plane::Running;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sim::control::{ControlApi, GuestReport};
 use sim::storage::Storage;
@@ -36,11 +38,9 @@ pub const MARKER: &str = "LAYERCAKE-SECRET-MARKER-6f1d";
 
 /// A running testbed in which things go wrong.
 pub struct Environment {
-    /// The testbed.
     pub testbed: Testbed,
     /// What stands between its API server and the VM operator.
     pub proxy: ApiProxy,
-    /// The VM operator.
     pub vmop: Running,
     /// A second one, which asks for no lease.
     pub second_vmop: Running,
@@ -50,7 +50,6 @@ pub struct Environment {
     pub leaks: Cell<u64>,
     /// The name of the image's template here.
     template: RefCell<Option<String>>,
-    /// The guests.
     guests: Guests,
     /// Who attaches volumes.
     storage: Storage,
@@ -67,7 +66,6 @@ impl Drop for Guests {
 /// A namespace with a folder of its own.
 #[derive(Clone, Debug)]
 pub struct Namespace {
-    /// Its name.
     pub name: String,
     /// Id of the folder in vCenter.
     pub folder: String,
@@ -177,23 +175,12 @@ impl Environment {
     /// Removes all that a namespace has here and in vCenter, whatever state it is in; the VM operator is dead meanwhile.
     pub async fn clear_namespace(&self, namespace: &Namespace) -> Result<()> {
         for kind in KINDS {
-            let api = self.api(kind, &namespace.name);
-            for object in api.list(&ListParams::default()).await? {
-                remove_object(&api, &object.name_any()).await?;
-            }
+            remove_objects(&self.api(kind, &namespace.name)).await?;
         }
-        let attachments = Api::<CnsNodeVmAttachment>::namespaced(self.testbed.client(), &namespace.name);
-        for attachment in attachments.list(&ListParams::default()).await? {
-            remove_object(&attachments, &attachment.name_any()).await?;
-        }
-        let claims = Api::<PersistentVolumeClaim>::namespaced(self.testbed.client(), &namespace.name);
-        for claim in claims.list(&ListParams::default()).await? {
-            remove_object(&claims, &claim.name_any()).await?;
-        }
-        let volumes = Api::<PersistentVolume>::all(self.testbed.client());
-        for volume in volumes.list(&ListParams::default()).await? {
-            remove_object(&volumes, &volume.name_any()).await?;
-        }
+        let client = || self.testbed.client();
+        remove_objects(&Api::<CnsNodeVmAttachment>::namespaced(client(), &namespace.name)).await?;
+        remove_objects(&Api::<PersistentVolumeClaim>::namespaced(client(), &namespace.name)).await?;
+        remove_objects(&Api::<PersistentVolume>::all(client())).await?;
         let images =
             Api::<DynamicObject>::all_with(self.testbed.client(), &api_resource("VirtualMachineImage"));
         remove_object(&images, &node_image()).await?;
@@ -245,7 +232,6 @@ impl Environment {
         list.metadata.resource_version.context("a list without a version")
     }
 
-    /// Stops everything.
     pub async fn stop(self) -> Result<()> {
         drop((self.guests, self.storage));
         self.vmop.kill().await;
@@ -254,11 +240,19 @@ impl Environment {
     }
 }
 
-/// Removes the object and its finalizers.
-async fn remove_object<K>(api: &Api<K>, name: &str) -> Result<()>
+/// Removes all objects and their finalizers.
+async fn remove_objects<K>(api: &Api<K>) -> Result<()>
 where
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    K: Clone + Debug + DeserializeOwned + Resource,
 {
+    for object in api.list(&ListParams::default()).await? {
+        remove_object(api, &object.name_any()).await?;
+    }
+    Ok(())
+}
+
+/// Removes the object and its finalizers.
+async fn remove_object<K: Clone + Debug + DeserializeOwned>(api: &Api<K>, name: &str) -> Result<()> {
     let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.is_not_found());
     let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     for result in [

@@ -18,7 +18,6 @@ use crate::vms::node_image;
 /// How many steps an old view lies back.
 const BACK: [usize; 3] = [1, 2, 4];
 
-/// The clean runs.
 const CLEAN: [&str; 2] = ["clean-0", "clean-1"];
 
 /// Which cases are run.

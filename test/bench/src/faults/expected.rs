@@ -8,9 +8,7 @@ use super::workload::{claimed_volume, condition, module_member, own_volume, vm_o
 /// The kind of a VM.
 pub const VM: &str = "VirtualMachine";
 const LOST: &str = "VirtualMachineLost";
-/// A power state.
 pub const ON: &str = "poweredOn";
-/// A power state.
 pub const OFF: &str = "poweredOff";
 /// A power state; a VM that is off does not get there.
 pub const SUSPENDED: &str = "suspended";
@@ -23,7 +21,6 @@ pub struct Expected {
     pub power: &'static str,
     /// A restart was asked for.
     pub restarted: bool,
-    /// Its object was deleted.
     pub deleted: bool,
     /// It was destroyed behind everybody's back.
     pub destroyed: bool,

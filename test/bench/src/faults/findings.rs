@@ -17,7 +17,6 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.lost.is_empty() && self.duplicated.is_empty() && self.orphaned.is_empty()
     }

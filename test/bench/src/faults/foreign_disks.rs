@@ -14,7 +14,6 @@ use sim::control::{ControlApi, FirstClassDisk, Inventory, OrphanedFiles};
 /// Size of each, MiB.
 const SIZE: u32 = 64;
 
-/// Others' disks.
 pub struct ForeignDisks {
     control: ControlApi,
     datastore: String,
@@ -23,7 +22,6 @@ pub struct ForeignDisks {
 }
 
 impl ForeignDisks {
-    /// None yet.
     pub fn new(control: ControlApi, datastore: &str) -> Self {
         Self { control, datastore: datastore.to_owned(), kept: RefCell::default() }
     }

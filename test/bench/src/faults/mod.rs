@@ -1,6 +1,6 @@
 //! What the VM operator survives: it is killed, refused, cut off and deceived, and must come to the same end.
 
-pub mod environment;
+mod environment;
 mod exhaustive;
 mod expected;
 mod findings;

@@ -25,13 +25,10 @@ const HELD: Duration = Duration::from_millis(500);
 /// What goes wrong in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FaultCase {
-    /// Where.
     pub key: CaseKey,
-    /// What.
     pub kind: CaseKind,
 }
 
-/// The kinds of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CaseKind {
     /// The VM operator is killed just before the write, or when it is done and nobody knows.
@@ -43,7 +40,6 @@ pub enum CaseKind {
 }
 
 impl CaseKind {
-    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kill(ParkPoint::Before) => "killBefore",
@@ -59,9 +55,7 @@ impl CaseKind {
 pub struct RunOutcome {
     /// What was there where it was to be compared.
     pub states: Vec<CanonicalState>,
-    /// Every write.
     pub writes: Vec<CaseKey>,
-    /// Every event.
     pub events: Vec<CaseKey>,
     /// Whether the fault came to pass.
     pub injected: bool,

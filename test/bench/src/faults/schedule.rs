@@ -13,7 +13,6 @@ pub const STORM: Duration = Duration::from_millis(3200);
 /// How long things happen to the site.
 pub const SITE_STORM: Duration = Duration::from_millis(2500);
 
-/// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultEvent {
     /// The VM operator is killed and comes back.
@@ -24,12 +23,10 @@ pub enum FaultEvent {
     Expire,
     /// vCenter refuses connections for a while; with the sessions gone, it has been restarted.
     Cut {
-        /// How long.
         down: Duration,
         /// Whether it forgets the sessions.
         restart: bool,
     },
-    /// Calls of vCenter fail.
     InjectFault(Fault),
     /// A user powers the VM of this number on or off.
     Power(usize, bool),
@@ -45,7 +42,6 @@ pub enum FaultEvent {
     Destroyed(usize),
     /// Somebody powers it off there.
     PoweredOff(usize),
-    /// Somebody renames it there.
     Renamed(usize),
     /// Somebody destroys its last disk there and hangs another into its place.
     SwappedDisk(usize),
@@ -61,7 +57,6 @@ pub enum FaultEvent {
     OutagesOver,
     /// Somebody moves a whole folder, the namespace's or the policy's, to where nobody looks.
     FolderMoved(&'static str),
-    /// Somebody renames it.
     FolderRenamed(&'static str),
     /// vCenter's clock is set so many seconds from the true time.
     ClockSet(i64),
@@ -72,7 +67,6 @@ pub enum FaultEvent {
 }
 
 impl FaultEvent {
-    /// Its name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kill => "kill",

@@ -87,7 +87,6 @@ impl CanonicalState {
         self.places.iter().map(String::as_str).filter(|place| place.starts_with(MODULE)).collect()
     }
 
-    /// Folders and pools.
     pub fn places(&self) -> impl Iterator<Item = &str> {
         self.places.iter().map(String::as_str).filter(|place| !place.starts_with(MODULE))
     }

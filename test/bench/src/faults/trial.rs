@@ -21,7 +21,6 @@ use super::state::CanonicalState;
 use super::workload::{UserRequest, policy_object, send_request};
 use crate::proxy::chaos::Chaos;
 
-/// VMs of a trial.
 const VMS: usize = 24;
 /// After the storm everything is to be as it should within this time.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -54,7 +53,6 @@ pub(super) struct Undone {
     pub(super) vms: Vec<(String, String)>,
     /// Folders that were moved or renamed, with their parents and names.
     pub(super) folders: Vec<(String, String, String)>,
-    /// A backup was taken.
     pub(super) backup: bool,
     /// It was restored; folders and their ids just before, by the instance UUID of each VM.
     pub(super) lay: Option<BTreeMap<String, String>>,

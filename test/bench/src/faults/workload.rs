@@ -13,9 +13,7 @@ use crate::vms::node_image;
 
 /// One step: what is asked for, and how far that has to come.
 pub struct Stage {
-    /// Its name.
     pub name: &'static str,
-    /// What is asked for.
     pub requests: Vec<UserRequest>,
     /// Why it has not come that far, if so.
     pub unfinished: fn(&ObjectView) -> Option<String>,
@@ -25,13 +23,11 @@ pub struct Stage {
 
 /// One request of a user.
 pub enum UserRequest {
-    /// Create this object.
     Create(&'static str, Value),
     /// Make a claim of that name, with a volume.
     Claim(&'static str),
     /// Change an object by a merge patch.
     Change(&'static str, &'static str, Value),
-    /// Delete an object.
     Delete(&'static str, &'static str),
     /// AttachDisk a disk on the VM of that name in vCenter.
     AttachDisk(&'static str),
@@ -98,7 +94,6 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     all.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
 }
 
-/// A VM's object.
 pub fn vm_object(name: &str, spec: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": VM, "metadata": {"name": name},
@@ -228,7 +223,6 @@ fn deleted() -> Stage {
     }
 }
 
-/// Asks for it.
 pub async fn send_request(
     environment: &Environment,
     namespace: &Namespace,

@@ -12,7 +12,6 @@ const NOT_STATE: [&str; 4] = ["events", "leases", "tokenreviews", "subjectaccess
 /// A request, as far as faults minds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiCall {
-    /// What is done.
     pub verb: Verb,
     /// The plural, with the subresource: `virtualmachines/status`.
     pub resource: String,
@@ -23,13 +22,10 @@ pub struct ApiCall {
 /// What is done to objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// One object is read.
     Get,
-    /// Objects are read.
     List,
     /// Changes of objects are read.
     Watch,
-    /// Something is written.
     Write(&'static str),
     /// It concerns no object, or none that counts.
     Other,

@@ -28,13 +28,11 @@ pub enum ApiFault {
 pub enum WatchFault {
     /// The version is too old: 410, and the watch has to begin anew.
     Gone,
-    /// The connection is cut.
     Cut,
     /// The event comes late, and all that follow it.
     Late(Duration),
 }
 
-/// The dice.
 #[derive(Debug)]
 pub struct Chaos(StdRng);
 

@@ -12,13 +12,11 @@ use super::chaos::Chaos;
 /// One write or event, named so that it is found again in another run: what, of which object, for the how-many-eth time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CaseKey {
-    /// Where it is made.
     pub side: Side,
     /// Verb and resource, or method.
     pub what: String,
     /// The object's name; may be empty.
     pub object: String,
-    /// From 1.
     pub nth: u32,
 }
 
@@ -96,9 +94,7 @@ pub enum ParkPoint {
 /// A call to be stopped for good, and whether it came.
 #[derive(Clone, Debug)]
 pub struct Park {
-    /// Which call.
     pub key: CaseKey,
-    /// When in its course.
     pub point: ParkPoint,
     /// Turns true when it is stopped there.
     pub reached: watch::Sender<bool>,
@@ -107,9 +103,7 @@ pub struct Park {
 /// Faults to be injected, and all calls and events so far.
 #[derive(Debug, Default)]
 pub struct Injections {
-    /// ApiWrites so far.
     pub writes: KeyCounter,
-    /// Events so far.
     pub events: KeyCounter,
     /// The call to be stopped.
     pub park: Option<Park>,
@@ -119,9 +113,7 @@ pub struct Injections {
     pub travel: Option<(String, watch::Receiver<bool>)>,
     /// The resources that are watched.
     pub watched: BTreeSet<String>,
-    /// Fault by chance.
     pub chaos: Option<Chaos>,
-    /// Injected faults, by kind.
     pub injected: BTreeMap<&'static str, u64>,
 }
 

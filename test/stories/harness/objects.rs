@@ -1,0 +1,114 @@
+//! Objects and manifests that several stories apply.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// The manifest of a small cluster of one control plane node and one worker in this pool.
+pub fn one_and_one(name: &str, pool: &str) -> String {
+    format!(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {{name: {name}, namespace: NAMESPACE}}
+spec:
+  distribution: {{version: v1.35}}
+  topology:
+    controlPlane: {{replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}}
+    nodePools:
+    - {{name: {pool}, replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}}
+"
+    )
+}
+
+/// The manifest of a cluster of this release, with so many control plane nodes, and workers in this pool.
+pub fn cluster_of_release(
+    name: &str,
+    release: &str,
+    control_planes: u32,
+    (pool, workers): (&str, u32),
+) -> String {
+    format!(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {{name: {name}, namespace: NAMESPACE}}
+spec:
+  topology:
+    controlPlane:
+      replicas: {control_planes}
+      vmClass: best-effort-small
+      storageClass: gc-storage-profile
+      tkr: {{reference: {{name: {release}}}}}
+    nodePools:
+    - {{name: {pool}, replicas: {workers}, vmClass: best-effort-small, storageClass: gc-storage-profile}}
+"
+    )
+}
+
+/// A group of as many nodes of this class and storage class: a control plane, or a pool that gets a name.
+pub fn nodes(replicas: u32, class: &str, storage: &str) -> Value {
+    json!({"replicas": replicas, "vmClass": class, "storageClass": storage})
+}
+
+/// A TanzuKubernetesCluster of a release that is named by its beginning, such as `v1.35`.
+pub fn cluster(namespace: &str, name: &str, release: &str, control_plane: &Value, pools: &[Value]) -> Value {
+    json!({
+        "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "distribution": {"version": release},
+            "topology": {"controlPlane": control_plane, "nodePools": pools},
+        },
+    })
+}
+
+/// The patch by which a cluster goes to a release.
+pub fn upgrade(release: &str) -> Value {
+    json!({"spec": {"topology": {"controlPlane": {"tkr": {"reference": {"name": release}}}}}})
+}
+
+/// A RoleBinding of a ClusterRole to subjects.
+pub fn role_binding(namespace: &str, name: &str, role: &str, subjects: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": subjects,
+    })
+}
+
+/// The storage policy of the simulated vCenter.
+pub const POLICY: &str = "aa6d5a82-1c88-45da-85d3-3d74b91a5bad";
+
+/// A StorageClass of the storage driver, with these parameters or none.
+pub fn storage_class(name: &str, parameters: &Value) -> Value {
+    let mut class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": "csi.vsphere.vmware.com",
+    });
+    if !parameters.is_null() {
+        class["parameters"] = parameters.clone();
+    }
+    class
+}
+
+/// A ResourceQuota that assigns storage classes to a namespace.
+pub fn storage_quota(namespace: &str, name: &str, classes: &[&str]) -> Value {
+    let key = |class: &&str| format!("{class}.storageclass.storage.k8s.io/requests.storage");
+    let hard: BTreeMap<_, _> = classes.iter().map(|class| (key(class), "1Ti")).collect();
+    json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"hard": hard},
+    })
+}
+
+/// The binding by which a namespace uses a ContentSource.
+pub fn content_source_binding(namespace: &str, source: &str) -> Value {
+    let group = "vmoperator.vmware.com/v1alpha1";
+    json!({
+        "apiVersion": group, "kind": "ContentSourceBinding",
+        "metadata": {"name": source, "namespace": namespace},
+        "contentSourceRef": {"apiVersion": group, "kind": "ContentSource", "name": source},
+    })
+}
