@@ -223,6 +223,10 @@ pub mod annotation {
     pub const INCOMPATIBLE_REASON: &str = "run.tanzu.vmware.com/incompatible-reason";
     /// On an OSImage: the image of keepalived that the node image contains.
     pub const KEEPALIVED_IMAGE: &str = "run.tanzu.vmware.com/keepalived-image";
+    /// On an OSImage: the container networks of the node image that a cluster can apply, divided by commas.
+    pub const CONTAINER_NETWORKS: &str = "run.tanzu.vmware.com/container-networks";
+    /// On an OSImage: the container networks of the node image that no cluster can apply, each with the reason, as a JSON object.
+    pub const UNUSABLE_CONTAINER_NETWORKS: &str = "run.tanzu.vmware.com/unusable-container-networks";
     /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
     /// On a VirtualMachine in v1alpha2: its spec as it is stored, for the way back. It is never stored itself.

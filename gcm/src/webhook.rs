@@ -120,9 +120,12 @@ async fn mutate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json<V
 async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json<Value> {
     let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
     let available = webhooks.release_cache.available();
-    let bundles = match admission::network::unlisted_cni(&new.spec) {
-        Some(_) => webhooks.lookers.find(bundles(&new, &webhooks.client)).await,
-        None => BTreeSet::new(),
+    let wants_bundle = admission::network::unlisted_cni(&new.spec).is_some()
+        || admission::node_images::wants_bundle(&new, old.as_ref(), &available);
+    let bundles = if wants_bundle {
+        webhooks.lookers.find(bundles(&new, &webhooks.client)).await
+    } else {
+        BTreeSet::new()
     };
     let installation =
         Installation { available: &available, bundles: &bundles, virtual_ip: Some(&webhooks.virtual_ip) };

@@ -13,10 +13,13 @@ pub struct BuiltIn {
     file: (&'static str, &'static str),
 }
 
+/// The container network among them.
+pub const NETWORK: &str = "flannel";
+
 /// All of them.
 pub const BUILT_IN: [BuiltIn; 2] = [
     BuiltIn {
-        name: "flannel",
+        name: NETWORK,
         type_: AddonType::Cni,
         version: "v0.28.10",
         file: ("flannel.yaml.jinja", include_str!("builtin/flannel.yaml.jinja")),

@@ -9,13 +9,16 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
-use super::builtin::{BUILT_IN, BuiltIn};
+use super::builtin::{self, BuiltIn};
 use super::bundle::AddonType;
 use super::generated::Generated;
 use super::image;
 
 /// The most add-ons of a cluster: what its namespace's users bring more is reported, and not applied.
 pub const MAX_ADDONS: usize = 24;
+
+/// Names of add-ons that are container networks, whatever type they have.
+const NETWORKS: [&str; 4] = ["antrea", "antrea-nsx-routed", "calico", builtin::NETWORK];
 
 /// Where a bundle comes from.
 #[derive(Clone, Debug)]
@@ -117,14 +120,14 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     chosen
 }
 
-/// The names of the container networks that a namespace's clusters can have, with these ConfigMaps in it.
+/// The names of the container networks that these ConfigMaps of a namespace provide: those of that type, and those whose name says
+/// it.
 pub fn container_networks<'m>(
     maps: impl IntoIterator<Item = &'m PartialObjectMeta<ConfigMap>>,
 ) -> BTreeSet<String> {
-    let of_cni = |map: &&PartialObjectMeta<ConfigMap>| type_of(map) == Some(AddonType::Cni);
-    let own = maps.into_iter().filter(of_cni).filter_map(|map| name_of(map).map(str::to_owned));
-    let built_in = BUILT_IN.iter().filter(|bundle| bundle.type_ == AddonType::Cni);
-    own.chain(built_in.map(|bundle| bundle.name.to_owned())).collect()
+    let names = maps.into_iter().filter_map(|map| Some((name_of(map)?, type_of(map))));
+    let of_cni = names.filter(|(name, type_)| *type_ == Some(AddonType::Cni) || NETWORKS.contains(name));
+    of_cni.map(|(name, _)| name.to_owned()).collect()
 }
 
 type Maps = BTreeMap<String, (Arc<PartialObjectMeta<ConfigMap>>, Option<AddonType>)>;
@@ -155,6 +158,7 @@ fn container_network(offer: &Offer<'_>, maps: &Maps) -> ChosenAddon {
         Source::BuiltIn(bundle)
     } else {
         let mut known = container_networks(offer.config_maps.iter().map(AsRef::as_ref));
+        known.insert(builtin::NETWORK.to_owned());
         let networks = ["antrea", "calico"];
         let carried = offer.image.into_iter().flat_map(|image| image::carried(image));
         known.extend(carried.filter(|name| networks.contains(name)).map(str::to_owned));
@@ -246,7 +250,7 @@ mod tests {
             "cni=the built-in bundle pvcsi=ConfigMap m4 metrics-server=ConfigMap m2 extra=ConfigMap m1"
         );
         let names = container_networks(maps.iter().map(AsRef::as_ref));
-        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["calico", "flannel"]);
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["calico"]);
     }
 
     #[test]

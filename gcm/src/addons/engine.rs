@@ -22,7 +22,9 @@ use super::bundle::{Bundle, BundleError, LIMITS, Mode};
 use super::choice::{ChosenAddon, Source};
 use super::deployment::Intent;
 use super::guest::Guest;
+use super::kubeadm::KubeadmAddons;
 use super::manifest::Manifest;
+use super::node_bound::bind;
 use super::render::Values;
 use super::report::{AddonReport, AddonState};
 use super::session::Session;
@@ -52,6 +54,8 @@ pub struct WantedAddons {
     pub synced: Vec<ChosenAddon>,
     /// What templates may name.
     pub values: Values,
+    /// What the add-ons of kubeadm are to be.
+    pub kubeadm: KubeadmAddons,
 }
 
 impl WantedAddons {
@@ -257,6 +261,7 @@ impl Cluster {
             let version = session.deployment(addon.slot()).version.clone();
             reports.push(report(addon, version, state));
         }
+        session.bind_to_nodes(&wanted.kubeadm).await?;
         session.watch();
         Ok(reports)
     }
@@ -294,6 +299,11 @@ impl Cluster {
                 Source::Generated(generated) => Ok(generated.manifests().to_vec()),
                 _ => self.parse(&bundle, values).await,
             };
+            let is_in_image = matches!(addon.source, Source::Image(_));
+            let bound = |manifests: Vec<Manifest>| {
+                manifests.into_iter().map(|manifest| bind(manifest, &values.node_release)).collect()
+            };
+            let manifests = if is_in_image { manifests.map(bound) } else { manifests };
             let manifests = match manifests {
                 Ok(manifests) => manifests,
                 Err(error) => return failed(error.to_string()),

@@ -50,7 +50,7 @@ pub enum Sighting {
 
 /// A guest's API server.
 pub struct Guest {
-    server: guest::Guest,
+    pub(super) server: guest::Guest,
     kinds: HashMap<GroupVersionKind, ServedKind>,
 }
 

@@ -130,7 +130,7 @@ pub fn read(mut value: Value) -> Result<Manifest, String> {
         return Err(format!("{} has no metadata.name", printable(&kind, 64)));
     }
     let fits = |part: &str| {
-        part.len() <= 253 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:".contains(&b))
+        part.len() <= 253 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:+".contains(&b))
     };
     let (group, version) = match api_version.split_once('/') {
         Some((group, version)) => (group.to_owned(), version.to_owned()),

@@ -11,9 +11,11 @@
 //! | [`config_map`], [`image`], [`builtin`] | where bundles come from |
 //! | [`generated`] | sets of objects that this program makes itself, and that are no add-ons ([`crate::sync`]) |
 //! | [`bundle`], [`render`], [`manifest`] | from a bundle's texts to objects |
+//! | [`node_bound`] | objects that only nodes of the release have the container images of |
 //! | [`apply_set`], [`marks`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
 //! | [`report`] | how add-ons are, as status and cause |
 //! | [`guest`] | the guest's API server, and what is asked of it |
+//! | [`kubeadm`] | CoreDNS and kube-proxy, which are no add-ons of ours |
 //! | [`deployment`], [`session`], [`engine`] | one add-on in a guest, one guest, all clusters |
 //!
 //! The guest is its tenant's. Answers are bounded in size and time, lists in their number, messages in length; nothing
@@ -31,8 +33,10 @@ pub mod generated;
 pub mod guest;
 pub mod health;
 pub mod image;
+pub mod kubeadm;
 pub mod manifest;
 pub mod marks;
+pub mod node_bound;
 pub mod render;
 pub mod report;
 pub mod session;

@@ -29,6 +29,9 @@ pub struct Values {
     pub control_plane_port: u16,
     /// The version of Kubernetes, with a `v`.
     pub kubernetes_version: String,
+    /// The value of the label that nodes of the release have; no name of templates.
+    #[serde(skip)]
+    pub node_release: String,
 }
 
 /// What a template's engine makes of each name in it, in bytes.

@@ -11,6 +11,7 @@ use super::bundle::Mode;
 use super::choice::ChosenAddon;
 use super::deployment::{Deployment, Intent};
 use super::guest::{Guest, Sighting};
+use super::kubeadm::KubeadmAddons;
 use super::manifest::ObjectKey;
 use super::report::AddonState;
 
@@ -25,6 +26,8 @@ pub struct Session {
     deployments: HashMap<String, Deployment>,
     watches: HashMap<(ObjectKey, Vec<String>), AbortOnDropHandle<()>>,
     sightings: (mpsc::Sender<Sighting>, mpsc::Receiver<Sighting>),
+    /// The image of kube-proxy that new nodes get.
+    kube_proxy: Option<String>,
 }
 
 impl Session {
@@ -36,6 +39,7 @@ impl Session {
             deployments: HashMap::new(),
             watches: HashMap::new(),
             sightings: mpsc::channel(BACKLOG),
+            kube_proxy: None,
         }
     }
 
@@ -48,6 +52,26 @@ impl Session {
     pub fn keep_only<'a>(&mut self, addons: impl Iterator<Item = &'a ChosenAddon>) {
         let slots: BTreeSet<&str> = addons.map(ChosenAddon::slot).collect();
         self.deployments.retain(|slot, _| slots.contains(slot.as_str()));
+    }
+
+    /// Binds the add-ons of kubeadm to nodes that contain their images. A guest that refuses it is asked again in the next round.
+    pub async fn bind_to_nodes(&mut self, addons: &KubeadmAddons) -> Result<(), GuestError> {
+        let unless_refused = |bound: Result<bool, GuestError>| match bound {
+            Err(GuestError::Refused(refusal)) => {
+                tracing::warn!(%refusal, "the guest refuses to bind the add-ons of kubeadm to its nodes");
+                Ok(false)
+            }
+            bound => bound,
+        };
+        let KubeadmAddons { kube_proxy, dns } = addons;
+        if self.kube_proxy.as_ref() != Some(kube_proxy) {
+            let bound = unless_refused(self.guest.bind_kube_proxy(kube_proxy).await)?;
+            self.kube_proxy = bound.then(|| kube_proxy.clone());
+        }
+        if let Some(nodes) = dns {
+            unless_refused(self.guest.bind_coredns(nodes).await.map(|()| true))?;
+        }
+        Ok(())
     }
 
     /// Looks after an add-on no more.

@@ -4,14 +4,12 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names::label;
 use serde_json::{Value, json};
 
-use super::{network, version};
+use super::container_network::default_network;
+use super::{network, node_images, version};
 use crate::release::resolution::{self, AvailableRelease};
 use crate::release::version::Version;
 use crate::spec::network::{CNI, DOMAIN, PODS, SERVICES, network_settings};
 use crate::spec::release::{current_version, release_request};
-
-/// The container network of clusters whose release is not VMware's. It is built in.
-pub const BUILT_IN_CNI: &str = "flannel";
 
 /// One value to fill in: where, as the steps of a path, and what.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,8 +34,8 @@ pub fn missing_values(
         return Vec::new();
     }
     let resolved = resolution::resolve_release(version::intended_request(new, old), available);
-    let is_vmware = |candidate: &&AvailableRelease| candidate.version.to_string().contains("vmware");
-    let cni = if resolved.as_ref().is_ok_and(|found| !is_vmware(found)) { BUILT_IN_CNI } else { CNI };
+    let network = |release| default_network(release, node_images::chosen(new, release));
+    let cni = resolved.as_ref().map_or(CNI, |release| network(release));
     let mut values = constants(new, cni);
     if let Ok(candidate) = resolved {
         values.extend(release(new, old, &candidate.version));

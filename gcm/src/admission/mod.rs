@@ -3,6 +3,7 @@
 //! Everything here is pure: the webhook, the reconciler and `layercake lint` ask the same functions. Fields are
 //! named as the stored version v1alpha3 has them; [`path_in`] turns a name into the one its author wrote.
 
+mod container_network;
 pub mod defaults;
 pub mod denial;
 mod dns;
@@ -73,7 +74,7 @@ pub fn validate_with(
     denials.extend(nodes::topology_denials(&new.spec.topology, new.metadata.namespace.as_deref()));
     denials.extend(volumes::denials(&new.spec.topology, old.map(|old| &old.spec.topology)));
     denials.extend(version::denials(new, old, available));
-    denials.extend(node_images::denials(new, old, available, virtual_ip));
+    denials.extend(node_images::denials(new, old, available, bundles, virtual_ip));
     denials.extend(network::denials(&new.spec));
     denials.extend(network::cni_denial(&new.spec, old.map(|old| &old.spec), bundles));
     denials.extend(settings::denials(&new.spec));

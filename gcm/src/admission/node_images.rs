@@ -6,12 +6,15 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
 use kube::ResourceExt;
 
+use super::container_network::check_network;
 use super::denial::FieldDenial;
+use super::network::unlisted_cni;
 use super::queries::OS_IMAGE;
 use super::version;
 use crate::release::node_image::{ReleaseImage, choose};
 use crate::release::resolution::{self, AvailableRelease};
 use crate::release::virtual_ip::{AddressHolder, NoAddressHolder, VirtualIpFlags, choose_holder};
+use crate::spec::network::NetworkSpec;
 use crate::spec::release::current_version;
 
 const RELEASE: &str = "spec.topology.controlPlane.tkr.reference.name";
@@ -22,6 +25,7 @@ pub(super) fn denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
     available: &[AvailableRelease],
+    bundles: &BTreeSet<String>,
     virtual_ip: Option<&VirtualIpFlags>,
 ) -> Vec<FieldDenial> {
     let Ok(release) = resolution::resolve_release(version::intended_request(new, old), available) else {
@@ -34,20 +38,53 @@ pub(super) fn denials(
     let Some(image) = chosen(new, release) else { return vec![no_image(new, release)] };
     let Some(flags) = virtual_ip else { return Vec::new() };
     let holder = match choose_holder(flags, release, image) {
-        Ok(holder) => holder,
-        Err(none) => {
-            return vec![FieldDenial::new(RELEASE, none.to_string(), NoAddressHolder::REMEDY)];
+        Ok(holder) => {
+            let runs = available.iter().find(|candidate| Some(&candidate.version) == before.as_ref());
+            let held = runs.and_then(|runs| choose_holder(flags, runs, chosen(new, runs)?).ok());
+            held.filter(|held| !held.is_same_program(&holder))
+                .map(|held| other_holder(release, &held, &holder))
         }
+        Err(none) => Some(FieldDenial::new(RELEASE, none.to_string(), NoAddressHolder::REMEDY)),
     };
-    let runs = available.iter().find(|candidate| Some(&candidate.version) == before.as_ref());
-    let held = runs.and_then(|runs| choose_holder(flags, runs, chosen(new, runs)?).ok());
-    held.filter(|held| !held.is_same_program(&holder))
-        .map(|held| other_holder(release, &held, &holder))
-        .into_iter()
-        .collect()
+    let network = network_denial(new, old, bundles, image, flags.nodes_pull_images);
+    holder.into_iter().chain(network).collect()
 }
 
-fn chosen<'r>(tkc: &TanzuKubernetesCluster, release: &'r AvailableRelease) -> Option<&'r ReleaseImage> {
+/// Whether the cluster is impossible unless its namespace has a bundle of its container network.
+pub fn wants_bundle(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+    available: &[AvailableRelease],
+) -> bool {
+    let release = resolution::resolve_release(version::intended_request(new, old), available);
+    let image = release.ok().and_then(|release| chosen(new, release));
+    image.is_some_and(|image| {
+        check_network(NetworkSpec::read(&new.spec).cni, &BTreeSet::new(), image, false).is_err()
+    })
+}
+
+/// The container network of a cluster, which does not change, must fit each release that the cluster goes to.
+fn network_denial(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+    bundles: &BTreeSet<String>,
+    image: &ReleaseImage,
+    nodes_pull_images: bool,
+) -> Option<FieldDenial> {
+    // Admission of the network refuses one that nobody knows.
+    if unlisted_cni(&new.spec).is_some() {
+        return None;
+    }
+    let none = check_network(NetworkSpec::read(&new.spec).cni, bundles, image, nodes_pull_images).err()?;
+    let field = if old.is_none() { "spec.settings.network.cni.name" } else { RELEASE };
+    Some(FieldDenial::new(field, none.to_string(), none.remedy(old.is_none(), nodes_pull_images)))
+}
+
+/// The node image of this release that the cluster gets.
+pub(super) fn chosen<'r>(
+    tkc: &TanzuKubernetesCluster,
+    release: &'r AvailableRelease,
+) -> Option<&'r ReleaseImage> {
     let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE).map(String::as_str);
     choose(&release.images, query, None)
 }
@@ -108,6 +145,7 @@ mod tests {
             name: name.to_owned(),
             labels: BTreeMap::from(labels),
             keepalived: keepalived.map(str::to_owned),
+            networks: None,
         }
     }
 
@@ -146,7 +184,7 @@ mod tests {
                        old: Option<&TanzuKubernetesCluster>,
                        releases: &[AvailableRelease],
                        flags: &VirtualIpFlags| {
-            let all = denials(tkc, old, releases, Some(flags));
+            let all = denials(tkc, old, releases, &BTreeSet::new(), Some(flags));
             all.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let vmware = releases(&[(V33, both(), None), (V34, vec![photon()], Some("vip:1"))]);

@@ -18,6 +18,7 @@ use super::cache::ReleaseCache;
 use super::image::{self, CarriedRelease};
 use super::kubernetes_release::KubernetesRelease;
 use super::labels::MANAGED_BY;
+use super::networks::CarriedNetworks;
 use super::node_image::ReleaseImage;
 use super::resolution::AvailableRelease;
 use super::{conflict, plan, status};
@@ -137,7 +138,8 @@ async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> 
         return exclude_image(&image, live.as_deref(), &ctx).await;
     };
     if live.as_deref().is_none_or(is_ours) {
-        let intent = plan::os_image(&image, &carried);
+        let networks = CarriedNetworks::of(&image, &carried.version);
+        let intent = plan::os_image(&image, &carried, &networks);
         // A mark that is over is taken off, even one that an earlier process wrote.
         let marked = |image: &OSImage| image.annotations().get(annotation::INCOMPATIBLE_REASON).cloned();
         let live = live.as_ref().filter(|live| marked(live) == marked(&intent));

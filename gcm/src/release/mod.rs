@@ -14,6 +14,7 @@ pub mod controller;
 pub mod image;
 pub mod kubernetes_release;
 pub mod labels;
+pub mod networks;
 pub mod node_image;
 pub mod plan;
 pub mod query;

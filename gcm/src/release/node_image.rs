@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use kube::core::SelectorExt;
 
 use super::labels::os_labels;
+use super::networks::CarriedNetworks;
 use super::query;
 
 /// A machine image a node can be made from.
@@ -19,6 +20,8 @@ pub struct ReleaseImage {
     pub labels: BTreeMap<String, String>,
     /// The image of keepalived that it contains.
     pub keepalived: Option<String>,
+    /// Its container networks, if they are known.
+    pub networks: Option<CarriedNetworks>,
 }
 
 impl ReleaseImage {
@@ -31,7 +34,8 @@ impl ReleaseImage {
         let mut labels = image.labels().clone();
         labels.extend(os_labels(&image.spec));
         let keepalived = image.annotations().get(annotation::KEEPALIVED_IMAGE).cloned();
-        Some(Self { name, labels, keepalived })
+        let networks = CarriedNetworks::read(image.annotations());
+        Some(Self { name, labels, keepalived, networks })
     }
 }
 

@@ -12,10 +12,15 @@ use kube::ResourceExt;
 use super::conflict::{self, ReleaseFacts, established};
 use super::image::CarriedRelease;
 use super::labels::{MANAGED_BY, os_labels};
+use super::networks::CarriedNetworks;
 use super::resolution::prefix_labels;
 
 /// The OSImage that stands for an image, of the same name; it goes with its image.
-pub fn os_image(image: &VirtualMachineImage, carried: &CarriedRelease) -> OSImage {
+pub fn os_image(
+    image: &VirtualMachineImage,
+    carried: &CarriedRelease,
+    networks: &CarriedNetworks,
+) -> OSImage {
     let spec = OSImageSpec {
         kubernetes_version: carried.kubernetes.version.clone(),
         os: carried.os.clone(),
@@ -35,7 +40,8 @@ pub fn os_image(image: &VirtualMachineImage, carried: &CarriedRelease) -> OSImag
     annotations.extend(
         carried.keepalived.iter().map(|image| (annotation::KEEPALIVED_IMAGE.to_owned(), image.clone())),
     );
-    object.metadata.annotations = (!annotations.is_empty()).then_some(annotations);
+    annotations.extend(networks.annotations());
+    object.metadata.annotations = Some(annotations);
     object.metadata.owner_references = Some(vec![controlled_by(image)]);
     object
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::image::{
     CarriedRelease, DISTRIBUTION, OS_IMAGES, RELEASE, carried, explain_exclusion, is_node_image,
 };
+use super::networks::CarriedNetworks;
 use super::node_image::choose;
 use super::{KubernetesRelease, ReleaseImage, conflict, plan, status};
 use crate::testing::{SITE_VERSIONS, available};
@@ -78,6 +79,10 @@ fn built(version: &str) -> Vec<(&'static str, String)> {
     image_builder::PROPERTIES.into_iter().zip(values).collect()
 }
 
+fn os_image(image: &VirtualMachineImage, carried: &CarriedRelease) -> OSImage {
+    plan::os_image(image, carried, &CarriedNetworks::of(image, &carried.version))
+}
+
 #[test]
 fn every_shape_of_image_becomes_a_release_and_an_os_image() {
     let plain =
@@ -93,7 +98,7 @@ fn every_shape_of_image_becomes_a_release_and_an_os_image() {
         .map(|image| {
             let carried = carried(image).unwrap().unwrap();
             let name = image.metadata.name.clone().unwrap();
-            (plan::os_image(image, &carried), plan::release(&[(name, carried)], None).unwrap())
+            (os_image(image, &carried), plan::release(&[(name, carried)], None).unwrap())
         })
         .collect();
     insta::assert_yaml_snapshot!(made);
@@ -288,7 +293,7 @@ fn one_incompatible_image_of_several_leaves_its_release_in_use() {
         document["compatibility-7.0.0.10100"] = json!({ "isCompatible": fits });
         let image = image(name, &[(DISTRIBUTION, document.to_string())]);
         let carried = carried(&image).unwrap().unwrap();
-        let os_image = plan::os_image(&image, &carried);
+        let os_image = os_image(&image, &carried);
         ((name.to_owned(), carried), os_image)
     };
     let ((unfit, marked), (fit, plain)) = (carried_by("photon-a", false), carried_by("photon-b", true));
@@ -351,7 +356,7 @@ fn an_image_is_chosen_by_query_and_photon_without_one() {
 #[test]
 fn an_image_of_another_infrastructure_is_none_for_us() {
     let carried = carried(&image("vmi-packed", &wrapped())).unwrap().unwrap();
-    let mut object = plan::os_image(&image("vmi-packed", &wrapped()), &carried);
+    let mut object = os_image(&image("vmi-packed", &wrapped()), &carried);
     assert_eq!(ReleaseImage::of(&object).unwrap().name, "vmi-packed");
     assert_eq!(status::os_image(&object).conditions[0].status, "True");
     object.spec.image.type_ = "ami".to_owned();

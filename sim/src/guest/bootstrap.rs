@@ -15,7 +15,9 @@ use super::discovery::{Found, discover};
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
-use super::kubeadm::{ClusterConfiguration, Documents, Endpoint, InitConfiguration, JoinConfiguration};
+use super::kubeadm::{
+    ClusterConfiguration, Documents, Endpoint, InitConfiguration, JoinConfiguration, NodeRegistration,
+};
 use super::kubeconfig::{Credential, client, cluster_info, kubeconfig};
 use super::kubelet::Kubelet;
 use super::objects::{Writer, kubelet_config_name};
@@ -79,7 +81,7 @@ impl Bootstrap<'_> {
         cluster.check()?;
         let guest_vm = self.guest_vm;
         let version = self.image_version(cluster)?;
-        self.pull_images(cluster)?;
+        self.pull_images(cluster, &init.node_registration)?;
         let registration = Registration::of(&init.node_registration, &version, true)?;
         let node = ControlPlane {
             cluster,
@@ -113,6 +115,7 @@ impl Bootstrap<'_> {
             .bootstrap(&cluster_info(&node.cluster_server(), ca.certificate()), &init.bootstrap_tokens)
             .await?;
         writer.configuration(documents).await?;
+        writer.addons(cluster, &init.skip_phases).await?;
         Ok(registration)
     }
 
@@ -132,6 +135,7 @@ impl Bootstrap<'_> {
                     address: guest_vm.address,
                     port: port(&own.local_api_endpoint),
                 };
+                self.pull_images(&cluster, &join.node_registration)?;
                 self.join_control_plane(&found, &node, &registration).await?;
                 Ok(registration)
             }
@@ -168,7 +172,6 @@ impl Bootstrap<'_> {
     ) -> Result<(), Failure> {
         let guest_vm = self.guest_vm;
         let cluster = node.cluster;
-        self.pull_images(cluster)?;
         let ca = node.write_certificates(&guest_vm.disk)?;
         if der(ca.certificate())? != der(&found.ca)? {
             return Err(Failure::new(Reason::Certificate, "the CA on the disk is not the cluster's"));
@@ -244,12 +247,25 @@ impl Bootstrap<'_> {
         Ok(Leaf { certificate, key })
     }
 
-    /// kubeadm's check ImagePull, which only a node of a control plane makes.
-    fn pull_images(&self, cluster: &ClusterConfiguration) -> Result<(), Failure> {
+    /// kubeadm's check ImagePull, which only a node of a control plane makes. With imagePullPolicy Never it pulls nothing.
+    fn pull_images(
+        &self,
+        cluster: &ClusterConfiguration,
+        registration: &NodeRegistration,
+    ) -> Result<(), Failure> {
+        if registration.image_pull_policy.as_deref() == Some("Never") {
+            return Ok(());
+        }
+        let ignored = |name: &String| ["all", "imagepull"].contains(&name.to_ascii_lowercase().as_str());
+        let is_ignored = registration.ignore_preflight_errors.iter().any(ignored);
         let GuestVm { images, disk, .. } = self.guest_vm;
         let pull = |image: String| {
             let found = |error| format!("failed to pull image {image}: {error}");
-            images.pull(disk, &image).map_err(|error| Failure::preflight("ImagePull", &found(error)))
+            let pulled = images.pull(disk, &image);
+            if is_ignored {
+                return Ok(());
+            }
+            pulled.map_err(|error| Failure::preflight("ImagePull", &found(error)))
         };
         cluster.images().into_iter().try_for_each(pull)
     }

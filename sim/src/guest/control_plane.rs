@@ -350,13 +350,20 @@ fn merged(own: Vec<(&'static str, String)>, extra: Option<&Arguments>) -> Vec<(S
 
 /// The address of the Service `kubernetes`: the first of its range.
 fn first_service(subnets: &str) -> Result<String, Failure> {
+    service_address(subnets, 1)
+}
+
+/// The address of this number in the range of Services.
+pub(super) fn service_address(subnets: &str, number: u32) -> Result<String, Failure> {
     let first = subnets.split(',').next().unwrap_or_default();
     let net: ipnet::IpNet = first
         .parse()
         .map_err(|_| Failure::new(Reason::KubeadmConfig, format!("serviceSubnet {first:?} is no CIDR")))?;
     Ok(match net.trunc() {
-        ipnet::IpNet::V4(net) => Ipv4Addr::from(u32::from(net.network()) + 1).to_string(),
-        ipnet::IpNet::V6(net) => std::net::Ipv6Addr::from(u128::from(net.network()) + 1).to_string(),
+        ipnet::IpNet::V4(net) => Ipv4Addr::from(u32::from(net.network()) + number).to_string(),
+        ipnet::IpNet::V6(net) => {
+            std::net::Ipv6Addr::from(u128::from(net.network()) + u128::from(number)).to_string()
+        }
     })
 }
 

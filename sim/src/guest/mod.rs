@@ -7,8 +7,9 @@
 //!
 //! From VM to node, one file each: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`,
 //! `commands`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane`, `discovery`, `etcd`,
-//! `objects`, then `kubelet` with `node`, `pods` and `container_images`, `scheduler`, and at last `reporter`.
+//! `objects` with `addons`, then `kubelet` with `node`, `pods` and `container_images`, `scheduler`, and at last `reporter`.
 
+mod addons;
 pub mod agent;
 mod boot;
 mod bootstrap;

@@ -37,7 +37,7 @@ fn bind_user(role: &str, user: &str) -> Value {
 pub(super) struct Writer(pub(super) Client);
 
 impl Writer {
-    async fn cluster<K>(&self, name: &str, content: Value) -> Result<(), Failure>
+    pub(super) async fn cluster<K>(&self, name: &str, content: Value) -> Result<(), Failure>
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
     {
@@ -45,7 +45,12 @@ impl Writer {
         self.write(Api::all_with(self.0.clone(), &kind), &kind, name, content).await
     }
 
-    async fn namespaced<K>(&self, namespace: &str, name: &str, content: Value) -> Result<(), Failure>
+    pub(super) async fn namespaced<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        content: Value,
+    ) -> Result<(), Failure>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
@@ -62,7 +67,7 @@ impl Writer {
     ) -> Result<(), Failure> {
         content["apiVersion"] = json!(kind.api_version);
         content["kind"] = json!(kind.kind);
-        content["metadata"] = json!({ "name": name });
+        content["metadata"]["name"] = json!(name);
         let apply = PatchParams::apply("kubeadm").force();
         api.patch(name, &apply, &Patch::Apply(content)).await.map(drop).map_err(|error| {
             Failure::new(Reason::ApiServer, format!("make {} {name}: {}", kind.kind, api_error(&error)))

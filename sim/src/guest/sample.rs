@@ -18,7 +18,10 @@ pub(super) const PKI: &str = "/etc/kubernetes/pki";
 
 /// The container images that a sample of this version needs, and those of a container network.
 pub(super) fn images(version: &str) -> ContainerImages {
-    let held = kubeadm_images(version).into_iter().chain(crate::vcsim::addons::container_images()).collect();
+    let held = kubeadm_images(version)
+        .into_iter()
+        .chain(crate::vcsim::addons::Addons::of(minor(version)).container_images())
+        .collect();
     ContainerImages::new(Arc::new(held), Registry::default())
 }
 

@@ -232,7 +232,7 @@ async fn no_node_is_ready_without_its_container_network(client: &kube::Client) {
         assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("KubeletNotReady")));
         assert!(ready.message.unwrap().contains("cni plugin not initialized"));
     }
-    let manifests = crate::vcsim::addons::manifests("antrea", "antrea-agent");
+    let manifests = crate::vcsim::addons::Addons::of(33).manifest("antrea", "antrea-agent");
     let documents = serde_saphyr::from_multiple::<serde_json::Value>(&manifests).unwrap();
     let [map, set]: [serde_json::Value; 2] = documents.try_into().unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");

@@ -1,5 +1,8 @@
-//! The bundles that the site's node images carry, in the place where those of vSphere 7 do. The manifests stand for Antrea
-//! and Calico: what of them shows on a node, a DaemonSet that configures its container network, and nothing else.
+//! The add-ons of VMware's node images, in their OVF properties.
+//!
+//! Images of vSphere 7 have manifests. These stand for Antrea and Calico: what of them shows on a node, a DaemonSet that configures
+//! its container network, and nothing else. Images of vSphere 8 have Carvel Packages, as VMware's published builder of these images
+//! writes them: a Package, its PackageMetadata and the default configuration, of which a cluster without kapp-controller serves none.
 
 use std::io::Write;
 
@@ -9,40 +12,106 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-/// The OVF properties with bundles, key and value.
-pub fn properties() -> Vec<(&'static str, String)> {
-    [
-        ("vmware-system.guest.kubernetes.addons.antrea", "antrea", "antrea-agent"),
-        ("vmware-system.guest.kubernetes.addons.antrea-nsx-routed", "antrea", "antrea-agent"),
-        ("vmware-system.guest.kubernetes.addons.calico", "calico", "calico-node"),
-    ]
-    .into_iter()
-    .filter_map(|(key, name, agent)| Some((key, inline(name, agent)?)))
-    .collect()
+/// Where VMware's images have the container images of their releases.
+pub const REPOSITORY: &str = "localhost:5000/vmware.io";
+
+/// The add-ons of the images of one minor release: later ones have later versions.
+#[derive(Clone, Copy, Debug)]
+pub struct Addons {
+    minor: u64,
 }
 
-/// The images of their containers.
-pub fn container_images() -> impl Iterator<Item = String> {
-    [("antrea", "antrea-agent"), ("calico", "calico-node")]
-        .into_iter()
-        .map(|(name, agent)| image(name, agent))
-}
+impl Addons {
+    /// Those of a minor release of Kubernetes 1.
+    pub fn of(minor: u64) -> Self {
+        Self { minor }
+    }
 
-fn image(name: &str, agent: &str) -> String {
-    format!("localhost:5000/vmware.io/{name}/{agent}:v1.0.0_vmware.1")
-}
+    /// The OVF properties with manifests, key and value.
+    pub fn manifests(self) -> Vec<(&'static str, String)> {
+        [
+            ("vmware-system.guest.kubernetes.addons.antrea", "antrea", "antrea-agent"),
+            ("vmware-system.guest.kubernetes.addons.antrea-nsx-routed", "antrea", "antrea-agent"),
+            ("vmware-system.guest.kubernetes.addons.calico", "calico", "calico-node"),
+        ]
+        .map(|(key, name, agent)| (key, self.inline(name, &self.manifest(name, agent))))
+        .to_vec()
+    }
 
-fn inline(name: &str, agent: &str) -> Option<String> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-    gzip.write_all(manifests(name, agent).as_bytes()).ok()?;
-    let value = STANDARD.encode(gzip.finish().ok()?);
-    Some(json!({"name": name, "type": "inline", "version": "v1.0.0+vmware.1", "value": value}).to_string())
-}
+    /// The OVF properties with Packages, key and value.
+    pub fn packages(self) -> Vec<(&'static str, String)> {
+        [
+            ("vmware-system.guest.kubernetes.addons.antrea", "antrea", Some("AntreaConfig")),
+            ("vmware-system.guest.kubernetes.addons.calico", "calico", Some("CalicoConfig")),
+            ("vmware-system.guest.kubernetes.addons.metrics-server", "metrics-server", None),
+            (
+                "vmware-system.guest.kubernetes.addons.vsphere-pv-csi",
+                "vsphere-pv-csi",
+                Some("VSphereCSIConfig"),
+            ),
+        ]
+        .map(|(key, name, config)| (key, self.inline(name, &self.package(name, config))))
+        .to_vec()
+    }
 
-/// The manifests of a container network.
-pub(crate) fn manifests(name: &str, agent: &str) -> String {
-    let image = image(name, agent);
-    format!(
+    /// The images of the containers of its container networks.
+    pub fn container_images(self) -> impl Iterator<Item = String> {
+        [("antrea", "antrea-agent"), ("calico", "calico-node")]
+            .into_iter()
+            .map(move |(name, agent)| self.image(name, agent))
+    }
+
+    /// The names of its Packages.
+    pub fn package_names(self) -> impl Iterator<Item = String> {
+        ["antrea", "calico", "metrics-server", "vsphere-pv-csi"]
+            .into_iter()
+            .map(move |name| format!("{name}.tanzu.vmware.com.{}", self.version()))
+    }
+
+    fn version(self) -> String {
+        format!("1.{}.0+vmware.1-tkg.1", self.minor)
+    }
+
+    fn image(self, name: &str, agent: &str) -> String {
+        format!("{REPOSITORY}/{name}/{agent}:v1.{}.0_vmware.1", self.minor)
+    }
+
+    fn inline(self, name: &str, text: &str) -> String {
+        inline(name, &format!("v{}", self.version()), text)
+    }
+
+    fn package(self, name: &str, config: Option<&str>) -> String {
+        let (full, version) = (format!("{name}.tanzu.vmware.com"), self.version());
+        let config = config.map(|kind| {
+            format!("---\napiVersion: cni.tanzu.vmware.com/v1alpha1\nkind: {kind}\nmetadata: {{name: {full}}}\nspec: {{}}\n")
+        });
+        format!(
+            "---
+apiVersion: data.packaging.carvel.dev/v1alpha1
+kind: Package
+metadata: {{name: {full}.{version}}}
+spec:
+  refName: {full}
+  version: {version}
+  template:
+    spec:
+      fetch: [{{imgpkgBundle: {{image: {REPOSITORY}/packages/{name}}}}}]
+      template: [{{ytt: {{paths: [config/]}}}}, {{kbld: {{paths: ['-', .imgpkg/images.yml]}}}}]
+      deploy: [{{kapp: {{}}}}]
+---
+apiVersion: data.packaging.carvel.dev/v1alpha1
+kind: PackageMetadata
+metadata: {{name: {full}}}
+spec: {{displayName: {name}, providerName: VMware}}
+{}",
+            config.unwrap_or_default()
+        )
+    }
+
+    /// The manifests of a container network.
+    pub(crate) fn manifest(self, name: &str, agent: &str) -> String {
+        let image = self.image(name, agent);
+        format!(
         "apiVersion: v1
 kind: ConfigMap
 metadata: {{name: {name}-config, namespace: kube-system, labels: {{app: {name}}}}}
@@ -68,5 +137,19 @@ spec:
       - {{name: cni, hostPath: {{path: /etc/cni/net.d}}}}
       - {{name: config, configMap: {{name: {name}-config}}}}
 "
-    )
+        )
+    }
+}
+
+/// The value of a property that contains a text: JSON with the base64 of its gzip.
+pub fn inline(name: &str, version: &str, text: &str) -> String {
+    json!({"name": name, "type": "inline", "version": version, "value": packed(text)}).to_string()
+}
+
+/// The base64 of a text's gzip.
+pub fn packed(text: &str) -> String {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    // Writing into memory does not fail.
+    let _ = gzip.write_all(text.as_bytes());
+    STANDARD.encode(gzip.finish().unwrap_or_default())
 }

@@ -9,8 +9,8 @@ use std::str::FromStr;
 use nodeimage::{KubernetesRelease, SYSTEMS, image_names, properties};
 use serde_json::{Value, json};
 
-use super::addons;
-use crate::kubeadm_images::kubeadm_images;
+use super::addons::{Addons, REPOSITORY, inline, packed};
+use crate::kubeadm_images::{DefaultTags, kubeadm_images, minor};
 
 /// A node image: one item of the content library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,6 @@ pub struct NodeImage<'a> {
     pub version: &'a str,
     /// Kubernetes version inside it, e.g. `v1.23.8+vmware.3`.
     pub kubernetes: &'a str,
-    /// Tags of the etcd, CoreDNS and pause images.
-    pub tags: [&'static str; 3],
     /// Tag of the kube-vip image, where the release names one.
     pub kube_vip: Option<&'static str>,
     /// Operating system.
@@ -68,8 +66,6 @@ pub enum Shape {
     /// `layercake image build`.
     Layercake,
 }
-
-const REPOSITORY: &str = "localhost:5000/vmware.io";
 
 /// Every node image of the site.
 pub const NODE_IMAGES: &[NodeImage<'_>] = &[
@@ -219,8 +215,7 @@ pub const SHARED_IMAGE: NodeImage<'_> = NodeImage {
 };
 
 const fn image<'a>(item: &'a str, version: &'a str, kubernetes: &'a str, os: Os) -> NodeImage<'a> {
-    let tags = ["v3.5.11_vmware.4", "v1.11.3_vmware.5", "3.9"];
-    NodeImage { item, version, kubernetes, tags, kube_vip: None, os, shape: Shape::Distribution }
+    NodeImage { item, version, kubernetes, kube_vip: None, os, shape: Shape::Distribution }
 }
 
 impl NodeImage<'_> {
@@ -239,19 +234,32 @@ impl NodeImage<'_> {
     }
 
     fn images_of_vmware(&self) -> BTreeSet<String> {
-        let [etcd, coredns, pause] = self.tags;
+        let [etcd, coredns, pause] = self.tags();
         let tag = self.kubernetes.replace('+', "_");
         let components = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
         let named = [("etcd", etcd), ("coredns", coredns), ("pause", pause)];
-        let kube_vip = self.kube_vip.map(|tag| ("kube-vip", tag));
+        let kube_vip = self.kube_vip.map(|tag| ("kube-vip", tag.to_owned()));
         components
             .into_iter()
-            .map(|name| (name, tag.as_str()))
+            .map(|name| (name, tag.clone()))
             .chain(named)
             .chain(kube_vip)
             .map(|(name, tag)| format!("{REPOSITORY}/{name}:{tag}"))
-            .chain(addons::container_images())
+            .chain(self.addons().container_images())
             .collect()
+    }
+
+    /// Tags of the etcd, CoreDNS and pause images: those versions that kubeadm of this minor release names, as VMware tags them.
+    fn tags(&self) -> [String; 3] {
+        let minor = minor(self.kubernetes);
+        let DefaultTags { etcd, coredns } = DefaultTags::of(minor);
+        let etcd = etcd.split('-').next().unwrap_or(etcd);
+        let pause = if minor < 31 { "3.9" } else { "3.10" };
+        [format!("v{etcd}_vmware.1"), format!("{coredns}_vmware.1"), pause.to_owned()]
+    }
+
+    fn addons(&self) -> Addons {
+        Addons::of(minor(self.kubernetes))
     }
 
     /// The release that `layercake image build` made it of.
@@ -262,14 +270,8 @@ impl NodeImage<'_> {
     /// The OVF properties, key and value, that describe the release.
     pub fn properties(&self) -> Vec<(&'static str, String)> {
         match self.shape {
-            Shape::Distribution => self.properties_of_vmware(vec![(
-                "vmware-system.guest.kubernetes.distribution.image.version",
-                self.distribution().to_string(),
-            )]),
-            Shape::Embedded => self.properties_of_vmware(vec![
-                ("vmware-system.tkr", self.embedded_release().to_string()),
-                ("vmware-system.tkr.osi", self.embedded_os_image().to_string()),
-            ]),
+            Shape::Distribution => self.properties_of_vmware(self.addons().manifests()),
+            Shape::Embedded => self.properties_of_vmware(self.embedded_properties()),
             Shape::ImageBuilder => self.properties_of_image_builder(),
             Shape::Layercake => {
                 let of_release = |release| properties(&SYSTEMS[0], release, self.version);
@@ -278,16 +280,46 @@ impl NodeImage<'_> {
         }
     }
 
-    fn properties_of_vmware(&self, mut release: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
+    fn properties_of_vmware(&self, further: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
         let (os, os_version, _) = self.os.facts();
-        release.extend([
+        let mut all = vec![
+            ("vmware-system.guest.kubernetes.distribution.image.version", self.distribution().to_string()),
             ("vmware-system.tkr.os-name", os.to_owned()),
             ("vmware-system.tkr.os-version", os_version.to_owned()),
             ("vmware-system.tkr.os-type", "linux".to_owned()),
             ("vmware-system.tkr.os-arch", "amd64".to_owned()),
-        ]);
-        release.extend(addons::properties());
-        release
+        ];
+        all.extend(further);
+        all
+    }
+
+    /// What images of vSphere 8 contain besides: whole objects, and the Packages that they name.
+    fn embedded_properties(&self) -> Vec<(&'static str, String)> {
+        let (name, os_image) = (
+            self.release(),
+            json!({
+                "name": self.os_image(), "value": packed(&self.embedded_os_image().to_string()),
+            }),
+        );
+        let object = |object: Value| inline(&name, self.version, &format!("---\n{object}"));
+        let mut all = vec![
+            ("vmware-system.tkr", object(self.embedded_release())),
+            ("vmware-system.tkr.cbt", object(self.cluster_bootstrap_template())),
+            ("vmware-system.tkr.osi", json!([os_image]).to_string()),
+        ];
+        all.extend(self.addons().packages());
+        all
+    }
+
+    fn cluster_bootstrap_template(&self) -> Value {
+        let package = |name: String| json!({"refName": name});
+        let packages: Vec<_> = self.addons().package_names().map(package).collect();
+        json!({
+            "apiVersion": "run.tanzu.vmware.com/v1alpha3",
+            "kind": "ClusterBootstrapTemplate",
+            "metadata": {"name": self.release()},
+            "spec": {"additionalPackages": packages},
+        })
     }
 
     fn properties_of_image_builder(&self) -> Vec<(&'static str, String)> {
@@ -303,7 +335,7 @@ impl NodeImage<'_> {
     }
 
     fn distribution(&self) -> Value {
-        let [etcd, coredns, _] = self.tags;
+        let [etcd, coredns, _] = self.tags();
         json!({
             "distribution": {"version": self.version},
             "kubernetes": {"version": self.kubernetes, "imageRepository": REPOSITORY},
@@ -314,7 +346,8 @@ impl NodeImage<'_> {
     }
 
     fn embedded_release(&self) -> Value {
-        let [etcd, coredns, pause] = self.tags;
+        let [etcd, coredns, pause] = self.tags();
+        let packages: Vec<_> = self.addons().package_names().map(|name| json!({"name": name})).collect();
         let mut release = json!({
             "apiVersion": "run.tanzu.vmware.com/v1alpha3",
             "kind": "TanzuKubernetesRelease",
@@ -329,7 +362,7 @@ impl NodeImage<'_> {
                     "pause": {"imageTag": pause},
                 },
                 "osImages": [{"name": self.os_image()}],
-                "bootstrapPackages": [],
+                "bootstrapPackages": packages,
             },
         });
         if let Some(tag) = self.kube_vip {

@@ -28,7 +28,7 @@ spec:
   distribution: {version: v1.33}
   settings:
     network:
-      cni: {name: calico}
+      cni: {name: flannel}
       services: {cidrBlocks: ["198.51.100.0/12"]}
       pods: {cidrBlocks: ["192.0.2.0/16"]}
       serviceDomain: tanzukubernetescluster.local

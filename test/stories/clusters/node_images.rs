@@ -1,25 +1,33 @@
-//! Clusters from each kind of node image: what their nodes contain decides what holds the address of the control plane.
+//! Clusters from each kind of node image: what their nodes contain decides what holds the address of the control plane, and which
+//! container network they get.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use layercake::args::SiteNetwork;
 use serde_json::Value;
 use sim::control::PowerAction;
 
+use crate::harness::objects::{cluster_of_release, upgrade};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story, story_without_registry};
 
-/// The release of each kind of node image, and the static Pod that holds the address there, with its image.
-const KINDS: [(&str, &str, &str, &str); 4] = [
-    ("named", "v1.34.2---vmware.1-vkr.1", "kube-vip", "localhost:5000/vmware.io/kube-vip:v0.8.9_vmware.1"),
-    ("pulled", "v1.33.1---vmware.1-fips-vkr.2", "kube-vip", "ghcr.io/kube-vip/kube-vip:v1.0.1"),
-    ("built", "v1.31.4", "kube-vip", "ghcr.io/kube-vip/kube-vip:v1.0.1"),
-    ("own", "v1.36.3---layercake.1", "keepalived", "localhost/layercake/keepalived:debian-13"),
+/// The release of each kind of node image, the static Pod that holds the address there, with its image, and the container network.
+const KINDS: [(&str, &str, &str, &str, &str); 5] = [
+    ("older", "v1.26.5---vmware.2-fips.1-tkg.1", "kube-vip", "ghcr.io/kube-vip/kube-vip:v1.0.1", "antrea"),
+    ("named", NAMES_KUBE_VIP, "kube-vip", "localhost:5000/vmware.io/kube-vip:v0.8.9_vmware.1", "flannel"),
+    ("pulled", HOLDS_NOTHING, "kube-vip", "ghcr.io/kube-vip/kube-vip:v1.0.1", "flannel"),
+    ("built", "v1.31.4", "kube-vip", "ghcr.io/kube-vip/kube-vip:v1.0.1", "flannel"),
+    ("own", NEEDS_NOTHING, "keepalived", "localhost/layercake/keepalived:debian-13", "flannel"),
 ];
 /// A release whose image contains nothing that holds an address.
 const HOLDS_NOTHING: &str = "v1.33.1---vmware.1-fips-vkr.2";
+/// A release whose image contains kube-vip, and Packages of container networks.
+const NAMES_KUBE_VIP: &str = "v1.34.2---vmware.1-vkr.1";
 /// A release that needs nothing from a registry.
 const NEEDS_NOTHING: &str = "v1.36.3---layercake.1";
 
@@ -52,7 +60,7 @@ fn every_kind_of_node_image_makes_a_cluster_where_nodes_reach_a_registry() {
             eprintln!("skipped: with NSX a load balancer has the address");
             return;
         }
-        for (name, release, pod, image) in KINDS {
+        for (name, release, pod, image, _) in KINDS {
             story.apply(&manifest(name, release, 1, "")).await;
             let control_plane = story
                 .wait_for("a control plane is made", SOON, || async {
@@ -62,8 +70,9 @@ fn every_kind_of_node_image_makes_a_cluster_where_nodes_reach_a_registry() {
             let files = control_plane["spec"]["kubeadmConfigSpec"]["files"].to_string();
             assert_contains(files, &[&format!("/etc/kubernetes/manifests/{pod}.yaml"), image]);
         }
-        for (name, ..) in KINDS {
-            story.wait_until_running(name).await;
+        for (name, .., network) in KINDS {
+            let cluster = story.wait_until_running(name).await;
+            assert_eq!(cluster["spec"]["settings"]["network"]["cni"]["name"], network, "{name}");
         }
     });
 }
@@ -84,6 +93,109 @@ fn a_cluster_that_no_node_image_can_make_is_refused_and_another_outlives_its_hol
         story.wait_until_running("held").await;
         each_node_goes_once(&story).await;
     });
+}
+
+/// A bundle of Antrea for VMware's images of one release: an agent whose image they contain.
+const ANTREA: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: antrea
+  namespace: NAMESPACE
+  labels: {tkg.tanzu.vmware.com/addon-name: antrea}
+  annotations: {tkg.tanzu.vmware.com/addon-type: cni}
+data:
+  version: v1.34.0
+  antrea.yaml: |
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata: {name: antrea-agent, namespace: kube-system}
+    spec:
+      selector: {matchLabels: {app: antrea}}
+      template:
+        metadata: {labels: {app: antrea}}
+        spec:
+          hostNetwork: true
+          tolerations: [{operator: Exists}]
+          containers:
+          - name: antrea-agent
+            image: localhost:5000/vmware.io/antrea/antrea-agent:v1.34.0_vmware.1
+            volumeMounts: [{name: cni, mountPath: /host/etc/cni/net.d}]
+          volumes: [{name: cni, hostPath: {path: /etc/cni/net.d}}]
+";
+
+#[test]
+fn a_container_network_that_nodes_cannot_have_is_refused_until_a_bundle_brings_it() {
+    story_without_registry("own-cni", |story| async move {
+        let of = |network: &str| {
+            let manifest = manifest("carried", NAMES_KUBE_VIP, 1, "");
+            if network.is_empty() {
+                manifest
+            } else {
+                format!("{manifest}  settings: {{network: {{cni: {{name: {network}}}}}}}\n")
+            }
+        };
+        let not_pulled = ["does not contain the container images of flannel", "--nodes-pull-images"];
+        let packaged =
+            ["contains antrea", "Package is of API group data.packaging.carvel.dev", "addon-name: antrea"];
+        for (network, refusal) in
+            [("", not_pulled.as_slice()), ("flannel", &not_pulled), ("antrea", &packaged)]
+        {
+            assert_contains(story.try_apply(&of(network)).await.unwrap_err(), refusal);
+            assert_contains(doctor(&story, &of(network)), refusal);
+        }
+        story.apply(ANTREA).await;
+        story.apply(&of("antrea")).await;
+        story.wait_until_running("carried").await;
+    });
+}
+
+/// In an upgrade old nodes keep the agents that their image contains, and the cluster's DNS has a Pod on a node with its image.
+#[test]
+fn an_upgrade_leaves_the_agents_of_old_nodes_alone() {
+    story("agents", |story| async move {
+        story.apply(&cluster_of_release("agents", HOLDS_NOTHING, 1, ("workers", 1))).await;
+        story.wait_until_running("agents").await;
+        story.patch("TanzuKubernetesCluster", "agents", upgrade("v1.34.2---vmware.1-vkr.1")).await;
+        let pods: Api<Pod> = Api::all(story.guest_client("agents").await);
+        let missed = RefCell::new(BTreeSet::new());
+        story
+            .wait_until("the cluster runs v1.34.2", CLUSTER * 2, async || {
+                let Ok(pods) = pods.list(&ListParams::default()).await else { return false };
+                missed.borrow_mut().extend(pods.iter().filter_map(missed_image));
+                if !pods.iter().any(serves_dns) {
+                    missed.borrow_mut().insert("no Pod of CoreDNS is ready".to_owned());
+                }
+                let Some(cluster) = story.get("TanzuKubernetesCluster", "agents").await else { return false };
+                let status = &cluster["status"];
+                status["version"] == "v1.34.2+vmware.1-vkr.1" && status["phase"] == "running"
+            })
+            .await;
+        assert_eq!(missed.into_inner(), BTreeSet::new());
+        for image in ["kube-proxy:v1.34.2_vmware.1", "coredns:v1.12.1_vmware.1"] {
+            let pods = pods.list(&ListParams::default()).await.unwrap();
+            let all = pods.iter().filter_map(|pod| pod.spec.as_ref()?.containers.first()?.image.clone());
+            assert_eq!(all.filter(|one| one.ends_with(image)).count(), 2, "{image}");
+        }
+    });
+}
+
+fn serves_dns(pod: &Pod) -> bool {
+    let is_dns = pod.labels().get("k8s-app").is_some_and(|app| app == "kube-dns");
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    is_dns && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// The image that an agent's Pod cannot have, if any.
+fn missed_image(pod: &Pod) -> Option<String> {
+    let is_agent = pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet");
+    let statuses = pod.status.as_ref()?.container_statuses.as_deref()?.iter().filter(|_| is_agent);
+    let waiting = |status: &ContainerStatus| status.state.as_ref()?.waiting.as_ref()?.reason.clone();
+    let mut missed =
+        statuses.filter(|status| waiting(status).is_some_and(|reason| reason == "ImagePullBackOff"));
+    missed.next().map(|status| {
+        format!("{} on {:?}", status.image, pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()))
+    })
 }
 
 /// Resets one control plane node after the other, and so at least once the one that holds the address.

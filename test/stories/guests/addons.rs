@@ -98,16 +98,16 @@ fn is_provisioned(cluster: &Value, name: &str) -> bool {
 
 async fn a_bad_manifest_is_named_and_the_others_go_on(story: &Story) {
     let cluster = story
-        .wait_for("antrea, web and once are applied, and bad is not", CLUSTER, || async {
+        .wait_for("flannel, web and once are applied, and bad is not", CLUSTER, || async {
             let cluster = story.get("TanzuKubernetesCluster", "added").await?;
-            let others = ["antrea", "web", "once"].iter().all(|name| is_provisioned(&cluster, name));
+            let others = ["flannel", "web", "once"].iter().all(|name| is_provisioned(&cluster, name));
             let failed = addon(&cluster, "bad")?["conditions"][0]["reason"] == "ProvisioningFailed";
             let ready =
                 condition(&cluster, "Ready")?["message"].as_str().unwrap_or_default().contains("broken");
             (others && failed && ready).then_some(cluster)
         })
         .await;
-    assert_eq!(addon(&cluster, "antrea").unwrap()["type"], "CNI");
+    assert_eq!(addon(&cluster, "flannel").unwrap()["type"], "CNI");
     assert_eq!(addon(&cluster, "web").unwrap()["version"], "v1");
     let ready = condition(&cluster, "AddonsReady").unwrap();
     assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("AddonsReconciliationFailed")));
@@ -155,19 +155,19 @@ async fn the_bad_one_is_mended(story: &Story) {
 }
 
 async fn what_others_change_is_corrected(story: &Story, guest: &Client) {
-    let sets: Api<DaemonSet> = Api::namespaced(guest.clone(), "kube-system");
+    let sets: Api<DaemonSet> = Api::namespaced(guest.clone(), "kube-flannel");
     let deployments: Api<Deployment> = Api::namespaced(guest.clone(), "web");
     let maps: Api<ConfigMap> = Api::namespaced(guest.clone(), "web");
     let user = PatchParams::default();
     let unlabelled =
         json!({"metadata": {"labels": {"applyset.kubernetes.io/part-of": null, "own": "label"}}});
-    sets.patch("antrea-agent", &user, &Patch::Merge(unlabelled)).await.unwrap();
+    sets.patch("kube-flannel-ds", &user, &Patch::Merge(unlabelled)).await.unwrap();
     let scaled = json!({"spec": {"replicas": 0, "paused": true}});
     deployments.patch("web", &user, &Patch::Merge(scaled)).await.unwrap();
     maps.delete("page", &DeleteParams::default()).await.unwrap();
     story
         .wait_for("what was changed is as it was", SOON, || async {
-            let labels = sets.get("antrea-agent").await.ok()?.metadata.labels?;
+            let labels = sets.get("kube-flannel-ds").await.ok()?.metadata.labels?;
             let spec = deployments.get("web").await.ok()?.spec?;
             let page = maps.get_opt("page").await.ok()??;
             // What is nobody's but the user's stays.

@@ -298,7 +298,7 @@ impl Guest {
         self.kubectl(&["exec", toolbox.trim(), "--", BUSYBOX, "sync"], None).await.unwrap();
     }
 
-    /// cloud-init has nothing to complain of, and volumes are file systems of their own.
+    /// cloud-init has nothing to complain of, volumes are file systems of their own, and flannel's interface has its link file.
     pub async fn assert_no_warnings_and_disks(&self) {
         let pods = self.kubectl(&["get", "pods", "-l", "app=toolbox", "-o", "name"], None).await.unwrap();
         assert_eq!(pods.lines().count(), 2, "{pods}");
@@ -316,6 +316,10 @@ impl Guest {
                 assert!(complaints.iter().all(none), "{stage}: {found}");
             }
             mounts += &self.kubectl(&cat("/proc/mounts"), None).await.unwrap();
+            let links =
+                ["exec", pod, "--", BUSYBOX, "grep", "-rh", "ID_NET_LINK_FILE", "/host/run/udev/data"];
+            let links = self.kubectl(&links, None).await.unwrap();
+            assert!(links.contains("/etc/systemd/network/10-flannel.link"), "{links}");
         }
         for place in ["/host/var/lib/etcd", "/host/var/lib/containerd"] {
             assert!(mounts.contains(&format!(" {place} ext4 ")), "{place}: {mounts}");

@@ -154,7 +154,7 @@ async fn assert_disagreement_is_a_conflict(story: &Story) {
             "spec": { "type": "OVF", "imageID": "by-hand", "providerRef": { "kind": "ByHand", "name": "by-hand" } },
         }))
         .await;
-    let words = [OTHER, NODE_IMAGE, "kubernetes.imageRepository", "registry.mallory.example"];
+    let words = [OTHER, NODE_IMAGE, "bootstrapPackages", "kubernetes.coredns"];
     let valid = wait_for_valid(story, "False").await;
     assert_eq!(valid["reason"], "ConflictingOSImages", "{valid}");
     assert_contains(&valid["message"], &words);

@@ -21,6 +21,7 @@ use crate::cluster::network::proxy;
 use crate::cluster::node_file::NodeFile;
 use crate::cluster::volumes::setup::{VolumeFilesystem, VolumeSetup};
 use crate::duration;
+use crate::release::KubernetesRelease;
 use crate::spec::labels::registered_labels;
 
 /// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
@@ -115,12 +116,13 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
 }
 
 /// The arguments of a node's kubelet. Values that only the machine knows come from its metadata, through jinja.
+/// The value of the label by which nodes of a release are known.
+pub fn node_release(release: &KubernetesRelease) -> String {
+    names::joined(&release.candidate.version.label_value(), "", names::MAX_MACHINE_NAME)
+}
+
 fn kubelet_arguments(input: &Input<'_>, labels: &BTreeMap<String, String>) -> Vec<KubeadmArgument> {
-    let mut text = format!(
-        "{}={}",
-        label::KUBERNETES_DISTRIBUTION_VERSION,
-        names::joined(&input.release.candidate.version.label_value(), "", names::MAX_MACHINE_NAME)
-    );
+    let mut text = format!("{}={}", label::KUBERNETES_DISTRIBUTION_VERSION, node_release(input.release));
     for (key, value) in registered_labels(labels) {
         let _ = write!(text, ",{key}={value}");
     }

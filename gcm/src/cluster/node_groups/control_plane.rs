@@ -14,7 +14,8 @@ use api::capi::{
     KubeadmControlPlaneMachineTemplate as MachineTemplate,
     KubeadmControlPlaneMachineTemplateSpec as MachineTemplateSpec,
     KubeadmControlPlaneRemediation as Remediation, KubeadmControlPlaneRollout as Rollout,
-    KubeadmControlPlaneRolloutBefore as RolloutBefore, KubeadmControlPlaneSpec, MachineDeletion,
+    KubeadmControlPlaneRolloutBefore as RolloutBefore, KubeadmControlPlaneSpec,
+    KubeadmNodeRegistration as NodeRegistration, MachineDeletion,
 };
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::ControlPlane;
@@ -80,16 +81,26 @@ pub fn control_plane(
 
 fn config(input: &GroupInput<'_>, volumes: VolumeSetup) -> ConfigSpec {
     let registration = node_registration(&input.cluster, &BTreeMap::new());
+    let joins = NodeRegistration {
+        ignore_preflight_errors: ignored_preflight_errors(input.cluster.release),
+        ..registration.clone()
+    };
     let mut config = ConfigSpec {
         cluster_configuration: Some(cluster_configuration(input.cluster.release)),
         init_configuration: Some(InitConfiguration {
-            node_registration: Some(registration.clone()),
+            node_registration: Some(registration),
             ..InitConfiguration::default()
         }),
-        ..node_config(input, volumes, registration)
+        ..node_config(input, volumes, joins)
     };
     input.virtual_ip.clone().put_into(&mut config);
     config
+}
+
+/// In an upgrade a node that joins finds the image of CoreDNS of the release before in the cluster's configuration, until Cluster API has
+/// upgraded CoreDNS. An image that comes with its release lies in no registry then, and kubeadm does not need it to join.
+fn ignored_preflight_errors(release: &KubernetesRelease) -> Option<Vec<String>> {
+    release.coredns.as_ref().filter(|image| names_something(image)).map(|_| vec!["ImagePull".to_owned()])
 }
 
 fn cluster_configuration(release: &KubernetesRelease) -> ClusterConfiguration {

@@ -1,0 +1,61 @@
+//! Objects whose container images lie in node images, and in no registry.
+//!
+//! The add-ons of the next release are applied before its first node exists, and old nodes do not contain their images. So agents of old
+//! nodes stay until their node is replaced, and other Pods run only on nodes of the release.
+
+use api::names::label;
+use serde_json::json;
+
+use super::manifest::Manifest;
+
+/// Binds an object of the bundle of a node image to the nodes of its release. `release` is the value of the label
+/// [`label::KUBERNETES_DISTRIBUTION_VERSION`] that these nodes have.
+///
+/// A DaemonSet replaces a Pod only with its node. The Pods of a Deployment wait for a node of the release, and the present ones stay
+/// until then.
+pub fn bind(manifest: Manifest, release: &str) -> Manifest {
+    let mut object = manifest.value();
+    match (manifest.key.group.as_str(), manifest.key.kind.as_str()) {
+        ("apps", "DaemonSet") => object["spec"]["updateStrategy"] = json!({"type": "OnDelete"}),
+        ("apps", "Deployment") => {
+            let one_more = json!({"maxSurge": 1, "maxUnavailable": 0});
+            object["spec"]["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": one_more});
+            object["spec"]["template"]["spec"]["nodeSelector"][label::KUBERNETES_DISTRIBUTION_VERSION] =
+                json!(release);
+        }
+        _ => return manifest,
+    }
+    Manifest { json: object.to_string(), ..manifest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addons::manifest::read;
+
+    #[test]
+    fn agents_stay_with_their_node_and_others_with_the_release() {
+        let bound = |kind: &str, spec: serde_json::Value| {
+            let group = if kind == "ConfigMap" { "v1" } else { "apps/v1" };
+            let object = json!({"apiVersion": group, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+            bind(read(object).unwrap(), "v1.26.5").value()["spec"].clone()
+        };
+        let rolling =
+            json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}});
+        assert_eq!(bound("DaemonSet", rolling.clone()), json!({"updateStrategy": {"type": "OnDelete"}}));
+        assert_eq!(bound("ConfigMap", rolling.clone()), rolling);
+        let recreated = json!({
+            "strategy": {"type": "Recreate"},
+            "template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux"}}},
+        });
+        assert_eq!(
+            bound("Deployment", recreated),
+            json!({
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                "template": {"spec": {"nodeSelector": {
+                    "kubernetes.io/os": "linux", label::KUBERNETES_DISTRIBUTION_VERSION: "v1.26.5",
+                }}},
+            })
+        );
+    }
+}

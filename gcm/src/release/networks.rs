@@ -1,0 +1,179 @@
+//! The container networks of a node image: those that a cluster can apply, and what keeps it from applying the others.
+//!
+//! Images of vSphere 7 contain manifests of Kubernetes' own kinds. Those of vSphere 8 contain Carvel Packages, which only a cluster
+//! with kapp-controller serves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::annotation;
+use api::vmop::VirtualMachineImage;
+use bounds::Budget;
+
+use super::version::Version;
+use crate::addons::bundle::LIMITS;
+use crate::addons::manifest::{Manifest, parse};
+use crate::addons::render::Values;
+use crate::addons::{builtin, image};
+
+/// The add-ons of node images that are container networks.
+const NETWORKS: [&str; 3] = ["antrea", "antrea-nsx-routed", "calico"];
+/// The API groups of Kubernetes itself.
+const SERVED: [&str; 21] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+];
+
+/// The container networks that a node image contains.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CarriedNetworks {
+    /// Those that a cluster can apply.
+    pub usable: BTreeSet<String>,
+    /// Those that no cluster can apply, each with the reason.
+    pub unusable: BTreeMap<String, String>,
+}
+
+impl CarriedNetworks {
+    /// Reads the bundles of an image of this release.
+    pub fn of(image: &VirtualMachineImage, release: &Version) -> Self {
+        let mut networks = Self::default();
+        if release.vendor() == "layercake" {
+            networks.usable.insert(builtin::NETWORK.to_owned());
+        }
+        for name in NETWORKS {
+            match image::property(image, name).map(explain_unusable) {
+                None => {}
+                Some(None) => drop(networks.usable.insert(name.to_owned())),
+                Some(Some(reason)) => drop(networks.unusable.insert(name.to_owned(), reason)),
+            }
+        }
+        networks
+    }
+
+    /// The annotations of an OSImage that say this.
+    pub fn annotations(&self) -> impl Iterator<Item = (String, String)> {
+        let usable = self.usable.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let unusable = serde_json::to_string(&self.unusable).ok().filter(|_| !self.unusable.is_empty());
+        let unusable = unusable.map(|text| (annotation::UNUSABLE_CONTAINER_NETWORKS.to_owned(), text));
+        [(annotation::CONTAINER_NETWORKS.to_owned(), usable)].into_iter().chain(unusable)
+    }
+
+    /// Reads the annotations of an OSImage; nothing if they do not say it.
+    pub fn read(annotations: &BTreeMap<String, String>) -> Option<Self> {
+        let names = annotations.get(annotation::CONTAINER_NETWORKS)?.split(',').map(str::trim);
+        let unusable = annotations.get(annotation::UNUSABLE_CONTAINER_NETWORKS);
+        Some(Self {
+            usable: names.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+            unusable: unusable.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+        })
+    }
+}
+
+/// Why no cluster can apply the bundle of a property, or nothing.
+fn explain_unusable(property: &str) -> Option<String> {
+    let budget = Budget::new(LIMITS.bytes);
+    let manifests =
+        image::read(property, &budget).and_then(|bundle| parse(&bundle.files, &Values::default(), &budget));
+    match manifests {
+        Ok(manifests) => unserved(&manifests).map(|manifest| {
+            let (kind, group) = (&manifest.key.kind, &manifest.key.group);
+            format!("{kind} is of API group {group}, which Kubernetes does not serve")
+        }),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// The first object of a kind that neither Kubernetes nor the bundle itself defines.
+fn unserved(manifests: &[Manifest]) -> Option<&Manifest> {
+    let definitions = manifests.iter().filter(|manifest| manifest.key.kind == "CustomResourceDefinition");
+    let defined: BTreeSet<String> = definitions
+        .filter_map(|definition| definition.value()["spec"]["group"].as_str().map(str::to_owned))
+        .collect();
+    let is_served = |manifest: &&Manifest| {
+        SERVED.contains(&manifest.key.group.as_str()) || defined.contains(&manifest.key.group)
+    };
+    manifests.iter().find(|manifest| !is_served(manifest))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use kube::ResourceExt;
+    use serde_json::json;
+
+    use super::*;
+
+    const PACKAGE: &str = "
+apiVersion: data.packaging.carvel.dev/v1alpha1
+kind: Package
+metadata: {name: antrea.tanzu.vmware.com.1.13.0}
+";
+    const DEFINED: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ippools.crd.projectcalico.org}
+spec: {group: crd.projectcalico.org}
+---
+{apiVersion: crd.projectcalico.org/v1, kind: IPPool, metadata: {name: default}}
+---
+{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: calico-node, namespace: kube-system}}
+";
+
+    fn image(addons: &[(&str, &str)]) -> VirtualMachineImage {
+        let mut image = VirtualMachineImage::new("image", api::vmop::VirtualMachineImageSpec::default());
+        for (name, text) in addons {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(text.as_bytes()).unwrap();
+            let value = STANDARD.encode(gzip.finish().unwrap());
+            let property = json!({"name": name, "type": "inline", "version": "v1", "value": value});
+            let key = format!("vmware-system.guest.kubernetes.addons.{name}");
+            image.annotations_mut().insert(key, property.to_string());
+        }
+        image
+    }
+
+    #[test]
+    fn a_cluster_applies_kinds_of_kubernetes_and_of_the_bundle() {
+        let image = image(&[
+            ("antrea", PACKAGE),
+            ("calico", DEFINED),
+            ("antrea-nsx-routed", "{{ template }}"),
+            ("metrics-server", DEFINED),
+        ]);
+        let networks = CarriedNetworks::of(&image, &Version::parse("v1.33.1+vmware.1-fips-vkr.2").unwrap());
+        assert_eq!(networks.usable, BTreeSet::from(["calico".to_owned()]));
+        assert_eq!(
+            networks.unusable["antrea"],
+            "Package is of API group data.packaging.carvel.dev, which Kubernetes does not serve"
+        );
+        assert!(networks.unusable["antrea-nsx-routed"].contains("manifests.yaml"), "{networks:?}");
+        let annotations: BTreeMap<_, _> = networks.annotations().collect();
+        assert_eq!(CarriedNetworks::read(&annotations), Some(networks));
+        assert_eq!(CarriedNetworks::read(&BTreeMap::new()), None);
+        let own = CarriedNetworks::of(&self::image(&[]), &Version::parse("v1.36.3+layercake.1").unwrap());
+        let annotations: BTreeMap<_, _> = own.annotations().collect();
+        assert_eq!(annotations.values().collect::<Vec<_>>(), ["flannel"]);
+        assert_eq!(CarriedNetworks::read(&annotations), Some(own));
+    }
+}
