@@ -1,6 +1,6 @@
 //! What plays kube-scheduler on a control plane: it binds Pods to nodes by what keeps them apart for good (node selectors,
-//! required node affinity, required anti-affinity, taints, cordons) and by nothing else: no resources, no spreading, no
-//! preemption.
+//! required node affinity, required anti-affinity, taints, cordons), and spreads the Pods of one owner. It looks at nothing else: no
+//! resources, no preemption.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +17,13 @@ use serde_json::{Value, json};
 
 /// How often Pods are tried again that fit no node.
 const AGAIN: Duration = Duration::from_secs(2);
+
+/// Whether another Pod of the same owner runs on the node.
+fn are_siblings(pod: &Pod, other: &Pod, node: &Node) -> bool {
+    let owner = |pod: &Pod| pod.owner_references().first().map(|owner| owner.uid.clone());
+    let on_node = other.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(&node.name_any());
+    on_node && owner(pod).is_some() && owner(pod) == owner(other)
+}
 
 /// Binds Pods, for ever. Where there are several control planes all try, and the first binding counts.
 pub(super) async fn run(client: Client) {
@@ -50,7 +57,9 @@ pub(super) async fn run(client: Client) {
         let mut bound = pods.items;
         for pod in waiting.values() {
             let near = |node: &&Node| fits(pod, node) && !is_kept_apart(pod, node, &nodes.items, &bound);
-            let Some(node) = nodes.items.iter().find(near).map(ResourceExt::name_any) else { continue };
+            let siblings = |node: &&Node| bound.iter().filter(|other| are_siblings(pod, other, node)).count();
+            let chosen = nodes.items.iter().filter(near).min_by_key(siblings);
+            let Some(node) = chosen.map(ResourceExt::name_any) else { continue };
             bind(&client, pod, &node).await;
             let mut placed = pod.clone();
             placed.spec.get_or_insert_default().node_name = Some(node);

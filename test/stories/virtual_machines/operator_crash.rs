@@ -3,11 +3,11 @@
 use sim::control::{Fault, FaultKind};
 
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, story};
+use crate::harness::story::{SOON, Story, disruptive_story};
 
 #[test]
 fn killed_between_clone_and_status_it_finds_its_vm_again() {
-    story("crash-after", |story| async move {
+    disruptive_story("crash-after", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
         let name = "crash-after-vm";
         story
@@ -25,7 +25,7 @@ fn killed_between_clone_and_status_it_finds_its_vm_again() {
 
 #[test]
 fn killed_while_the_clone_still_runs_it_waits_for_it() {
-    story("crash-during", |story| async move {
+    disruptive_story("crash-during", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
         let name = "crash-during-vm";
         let control = story.shared.control();
