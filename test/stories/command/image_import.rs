@@ -117,7 +117,8 @@ async fn held_import(story: &Story, ova: &Path, name: &str) -> Child {
     let child = import(story, ova, name).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     story
         .wait_until("the disk is being sent", SOON, async || {
-            control.faults().await.unwrap()["faults"][0]["held"] == 1
+            let faults = control.faults().await.unwrap();
+            faults["faults"].as_array().is_some_and(|all| all.iter().any(|fault| fault["held"] == 1))
         })
         .await;
     child

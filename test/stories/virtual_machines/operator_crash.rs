@@ -19,6 +19,7 @@ fn killed_between_clone_and_status_it_finds_its_vm_again() {
         story.apply_object(&PlainVm::named(name).object(&story.namespace)).await;
         story.wait_until("the VM exists", SOON, async || !story.vms_named(name).await.is_empty()).await;
         restart_vmop(&story).await;
+        story.shared.control().remove_faults(None).await.unwrap();
         assert_exactly_one(&story, name).await;
     });
 }
