@@ -66,6 +66,7 @@ impl OvfDescriptor<'_> {
             );
             text
         });
+        let hardware = hardware();
         let Self { name, os, release, version, disk_file, disk_file_bytes, disk_bytes } = self;
         let (distro, distro_version, guest_id, kubernetes) =
             (os.distro, os.version, os.guest_id, release.version);
@@ -101,7 +102,7 @@ impl OvfDescriptor<'_> {
         <vssd:VirtualSystemIdentifier>{name}</vssd:VirtualSystemIdentifier>
         <vssd:VirtualSystemType>vmx-17</vssd:VirtualSystemType>
       </System>
-{HARDWARE}      <vmw:Config ovf:required="false" vmw:key="firmware" vmw:value="efi"/>
+{hardware}      <vmw:Config ovf:required="false" vmw:key="firmware" vmw:value="efi"/>
       <vmw:ExtraConfig ovf:required="false" vmw:key="disk.EnableUUID" vmw:value="TRUE"/>
     </VirtualHardwareSection>
     <ProductSection ovf:required="false">
@@ -119,45 +120,56 @@ impl OvfDescriptor<'_> {
 }
 
 /// The devices, each with its fields in the order of their names, as the schema has them.
-const HARDWARE: &str = r"      <Item>
-        <rasd:AllocationUnits>hertz * 10^6</rasd:AllocationUnits>
-        <rasd:ElementName>2 virtual CPUs</rasd:ElementName>
-        <rasd:InstanceID>1</rasd:InstanceID>
-        <rasd:ResourceType>3</rasd:ResourceType>
-        <rasd:VirtualQuantity>2</rasd:VirtualQuantity>
-      </Item>
-      <Item>
-        <rasd:AllocationUnits>byte * 2^20</rasd:AllocationUnits>
-        <rasd:ElementName>2048 MiB of memory</rasd:ElementName>
-        <rasd:InstanceID>2</rasd:InstanceID>
-        <rasd:ResourceType>4</rasd:ResourceType>
-        <rasd:VirtualQuantity>2048</rasd:VirtualQuantity>
-      </Item>
-      <Item>
-        <rasd:Address>0</rasd:Address>
-        <rasd:ElementName>SCSI controller 0</rasd:ElementName>
-        <rasd:InstanceID>3</rasd:InstanceID>
-        <rasd:ResourceSubType>VirtualSCSI</rasd:ResourceSubType>
-        <rasd:ResourceType>6</rasd:ResourceType>
-      </Item>
-      <Item>
-        <rasd:AddressOnParent>0</rasd:AddressOnParent>
-        <rasd:ElementName>Hard disk 1</rasd:ElementName>
-        <rasd:HostResource>ovf:/disk/vmdisk1</rasd:HostResource>
-        <rasd:InstanceID>4</rasd:InstanceID>
-        <rasd:Parent>3</rasd:Parent>
-        <rasd:ResourceType>17</rasd:ResourceType>
-      </Item>
-      <Item>
-        <rasd:AddressOnParent>7</rasd:AddressOnParent>
-        <rasd:AutomaticAllocation>true</rasd:AutomaticAllocation>
-        <rasd:Connection>VM Network</rasd:Connection>
-        <rasd:ElementName>Network adapter 1</rasd:ElementName>
-        <rasd:InstanceID>5</rasd:InstanceID>
-        <rasd:ResourceSubType>VmxNet3</rasd:ResourceSubType>
-        <rasd:ResourceType>10</rasd:ResourceType>
-      </Item>
-";
+fn hardware() -> String {
+    let devices: [&[(&str, &str)]; 5] = [
+        &[
+            ("AllocationUnits", "hertz * 10^6"),
+            ("ElementName", "2 virtual CPUs"),
+            ("InstanceID", "1"),
+            ("ResourceType", "3"),
+            ("VirtualQuantity", "2"),
+        ],
+        &[
+            ("AllocationUnits", "byte * 2^20"),
+            ("ElementName", "2048 MiB of memory"),
+            ("InstanceID", "2"),
+            ("ResourceType", "4"),
+            ("VirtualQuantity", "2048"),
+        ],
+        &[
+            ("Address", "0"),
+            ("ElementName", "SCSI controller 0"),
+            ("InstanceID", "3"),
+            ("ResourceSubType", "VirtualSCSI"),
+            ("ResourceType", "6"),
+        ],
+        &[
+            ("AddressOnParent", "0"),
+            ("ElementName", "Hard disk 1"),
+            ("HostResource", "ovf:/disk/vmdisk1"),
+            ("InstanceID", "4"),
+            ("Parent", "3"),
+            ("ResourceType", "17"),
+        ],
+        &[
+            ("AddressOnParent", "7"),
+            ("AutomaticAllocation", "true"),
+            ("Connection", "VM Network"),
+            ("ElementName", "Network adapter 1"),
+            ("InstanceID", "5"),
+            ("ResourceSubType", "VmxNet3"),
+            ("ResourceType", "10"),
+        ],
+    ];
+    devices.iter().fold(String::new(), |mut text, fields| {
+        text.push_str("      <Item>\n");
+        for (field, value) in *fields {
+            let _ = writeln!(text, "        <rasd:{field}>{value}</rasd:{field}>");
+        }
+        text.push_str("      </Item>\n");
+        text
+    })
+}
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

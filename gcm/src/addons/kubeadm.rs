@@ -1,8 +1,9 @@
 //! The add-ons of kubeadm, CoreDNS and kube-proxy, on nodes that contain their images.
 //!
-//! kubeadm applies both, and Cluster API gives them the images of the next release when the control plane has it. Its first nodes are there
-//! before, and those of pools have the images of their own release. So kube-proxy gets its image with the add-ons of the next release, and
-//! a Pod is replaced with its node. CoreDNS runs on nodes of the release that its image is of, and a drain never takes its last Pod.
+//! kubeadm applies both. In an upgrade, Cluster API gives them the images of the next release after it has replaced the control plane. The
+//! new nodes run before that, and the nodes of pools contain the images of the old release only. So gcm gives kube-proxy its image together
+//! with the add-ons of the next release, and a Pod of kube-proxy stays until its node is replaced. CoreDNS runs on nodes whose release has
+//! its image, and a drain never evicts its last Pod.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ const MANAGER: &str = "gcm/coredns";
 const MAX_DEPLOYMENT: usize = 1 << 20;
 const MAX_CONTAINERS: usize = 8;
 
-/// What the add-ons of kubeadm are to be.
+/// The image and the nodes of the add-ons of kubeadm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeadmAddons {
     /// The image of kube-proxy on new nodes.
@@ -44,8 +45,8 @@ pub struct DnsNodes {
     pub image_tag: String,
     /// The value of their label [`label::KUBERNETES_DISTRIBUTION_VERSION`].
     pub release: String,
-    /// Whether the cluster has nodes besides its control plane. If not, CoreDNS runs anywhere: while the only node is replaced, no other
-    /// node contains its image.
+    /// Whether a pool has nodes that CoreDNS tolerates. If not, CoreDNS may run on every node. Otherwise the drain of the only control
+    /// plane node would wait for a Pod on another node with the same image, which does not exist.
     pub has_workers: bool,
 }
 
@@ -105,7 +106,7 @@ impl LiveDns {
 }
 
 impl Guest {
-    /// Has new nodes run this image of kube-proxy, and old ones theirs. Returns whether there is a kube-proxy.
+    /// Gives the Pods of kube-proxy on new nodes this image, and leaves those on old nodes. Returns false if there is no kube-proxy.
     pub async fn bind_kube_proxy(&self, image: &str) -> Result<bool, GuestError> {
         let pod = json!({"containers": [{"name": KUBE_PROXY, "image": image}]});
         let strategy = json!({"type": "OnDelete", "rollingUpdate": null});
@@ -118,7 +119,7 @@ impl Guest {
         }
     }
 
-    /// Has CoreDNS run on these nodes, if there is a CoreDNS.
+    /// Binds CoreDNS to these nodes, if there is a CoreDNS.
     pub async fn bind_coredns(&self, nodes: &DnsNodes) -> Result<(), GuestError> {
         let at = Request::new(Deployment::url_path(&(), Some(NAMESPACE)));
         let read = at.get(COREDNS, &GetParams::default());
@@ -126,7 +127,12 @@ impl Guest {
             return Ok(());
         };
         let release = live.wanted_release(nodes);
-        self.keep_one_pod(release.is_some()).await?;
+        match (live.release(), release) {
+            (_, Some(_)) => self.apply_budget().await?,
+            // Only the budget of a CoreDNS that gcm bound is gcm's. The selector goes last, so that a crash between both is noticed.
+            (Some(_), None) => self.delete_budget().await?,
+            (None, None) => {}
+        }
         if release == live.release() {
             return Ok(());
         }
@@ -135,18 +141,22 @@ impl Guest {
         self.server.send(at.patch(COREDNS, &PatchParams::default(), &Patch::Merge(change))).await
     }
 
-    /// Has drains leave one Pod of CoreDNS, or not.
-    async fn keep_one_pod(&self, keep: bool) -> Result<(), GuestError> {
-        let at = Request::new(PodDisruptionBudget::url_path(&(), Some(NAMESPACE)));
-        if !keep {
-            return match self.server.send(at.delete(COREDNS, &DeleteParams::default())).await {
-                Err(GuestError::Refused(refusal)) if refusal.code == 404 => Ok(()),
-                deleted => deleted,
-            };
-        }
-        let apply = PatchParams::apply(MANAGER).force();
-        self.server.send(at.patch(COREDNS, &apply, &Patch::Apply(budget()))).await
+    /// Applies the budget, unless another client owns one of this name.
+    async fn apply_budget(&self) -> Result<(), GuestError> {
+        let apply = PatchParams::apply(MANAGER);
+        self.server.send(budgets().patch(COREDNS, &apply, &Patch::Apply(budget()))).await
     }
+
+    async fn delete_budget(&self) -> Result<(), GuestError> {
+        match self.server.send(budgets().delete(COREDNS, &DeleteParams::default())).await {
+            Err(GuestError::Refused(refusal)) if refusal.code == 404 => Ok(()),
+            deleted => deleted,
+        }
+    }
+}
+
+fn budgets() -> Request {
+    Request::new(PodDisruptionBudget::url_path(&(), Some(NAMESPACE)))
 }
 
 fn budget() -> Value {

@@ -1,7 +1,14 @@
 //! What the guest is to have besides its nodes.
 
+use std::sync::Arc;
+
+use api::capi::MachineDeployment;
+use api::gcm::parts::NodePool;
+use api::names::label;
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Taint;
 use kit::guest::server;
+use kube::ResourceExt;
 
 use crate::addons::choice::{Offer, choose};
 use crate::addons::engine::WantedAddons;
@@ -50,7 +57,7 @@ fn kube_proxy(release: &KubernetesRelease) -> String {
     format!("{repository}/kube-proxy:{}", release.kubernetes.replace('+', "_"))
 }
 
-/// The nodes that CoreDNS runs on, once the control plane has the release. Where nodes pull the image of a registry, any will do.
+/// Returns the nodes that CoreDNS runs on, once the control plane has the release; nothing if nodes pull its image from a registry.
 fn dns_nodes(input: &Input<'_>, facts: &Facts) -> Option<DnsNodes> {
     let release = input.release;
     let image = release.coredns.as_ref()?;
@@ -61,16 +68,55 @@ fn dns_nodes(input: &Input<'_>, facts: &Facts) -> Option<DnsNodes> {
     let live = facts.control_plane.as_ref()?;
     let reached =
         live.status.as_ref().and_then(|status| status.version.as_ref()) == Some(&release.kubernetes);
-    let has_workers = facts.deployments.iter().any(|pool| pool.spec.replicas.unwrap_or(1) > 0);
     (reached && live.spec.version == release.kubernetes).then(|| DnsNodes {
         image_tag: image.image_tag.clone().unwrap_or_default(),
         release: node_release(release),
-        has_workers,
+        has_workers: input.tkc.spec.topology.node_pools.iter().any(|pool| has_open_nodes(pool, facts)),
     })
+}
+
+/// Whether a pool has nodes without a taint that keeps Pods away.
+fn has_open_nodes(pool: &NodePool, facts: &Facts) -> bool {
+    let keeps_away = |taint: &Taint| taint.effect != "PreferNoSchedule";
+    let is_of_pool = |live: &&Arc<MachineDeployment>| live.labels().get(label::NODE_POOL) == Some(&pool.name);
+    let replicas =
+        facts.deployments.iter().find(is_of_pool).map_or(0, |live| live.spec.replicas.unwrap_or(1));
+    replicas > 0 && !pool.taints.iter().flatten().any(keeps_away)
 }
 
 /// Returns the first range, without the bits of its host part.
 fn first_range<'a>(mut ranges: impl Iterator<Item = &'a str>) -> String {
     let first = ranges.next().unwrap_or_default().trim();
     first.parse::<IpNet>().map_or_else(|_| first.to_owned(), |net| net.trunc().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::fixtures::{ClusterFixture, plan};
+    use crate::testing::sound;
+
+    /// The drain of the only control plane node would wait for ever for a CoreDNS that no other node runs.
+    #[test]
+    fn coredns_is_bound_if_a_pool_can_run_it() {
+        let fixture = ClusterFixture::running(sound());
+        let bound = |effect: Option<&str>, replicas: i32, reached: bool| {
+            let (mut tkc, mut facts) = (fixture.tkc.clone(), fixture.facts());
+            tkc.spec.topology.node_pools[0].taints = effect.map(|effect| {
+                vec![Taint { key: "dedicated".into(), effect: effect.into(), ..Taint::default() }]
+            });
+            Arc::make_mut(&mut facts.deployments[0]).spec.replicas = Some(replicas);
+            if !reached {
+                let live = Arc::make_mut(facts.control_plane.as_mut().unwrap());
+                live.status.as_mut().unwrap().version = Some("v1.32.0+vmware.6-fips".into());
+            }
+            plan(&tkc, &facts).unwrap().addons.unwrap().kubeadm.dns.map(|nodes| nodes.has_workers)
+        };
+        assert_eq!(bound(None, 1, true), Some(true));
+        assert_eq!(bound(Some("PreferNoSchedule"), 1, true), Some(true));
+        assert_eq!(bound(Some("NoSchedule"), 1, true), Some(false));
+        assert_eq!(bound(Some("NoExecute"), 1, true), Some(false));
+        assert_eq!(bound(None, 0, true), Some(false));
+        assert_eq!(bound(None, 1, false), None, "the control plane is not there yet");
+    }
 }
