@@ -17,9 +17,6 @@ use super::image;
 /// The most add-ons of a cluster: what its namespace's users bring more is reported, and not applied.
 pub const MAX_ADDONS: usize = 24;
 
-/// Names of add-ons that are container networks, whatever type they have.
-const NETWORKS: [&str; 4] = ["antrea", "antrea-nsx-routed", "calico", builtin::NETWORK];
-
 /// Where a bundle comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
@@ -120,13 +117,13 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     chosen
 }
 
-/// The names of the container networks that these ConfigMaps of a namespace provide: those of that type, and those whose name says
-/// it.
+/// Returns the names of the container networks among the bundles in these ConfigMaps. A bundle is one by its type, or by its name.
 pub fn container_networks<'m>(
     maps: impl IntoIterator<Item = &'m PartialObjectMeta<ConfigMap>>,
 ) -> BTreeSet<String> {
     let names = maps.into_iter().filter_map(|map| Some((name_of(map)?, type_of(map))));
-    let of_cni = names.filter(|(name, type_)| *type_ == Some(AddonType::Cni) || NETWORKS.contains(name));
+    let is_known = |name: &str| name == builtin::NETWORK || image::NETWORKS.contains(&name);
+    let of_cni = names.filter(|(name, type_)| *type_ == Some(AddonType::Cni) || is_known(name));
     of_cni.map(|(name, _)| name.to_owned()).collect()
 }
 
@@ -159,9 +156,8 @@ fn container_network(offer: &Offer<'_>, maps: &Maps) -> ChosenAddon {
     } else {
         let mut known = container_networks(offer.config_maps.iter().map(AsRef::as_ref));
         known.insert(builtin::NETWORK.to_owned());
-        let networks = ["antrea", "calico"];
         let carried = offer.image.into_iter().flat_map(|image| image::carried(image));
-        known.extend(carried.filter(|name| networks.contains(name)).map(str::to_owned));
+        known.extend(carried.filter(|name| image::NETWORKS.contains(name)).map(str::to_owned));
         Source::Nowhere { known: known.into_iter().collect() }
     };
     ChosenAddon { name: offer.cni.to_owned(), type_: Some(AddonType::Cni), source }

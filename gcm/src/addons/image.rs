@@ -12,6 +12,8 @@ use serde::Deserialize;
 
 use super::bundle::{Bundle, BundleError, BundleFile, MAX_BYTES};
 
+/// The add-ons of node images that are container networks.
+pub const NETWORKS: [&str; 3] = ["antrea", "antrea-nsx-routed", "calico"];
 /// What stands before the name of the add-on.
 const PROPERTY: &str = "vmware-system.guest.kubernetes.addons.";
 

@@ -6,6 +6,7 @@ use api::gcm::{OSImage, TanzuKubernetesRelease};
 use api::names::{annotation, label};
 use api::vmop::VirtualMachineImage;
 use jiff::Timestamp;
+use kit::bounded::Exceeded;
 use kit::expectations::StaleCache;
 use kit::index::Index;
 use kit::status::settle;
@@ -40,6 +41,9 @@ pub enum Error {
     /// The image cannot be read: somebody has to mend it.
     #[error(transparent)]
     Unreadable(#[from] image::Unreadable),
+    /// Reading the image took too long.
+    #[error("the add-ons of the image cannot be read: {0}")]
+    Late(#[from] Exceeded),
     /// Our own last write is not in the cache yet.
     #[error(transparent)]
     Behind(#[from] StaleCache),
@@ -52,6 +56,7 @@ impl ReconcileError for Error {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Unreadable(_) => Disposition::Invalid,
+            Self::Late(_) => Disposition::Failed,
             Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
             Self::Api(error) => Disposition::from_api_error(error),
         }
@@ -60,6 +65,7 @@ impl ReconcileError for Error {
     fn label(&self) -> &'static str {
         match self {
             Self::Unreadable(_) => "Unreadable",
+            Self::Late(_) => "Late",
             Self::Behind(_) => "Behind",
             Self::Api(_) => "Api",
         }
@@ -138,10 +144,11 @@ async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> 
         return exclude_image(&image, live.as_deref(), &ctx).await;
     };
     if live.as_deref().is_none_or(is_ours) {
-        let networks = CarriedNetworks::of(&image, &carried.version);
+        let networks = CarriedNetworks::of(&image, &carried.version).await?;
         let intent = plan::os_image(&image, &carried, &networks);
         // A mark that is over is taken off, even one that an earlier process wrote.
-        let marked = |image: &OSImage| image.annotations().get(annotation::INCOMPATIBLE_REASON).cloned();
+        let marks = [annotation::INCOMPATIBLE_REASON, annotation::UNUSABLE_CONTAINER_NETWORKS];
+        let marked = |image: &OSImage| marks.map(|mark| image.annotations().get(mark).cloned());
         let live = live.as_ref().filter(|live| marked(live) == marked(&intent));
         ctx.api.apply(&intent, live).await?;
     }

@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::annotation;
 use api::vmop::VirtualMachineImage;
-use bounds::Budget;
+use kit::bounded::{Exceeded, compute};
 
 use super::version::Version;
-use crate::addons::bundle::LIMITS;
+use crate::addons::bundle::{BundleError, LIMITS};
 use crate::addons::manifest::{Manifest, parse};
 use crate::addons::render::Values;
 use crate::addons::{builtin, image};
 
-/// The add-ons of node images that are container networks.
-const NETWORKS: [&str; 3] = ["antrea", "antrea-nsx-routed", "calico"];
+/// Computations on node images wait for each other, and not for those of a namespace.
+const LANE: &str = "";
 /// The API groups of Kubernetes itself.
 const SERVED: [&str; 21] = [
     "",
@@ -52,23 +52,26 @@ pub struct CarriedNetworks {
 }
 
 impl CarriedNetworks {
-    /// Reads the bundles of an image of this release.
-    pub fn of(image: &VirtualMachineImage, release: &Version) -> Self {
+    /// Reads the bundles of an image of this release, within the limits of bundles.
+    ///
+    /// # Errors
+    /// Reading a bundle took too long: this may succeed later.
+    pub async fn of(image: &VirtualMachineImage, release: &Version) -> Result<Self, Exceeded> {
         let mut networks = Self::default();
         if release.vendor() == "layercake" {
             networks.usable.insert(builtin::NETWORK.to_owned());
         }
-        for name in NETWORKS {
-            match image::property(image, name).map(explain_unusable) {
-                None => {}
-                Some(None) => drop(networks.usable.insert(name.to_owned())),
-                Some(Some(reason)) => drop(networks.unusable.insert(name.to_owned(), reason)),
+        for name in image::NETWORKS {
+            let Some(property) = image::property(image, name) else { continue };
+            match explain_unusable(property.to_owned()).await? {
+                None => drop(networks.usable.insert(name.to_owned())),
+                Some(reason) => drop(networks.unusable.insert(name.to_owned(), reason)),
             }
         }
-        networks
+        Ok(networks)
     }
 
-    /// The annotations of an OSImage that say this.
+    /// The annotations of an OSImage with these networks.
     pub fn annotations(&self) -> impl Iterator<Item = (String, String)> {
         let usable = self.usable.iter().map(String::as_str).collect::<Vec<_>>().join(",");
         let unusable = serde_json::to_string(&self.unusable).ok().filter(|_| !self.unusable.is_empty());
@@ -76,7 +79,7 @@ impl CarriedNetworks {
         [(annotation::CONTAINER_NETWORKS.to_owned(), usable)].into_iter().chain(unusable)
     }
 
-    /// Reads the annotations of an OSImage; nothing if they do not say it.
+    /// Reads the annotations of an OSImage; nothing if it has none of them.
     pub fn read(annotations: &BTreeMap<String, String>) -> Option<Self> {
         let names = annotations.get(annotation::CONTAINER_NETWORKS)?.split(',').map(str::trim);
         let unusable = annotations.get(annotation::UNUSABLE_CONTAINER_NETWORKS);
@@ -87,17 +90,19 @@ impl CarriedNetworks {
     }
 }
 
-/// Why no cluster can apply the bundle of a property, or nothing.
-fn explain_unusable(property: &str) -> Option<String> {
-    let budget = Budget::new(LIMITS.bytes);
-    let manifests =
-        image::read(property, &budget).and_then(|bundle| parse(&bundle.files, &Values::default(), &budget));
-    match manifests {
-        Ok(manifests) => unserved(&manifests).map(|manifest| {
+/// Returns the reason why no cluster can apply the bundle of a property, or nothing.
+async fn explain_unusable(property: String) -> Result<Option<String>, Exceeded> {
+    let read = compute(LANE, LIMITS, move |budget| {
+        let bundle = image::read(&property, budget)?;
+        parse(&bundle.files, &Values::default(), budget)
+    });
+    match read.await {
+        Ok(manifests) => Ok(unserved(&manifests).map(|manifest| {
             let (kind, group) = (&manifest.key.kind, &manifest.key.group);
             format!("{kind} is of API group {group}, which Kubernetes does not serve")
-        }),
-        Err(error) => Some(error.to_string()),
+        })),
+        Err(BundleError::Exceeded(late @ Exceeded::Time)) => Err(late),
+        Err(error) => Ok(Some(error.to_string())),
     }
 }
 
@@ -153,15 +158,18 @@ spec: {group: crd.projectcalico.org}
         image
     }
 
-    #[test]
-    fn a_cluster_applies_kinds_of_kubernetes_and_of_the_bundle() {
+    #[tokio::test]
+    async fn a_cluster_applies_kinds_of_kubernetes_and_of_the_bundle() {
         let image = image(&[
             ("antrea", PACKAGE),
             ("calico", DEFINED),
             ("antrea-nsx-routed", "{{ template }}"),
             ("metrics-server", DEFINED),
         ]);
-        let networks = CarriedNetworks::of(&image, &Version::parse("v1.33.1+vmware.1-fips-vkr.2").unwrap());
+        let of = async |image: &VirtualMachineImage, release: &str| {
+            CarriedNetworks::of(image, &Version::parse(release).unwrap()).await.unwrap()
+        };
+        let networks = of(&image, "v1.33.1+vmware.1-fips-vkr.2").await;
         assert_eq!(networks.usable, BTreeSet::from(["calico".to_owned()]));
         assert_eq!(
             networks.unusable["antrea"],
@@ -171,7 +179,7 @@ spec: {group: crd.projectcalico.org}
         let annotations: BTreeMap<_, _> = networks.annotations().collect();
         assert_eq!(CarriedNetworks::read(&annotations), Some(networks));
         assert_eq!(CarriedNetworks::read(&BTreeMap::new()), None);
-        let own = CarriedNetworks::of(&self::image(&[]), &Version::parse("v1.36.3+layercake.1").unwrap());
+        let own = of(&self::image(&[]), "v1.36.3+layercake.1").await;
         let annotations: BTreeMap<_, _> = own.annotations().collect();
         assert_eq!(annotations.values().collect::<Vec<_>>(), ["flannel"]);
         assert_eq!(CarriedNetworks::read(&annotations), Some(own));
