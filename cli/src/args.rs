@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
-use sim::releases::FurtherRelease;
+use sim::further_release::FurtherRelease;
 
 /// Kubernetes clusters made of vSphere virtual machines, from TanzuKubernetesCluster manifests.
 #[derive(Debug, Parser)]

@@ -3,13 +3,15 @@
 /// Where kubeadm takes images from unless its configuration names another place.
 pub const REGISTRY: &str = "registry.k8s.io";
 
-/// The tags of etcd and CoreDNS that kubeadm names where its configuration names none.
+/// The tags of images that kubeadm uses if its configuration contains none.
 #[derive(Clone, Copy, Debug)]
 pub struct DefaultTags {
     /// etcd's.
     pub etcd: &'static str,
     /// CoreDNS'.
     pub coredns: &'static str,
+    /// That of the pause image.
+    pub pause: &'static str,
 }
 
 impl DefaultTags {
@@ -32,17 +34,17 @@ impl DefaultTags {
             35 => ("3.6.6-0", "v1.13.1"),
             36.. => ("3.6.8-0", "v1.14.2"),
         };
-        Self { etcd, coredns }
+        let pause = if minor < 31 { "3.9" } else { "3.10" };
+        Self { etcd, coredns, pause }
     }
 }
 
 /// The images that kubeadm of this release names where its configuration names none, with the pause image of its minor release.
 pub fn kubeadm_images(version: &str) -> Vec<String> {
     let minor = minor(version);
-    let DefaultTags { etcd, coredns } = DefaultTags::of(minor);
+    let DefaultTags { etcd, coredns, pause } = DefaultTags::of(minor);
     let tag = format!("v{}", version.trim_start_matches('v')).replace('+', "_");
     let components = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
-    let pause = if minor < 31 { "3.9" } else { "3.10" };
     let others = [("etcd", etcd), ("coredns/coredns", coredns), ("pause", pause)];
     components
         .map(|name| (name, tag.as_str()))

@@ -25,4 +25,4 @@ pub use boot_image::{BootImage, ImageError};
 pub use error::Error;
 pub use providers::SiteNetworks;
 pub use site::Site;
-pub use vcsim::{Nodes, Simulator, VcenterEndpoint, control, library, releases};
+pub use vcsim::{Nodes, Simulator, VcenterEndpoint, control, further_release, library, releases};

@@ -13,7 +13,8 @@ use crate::guest::{Guests, Images, Options, Programs, Registry, Release};
 use crate::providers::{Providers, SiteNetworks};
 use crate::qemu::Hypervisor;
 use crate::vcsim::control::ControlApi;
-use crate::vcsim::releases::{FurtherRelease, NODE_IMAGES, SHARED_IMAGE};
+use crate::vcsim::further_release::FurtherRelease;
+use crate::vcsim::releases::{NODE_IMAGES, SHARED_IMAGE};
 use crate::vcsim::{Nodes, Simulator, VcenterEndpoint};
 
 /// A running site.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sim::releases::{FurtherRelease, NODE_IMAGES, is_of};
+use sim::further_release::{FurtherRelease, is_of};
+use sim::releases::NODE_IMAGES;
 
 use super::manifest::is_cluster;
 

@@ -134,7 +134,7 @@ impl ClusterConfiguration {
     pub fn image_of(&self, component: &str) -> String {
         let tag_of_release =
             || format!("v{}", self.kubernetes_version.trim_start_matches('v')).replace('+', "_");
-        let DefaultTags { etcd, coredns } = DefaultTags::of(minor(&self.kubernetes_version));
+        let DefaultTags { etcd, coredns, .. } = DefaultTags::of(minor(&self.kubernetes_version));
         let own = match component {
             "etcd" => self.etcd.local.as_ref().map(|local| (&local.image_repository, &local.image_tag)),
             "coredns" => Some((&self.dns.image_repository, &self.dns.image_tag)),

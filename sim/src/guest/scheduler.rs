@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// How often Pods are tried again that fit no node.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Whether another Pod of the same owner runs on the node.
+/// Returns true if both Pods have the same owner, and the other one runs on the node.
 fn are_siblings(pod: &Pod, other: &Pod, node: &Node) -> bool {
     let owner = |pod: &Pod| pod.owner_references().first().map(|owner| owner.uid.clone());
     let on_node = other.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(&node.name_any());

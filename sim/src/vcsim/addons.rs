@@ -41,13 +41,13 @@ impl Addons {
     /// The OVF properties with Packages, key and value.
     pub fn packages(self) -> Vec<(&'static str, String)> {
         [
-            ("vmware-system.guest.kubernetes.addons.antrea", "antrea", Some("AntreaConfig")),
-            ("vmware-system.guest.kubernetes.addons.calico", "calico", Some("CalicoConfig")),
+            ("vmware-system.guest.kubernetes.addons.antrea", "antrea", Some(("cni", "AntreaConfig"))),
+            ("vmware-system.guest.kubernetes.addons.calico", "calico", Some(("cni", "CalicoConfig"))),
             ("vmware-system.guest.kubernetes.addons.metrics-server", "metrics-server", None),
             (
                 "vmware-system.guest.kubernetes.addons.vsphere-pv-csi",
                 "vsphere-pv-csi",
-                Some("VSphereCSIConfig"),
+                Some(("csi", "VSphereCSIConfig")),
             ),
         ]
         .map(|(key, name, config)| (key, self.inline(name, &self.package(name, config))))
@@ -80,10 +80,10 @@ impl Addons {
         inline(name, &format!("v{}", self.version()), text)
     }
 
-    fn package(self, name: &str, config: Option<&str>) -> String {
+    fn package(self, name: &str, config: Option<(&str, &str)>) -> String {
         let (full, version) = (format!("{name}.tanzu.vmware.com"), self.version());
-        let config = config.map(|kind| {
-            format!("---\napiVersion: cni.tanzu.vmware.com/v1alpha1\nkind: {kind}\nmetadata: {{name: {full}}}\nspec: {{}}\n")
+        let config = config.map(|(group, kind)| {
+            format!("---\napiVersion: {group}.tanzu.vmware.com/v1alpha1\nkind: {kind}\nmetadata: {{name: {full}}}\nspec: {{}}\n")
         });
         format!(
             "---

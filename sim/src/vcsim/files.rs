@@ -12,9 +12,10 @@ use serde_json::json;
 
 use super::endpoint::VcenterEndpoint;
 use super::error::Error;
+use super::further_release::FurtherRelease;
 use super::library;
 use super::nodes::Nodes;
-use super::releases::{FurtherRelease, NODE_IMAGES, SHARED_IMAGE};
+use super::releases::{NODE_IMAGES, SHARED_IMAGE};
 
 /// The resource pool, the folder, the library and the datastore that the site's namespaces use.
 const OWN: &str = "layercake";

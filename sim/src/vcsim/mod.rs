@@ -7,6 +7,7 @@ pub mod control;
 mod endpoint;
 mod error;
 mod files;
+pub mod further_release;
 pub mod library;
 mod nodes;
 mod process;

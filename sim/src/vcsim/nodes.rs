@@ -2,7 +2,7 @@
 
 use crate::boot_image::BootImage;
 
-use super::releases::FurtherRelease;
+use super::further_release::FurtherRelease;
 
 /// What runs in VMs that are powered on.
 #[derive(Clone, Debug)]
