@@ -131,7 +131,7 @@ impl ClusterFlags {
 }
 
 impl OperatorFlags {
-    /// What the checks of the VM operator's layer need to know.
+    /// Reads the CA bundle, and returns the options of the VM operator's checks.
     pub fn doctor_options(&self) -> Result<vmop::doctor::Options> {
         let read = |path: &PathBuf| {
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))

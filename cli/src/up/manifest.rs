@@ -65,7 +65,7 @@ pub fn needs(documents: &[Value]) -> BTreeMap<String, Needs> {
     needs
 }
 
-/// The items of a list, in a manifest that nobody has validated.
+/// Returns the items of a list; none of another value, since the manifest is not validated.
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }

@@ -54,7 +54,7 @@ pub struct WantedAddons {
     pub synced: Vec<ChosenAddon>,
     /// What templates may name.
     pub values: Values,
-    /// What the add-ons of kubeadm are to be.
+    /// The image and the nodes of the add-ons of kubeadm.
     pub kubeadm: KubeadmAddons,
 }
 

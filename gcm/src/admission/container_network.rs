@@ -29,7 +29,7 @@ pub enum NoNetwork {
         image: String,
         /// The name of the network.
         network: String,
-        /// What is wrong with its bundle.
+        /// The reason why its bundle cannot be applied.
         reason: String,
     },
     /// The image does not contain it.
@@ -52,7 +52,7 @@ pub enum NoNetwork {
 }
 
 impl NoNetwork {
-    /// What the author of a cluster does about it; a cluster that exists keeps its network.
+    /// Returns what the user can do. A cluster that exists keeps its network, so its user can only provide it.
     pub fn remedy(&self, is_new: bool, nodes_pull_images: bool) -> String {
         let of = |network: &str| {
             format!(

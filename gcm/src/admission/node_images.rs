@@ -50,7 +50,7 @@ pub(super) fn denials(
     holder.into_iter().chain(network).collect()
 }
 
-/// Whether the cluster is impossible unless its namespace has a bundle of its container network.
+/// Returns true if the node image does not provide the container network. A bundle in the namespace can provide it then.
 pub fn wants_bundle(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -63,7 +63,7 @@ pub fn wants_bundle(
     })
 }
 
-/// The container network of a cluster, which does not change, must fit each release that the cluster goes to.
+/// Checks the container network when a cluster is created and upgraded. The network itself cannot change.
 fn network_denial(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -71,7 +71,7 @@ fn network_denial(
     image: &ReleaseImage,
     nodes_pull_images: bool,
 ) -> Option<FieldDenial> {
-    // Admission of the network refuses one that nobody knows.
+    // `network::cni_denial` refuses an unknown name.
     if unlisted_cni(&new.spec).is_some() {
         return None;
     }

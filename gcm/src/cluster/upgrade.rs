@@ -24,7 +24,7 @@ use super::invalid::Invalid;
 use super::node_groups::replicas::ReplicaCounts;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::release::node_image::choose;
-use crate::release::resolution::{self, AvailableRelease};
+use crate::release::resolution::{self, AvailableRelease, RequestField, Unresolved};
 use crate::release::version::Version;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::release::{current_version, release_request};
@@ -146,11 +146,11 @@ struct Step<'f> {
     last_step: Gate,
 }
 
-/// Returns the next step to `wanted`. A machine that joins reads the release from the cluster and has the container images of its
-/// own, so the control plane goes to another minor release only when no machine is on the way.
+/// Returns the next step to `wanted`. A machine that joins reads its release from the cluster, and contains the container images of
+/// its own release only. So the control plane goes to the next minor release when all its machines have joined.
 ///
 /// # Errors
-/// No release of the next minor version can be used, or that of a control plane which is on the way is gone.
+/// No release of the next minor version can be used, or the release that the control plane goes to was deleted.
 fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Step<'f>, Invalid> {
     let last = Step { release: wanted, last_step: Gate::Continue };
     let Some(live) = &facts.control_plane else { return Ok(last) };
@@ -167,8 +167,9 @@ fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Ste
     }
     let settled = check_settled(live);
     if settled.is_waiting() {
-        let gone = || Invalid::NoImage { release: runs.object_name(), query: None };
-        return current.map(|release| Step { release, last_step: settled }).ok_or_else(gone);
+        let name = bears.cloned().unwrap_or_else(|| runs.object_name());
+        let gone = || Unresolved::Unknown { field: RequestField::Reference, text: name };
+        return Ok(current.map(|release| Step { release, last_step: settled }).ok_or_else(gone)?);
     }
     if wanted_minor == minor + 1 {
         return Ok(last);

@@ -101,7 +101,7 @@ async fn what_somebody_edits_is_put_right(story: &Story) {
     let was = read().await;
     let edit = Patch::Merge(drain(json!(77)));
     control_planes.patch(&name, &PatchParams::default(), &edit).await.unwrap();
-    story.wait_until("the control plane is as it was", SOON, async || read().await == was).await;
+    story.wait_until("the edit of the control plane is undone", SOON, async || read().await == was).await;
 
     let templates = story.api("WCPMachineTemplate");
     let name = was["machineTemplate"]["spec"]["infrastructureRef"]["name"].as_str().unwrap();

@@ -115,12 +115,12 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     NodeSetup { commands, files }
 }
 
-/// The arguments of a node's kubelet. Values that only the machine knows come from its metadata, through jinja.
-/// The value of the label by which nodes of a release are known.
+/// Returns the value of the label that nodes of this release have.
 pub fn node_release(release: &KubernetesRelease) -> String {
     names::joined(&release.candidate.version.label_value(), "", names::MAX_MACHINE_NAME)
 }
 
+/// The arguments of a node's kubelet. Values that only the machine knows come from its metadata, through jinja.
 fn kubelet_arguments(input: &Input<'_>, labels: &BTreeMap<String, String>) -> Vec<KubeadmArgument> {
     let mut text = format!("{}={}", label::KUBERNETES_DISTRIBUTION_VERSION, node_release(input.release));
     for (key, value) in registered_labels(labels) {
