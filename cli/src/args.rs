@@ -43,8 +43,11 @@ pub enum CliCommand {
     /// Check manifests without a cluster. Exit status 1 if one is wrong.
     Lint {
         /// Manifests; `-` is standard input.
-        #[arg(required = true)]
+        #[arg(required_unless_present = "filename")]
         manifests: Vec<PathBuf>,
+        /// Manifests as well, as other commands take them.
+        #[arg(short, long, value_name = "MANIFEST")]
+        filename: Vec<PathBuf>,
     },
     /// Build and import node images.
     Image {

@@ -74,8 +74,8 @@ fn parse_command_line(name: Option<&str>, args: Vec<OsString>) -> Cli {
 }
 
 fn run_command(cli: Cli) -> ExitCode {
-    if let CliCommand::Lint { manifests } = &cli.command {
-        return lint::main(manifests);
+    if let CliCommand::Lint { manifests, filename } = &cli.command {
+        return lint::main(&[manifests.as_slice(), filename].concat());
     }
     // Another default may be installed already when the command runs inside a test.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -13,10 +13,13 @@ use super::queries::OS_IMAGE;
 use super::version;
 use crate::release::node_image::{ReleaseImage, choose};
 use crate::release::resolution::{self, AvailableRelease};
+use crate::release::version::Version;
 use crate::release::virtual_ip::{AddressHolder, NoAddressHolder, VirtualIpFlags, choose_holder};
 use crate::spec::network::NetworkSpec;
 use crate::spec::release::current_version;
 
+/// How many releases with another image a message names, newest first.
+const NAMED_RELEASES: usize = 3;
 const RELEASE: &str = "spec.topology.controlPlane.tkr.reference.name";
 
 /// Returns the properties of node images that make the cluster impossible. A release whose images are not known is not checked, nor
@@ -35,7 +38,7 @@ pub(super) fn denials(
     if release.images.is_empty() || before.as_ref() == Some(&release.version) {
         return Vec::new();
     }
-    let Some(image) = chosen(new, release) else { return vec![no_image(new, release)] };
+    let Some(image) = chosen(new, release) else { return vec![no_image(new, release, available)] };
     let Some(flags) = virtual_ip else { return Vec::new() };
     let holder = match choose_holder(flags, release, image) {
         Ok(holder) => {
@@ -90,7 +93,11 @@ pub(super) fn chosen<'r>(
 }
 
 /// No image of the release matches the cluster's query.
-fn no_image(tkc: &TanzuKubernetesCluster, release: &AvailableRelease) -> FieldDenial {
+fn no_image(
+    tkc: &TanzuKubernetesCluster,
+    release: &AvailableRelease,
+    available: &[AvailableRelease],
+) -> FieldDenial {
     let name = release.version.object_name();
     let Some(query) = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE) else {
         let reason = format!("all node images of {name} are marked as incompatible");
@@ -99,11 +106,18 @@ fn no_image(tkc: &TanzuKubernetesCluster, release: &AvailableRelease) -> FieldDe
     let systems: BTreeSet<String> = release.images.iter().map(system).collect();
     let systems = Vec::from_iter(systems).join(", ");
     let reason = format!("no node image of {name} matches {query:?}");
-    FieldDenial::new(
-        OS_IMAGE,
-        reason,
-        format!("Use one of its operating systems: {systems}; or another release"),
-    )
+    let mut others: Vec<_> = available
+        .iter()
+        .filter(|other| other.incompatible.is_none() && other.has_image(query))
+        .map(|other| &other.version)
+        .collect();
+    others.sort_by(|a, b| b.cmp(a));
+    let others: Vec<_> = others.into_iter().take(NAMED_RELEASES).map(Version::object_name).collect();
+    let other = match others.is_empty() {
+        true => String::new(),
+        false => format!("; or a release with such an image: {}", others.join(", ")),
+    };
+    FieldDenial::new(OS_IMAGE, reason, format!("Use one of its operating systems: {systems}{other}"))
 }
 
 /// The operating system of an image, as a query asks for it.
@@ -191,6 +205,12 @@ mod tests {
         insta::assert_debug_snapshot!([
             refused(&of(V33), None, &vmware, &auto),
             refused(&asking("os-name=windows"), None, &vmware, &pulls),
+            refused(
+                &asking("os-name=debian"),
+                None,
+                &releases(&[(V33, both(), None), (V34, vec![own()], None)]),
+                &pulls
+            ),
             refused(
                 &of(V34),
                 Some(&of(V33)),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use kube::core::SelectorExt;
 
-use super::node_image::ReleaseImage;
+use super::node_image::{ReleaseImage, choose};
 use super::query;
 use super::version::{Version, are_of_one_release};
 
@@ -42,6 +42,13 @@ impl AvailableRelease {
     pub fn answers(&self, query: &str) -> bool {
         query::parse(query).is_ok_and(|selector| selector.matches(&self.labels))
     }
+
+    /// True if nodes can be made from one of its images that the query of images matches. An empty query matches all, and a release
+    /// whose images are not known has one then.
+    pub fn has_image(&self, os_image: &str) -> bool {
+        let any = !ReleaseRequest::written(os_image);
+        (any && self.images.is_empty()) || choose(&self.images, Some(os_image), None).is_some()
+    }
 }
 
 /// The labels by which a release is found: one for each prefix of its name.
@@ -73,6 +80,9 @@ pub struct ReleaseRequest<'a> {
     pub reference: &'a str,
     /// The annotation run.tanzu.vmware.com/resolve-tkr: a query of labels, where several releases are meant.
     pub query: &'a str,
+    /// The annotation run.tanzu.vmware.com/resolve-os-image: a query of node images. Where several releases are meant, those with
+    /// such an image come first.
+    pub os_image: &'a str,
 }
 
 /// Which of the texts of a [`ReleaseRequest`] is meant.
@@ -199,7 +209,8 @@ impl<'a> ReleaseRequest<'a> {
     }
 }
 
-/// The release meant by `request`: the newest fit one. All that is written must agree.
+/// The release meant by `request`: the newest fit one that has a node image as asked for, or else the newest fit one. All that is
+/// written must agree.
 pub fn resolve_release<'o>(
     request: ReleaseRequest<'_>,
     available: &'o [AvailableRelease],
@@ -229,7 +240,7 @@ pub fn resolve_release<'o>(
     let newest = |fit: bool| {
         let candidates =
             available.iter().filter(meant).filter(|candidate| candidate.incompatible.is_none() == fit);
-        candidates.max_by(|a, b| a.version.cmp(&b.version))
+        candidates.max_by_key(|candidate| (candidate.has_image(request.os_image), &candidate.version))
     };
     newest(true).ok_or_else(|| match newest(false) {
         None => Unresolved::Unknown { field, text: text.to_owned() },

@@ -1,7 +1,8 @@
 //! Which texts find which release, and what is refused.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 /// The releases of the simulated site.
 pub(crate) const SITE_VERSIONS: [&str; 12] = [
@@ -25,7 +26,7 @@ pub(crate) fn available(versions: &[&str]) -> Vec<AvailableRelease> {
 
 fn chosen(full: &str, hint: &str, reference: &str, versions: &[&str]) -> Result<String, String> {
     let available = available(versions);
-    resolve_release(ReleaseRequest { full, hint, reference, query: "" }, &available)
+    resolve_release(ReleaseRequest { full, hint, reference, ..ReleaseRequest::default() }, &available)
         .map(|candidate| candidate.version.to_string())
         .map_err(|e| e.to_string())
 }
@@ -121,7 +122,7 @@ fn a_query_narrows_what_a_prefix_or_nothing_names() {
         available[at].labels.insert("track".to_owned(), track.to_owned());
     }
     let chosen = |reference: &str, hint: &str, query: &str| {
-        resolve_release(ReleaseRequest { full: "", hint, reference, query }, &available)
+        resolve_release(ReleaseRequest { hint, reference, query, ..ReleaseRequest::default() }, &available)
             .map(|candidate| candidate.version.to_string())
             .map_err(|e| e.to_string())
     };
@@ -197,11 +198,51 @@ fn a_warning_outside_the_supported_window() {
     assert!(warned[6] && !warned[7] && !warned[11]);
 }
 
+#[test]
+fn a_prefix_takes_the_newest_release_with_the_operating_system_that_is_asked_for() {
+    let image = |os: &str| ReleaseImage {
+        labels: BTreeMap::from([
+            ("os-name".to_owned(), os.to_owned()),
+            ("os-type".to_owned(), if os == "windows" { os } else { "linux" }.to_owned()),
+        ]),
+        ..ReleaseImage::default()
+    };
+    let with = |version: &str, systems: &[&str]| AvailableRelease {
+        images: systems.iter().map(|os| image(os)).collect(),
+        ..AvailableRelease::of(Version::parse(version).unwrap())
+    };
+    let (own, both, newest) = ("v1.36.1+layercake.1", "v1.36.2+vmware.1", "v1.36.3+vmware.1");
+    let available = [
+        with(own, &["debian"]),
+        with(both, &["photon", "ubuntu"]),
+        with(newest, &["photon"]),
+        with("v1.36.9+own.1", &["windows"]),
+        with("v1.35.1+vmware.1", &["ubuntu"]),
+    ];
+    let chosen = |hint: &str, os_image: &str| {
+        let request = ReleaseRequest { hint, os_image, ..ReleaseRequest::default() };
+        resolve_release(request, &available).unwrap().version.to_string()
+    };
+    for (hint, os_image, expected) in [
+        ("v1.36", "os-name=debian", own),
+        ("v1.36", "os-name=ubuntu", both),
+        ("v1.36", "os-name=photon", newest),
+        ("v1", "os-name in (ubuntu, debian)", both),
+        // No image of Windows makes a node.
+        ("v1.36", "", newest),
+        // Admission says then what that release has.
+        ("v1.36", "os-name=rhel", "v1.36.9+own.1"),
+        ("v1.36.3", "os-name=ubuntu", newest),
+    ] {
+        assert_eq!(chosen(hint, os_image), expected, "{hint} {os_image}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_resolves_to_a_fit_offer_or_an_error(full in ".{0,12}", hint in "v?1?\\.?[0-9]{0,2}.{0,4}", reference in ".{0,6}") {
         let available = available(&SITE_VERSIONS);
-        if let Ok(candidate) = resolve_release(ReleaseRequest { full: &full, hint: &hint, reference: &reference, query: "" }, &available) {
+        if let Ok(candidate) = resolve_release(ReleaseRequest { full: &full, hint: &hint, reference: &reference, ..ReleaseRequest::default() }, &available) {
             prop_assert!(candidate.incompatible.is_none());
             prop_assert!(hint.trim().is_empty() || candidate.version.matches(&hint));
         }
