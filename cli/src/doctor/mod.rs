@@ -1,10 +1,11 @@
 //! `layercake doctor`: what keeps clusters from coming up, found before they are applied.
 //!
 //! Checks look and change nothing. Each has a code that never changes, says what it found, and what to do. Those of
-//! the VM operator's layer are [`vmop::doctor`]'s; here are those of Kubernetes, of Cluster API and of manifests.
+//! the VM operator's layer are [`vmop::doctor`]'s; here are those of Kubernetes, of Cluster API, of releases and of manifests.
 
 mod installation;
 mod manifest;
+mod node_images;
 mod print;
 mod select;
 #[cfg(test)]
@@ -22,7 +23,8 @@ use select::Selection;
 
 /// All checks, by code.
 pub fn checks() -> Vec<Check> {
-    let mut all: Vec<Check> = [installation::ALL, vmop::doctor::CHECKS, manifest::ALL].concat();
+    let mut all: Vec<Check> =
+        [installation::ALL, vmop::doctor::CHECKS, node_images::ALL, manifest::ALL].concat();
     all.sort_by_key(|check| check.code);
     all
 }
@@ -61,15 +63,17 @@ async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
     let manifests =
         args.manifests.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<Vec<_>>>()?;
     let wanted = |check: Check| selection.has(check);
-    let (mut found, vcenter, of_manifests) = tokio::join!(
+    let (mut found, vcenter, of_images, of_manifests) = tokio::join!(
         installation::check(&client),
         async {
             let any = vmop::doctor::CHECKS.iter().any(|check| wanted(*check));
             if any { Box::pin(vmop::doctor::diagnose(&client, &options, wanted)).await } else { Vec::new() }
         },
+        node_images::check(&client),
         manifest::check(&client, &manifests),
     );
     found.extend(vcenter);
+    found.push(of_images);
     found.extend(of_manifests);
     found.retain(|diagnosis| wanted(diagnosis.check));
     found.sort_by_key(|diagnosis| diagnosis.check.code);

@@ -113,9 +113,10 @@ fn no_image(
         .collect();
     others.sort_by(|a, b| b.cmp(a));
     let others: Vec<_> = others.into_iter().take(NAMED_RELEASES).map(Version::object_name).collect();
-    let other = match others.is_empty() {
-        true => String::new(),
-        false => format!("; or a release with such an image: {}", others.join(", ")),
+    let other = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; or a release with such an image: {}", others.join(", "))
     };
     FieldDenial::new(OS_IMAGE, reason, format!("Use one of its operating systems: {systems}{other}"))
 }

@@ -7,6 +7,7 @@ use api::names::{annotation, label};
 use api::vmop::VirtualMachineImage;
 use jiff::Timestamp;
 use kit::bounded::Exceeded;
+use kit::events::Events;
 use kit::expectations::StaleCache;
 use kit::index::Index;
 use kit::status::settle;
@@ -33,6 +34,7 @@ pub struct Context {
     /// Images by the name of the release they carry.
     carriers: Index<VirtualMachineImage>,
     release_cache: ReleaseCache,
+    events: Events,
 }
 
 /// Why a reconcile did not come through.
@@ -105,6 +107,7 @@ pub async fn run(
         releases: releases.clone(),
         carriers: carriers.clone(),
         release_cache: release_cache.clone(),
+        events: Events::new(started, "gcm-release"),
     });
     let by_image = Controller::new("image", started, images)
         .owns(os_images)
@@ -140,7 +143,13 @@ async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> 
     }
     let name = image.name_any();
     let live = ctx.os_images.current(None, &name)?;
-    let Some(carried) = image::carried(&image).transpose()? else {
+    let carried = image::carried(&image).transpose().inspect_err(|unreadable| {
+        let note = format!(
+            "{unreadable}. Correct the property in the OVA, and import the OVA again under another name"
+        );
+        ctx.events.warning(&*image, "InvalidNodeImage", note);
+    })?;
+    let Some(carried) = carried else {
         return exclude_image(&image, live.as_deref(), &ctx).await;
     };
     if live.as_deref().is_none_or(is_ours) {

@@ -151,9 +151,10 @@ fn is_plain(name: &str) -> bool {
 }
 
 impl ServedKind {
-    /// The refusal of a kind that a guest does not serve.
+    /// The refusal of an add-on's object whose kind a guest does not serve.
     pub fn unserved(group: &str, version: &str, kind: &str) -> Refusal {
         let of = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        Refusal::new(&format!("the cluster does not serve {kind} of {of}"))
+        let remedy = "Add its CustomResourceDefinition to the bundle, or remove the object";
+        Refusal::new(&format!("the cluster does not serve {kind} of {of}. {remedy}"))
     }
 }

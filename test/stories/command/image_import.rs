@@ -14,12 +14,13 @@ use tempfile::TempDir;
 use vsphere::{Client, Config, Trust};
 
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, disruptive_story};
+use crate::harness::story::{SOON, Story, assert_contains, disruptive_story};
 
 /// The descriptor that `layercake image build` writes.
 const DESCRIPTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nodeimage/src/testdata/node.ovf");
 const NAME: &str = "imported-v1.98.3";
 const OTHER: &str = "interrupted-v1.98.3";
+const UNREADABLE: &str = "unreadable";
 const RELEASE: &str = "v1.98.3---layercake.20261121";
 const PUT: &str = "PUT /cls/data";
 
@@ -28,7 +29,7 @@ fn an_imported_ova_becomes_an_image_once() {
     disruptive_story("imported", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
         let folder = TempDir::new().unwrap();
-        let ova = pack(folder.path());
+        let ova = pack(folder.path(), |ovf| ovf.replace("v1.36.3", "v1.98.3"));
 
         // A run that is killed while the disk is sent leaves an item that is no image.
         let mut killed = held_import(&story, &ova, NAME).await;
@@ -56,6 +57,7 @@ fn an_imported_ova_becomes_an_image_once() {
         wait_for_image_and_release(&story).await;
         story.wait_until_made(NAME).await;
         story.delete("VirtualMachine", NAME, SOON).await;
+        an_unreadable_image_says_why(&story).await;
         interrupted_leaves_nothing(&story, &ova).await;
     });
 }
@@ -66,7 +68,7 @@ async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
     // An item that is being filled is no image, and keeps the operator from nothing.
     apply_vm(story, OTHER).await;
     story.wait_for_complaint("VirtualMachine", OTHER, &["VirtualMachineImageNotFound", OTHER]).await;
-    remove(story, NAME).await;
+    remove(story, &[NAME, UNREADABLE]).await;
     story.delete("VirtualMachine", OTHER, SOON).await;
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
@@ -77,6 +79,23 @@ async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
     let library = &story.shared.session.vcenter.library;
     assert!(vcenter.library_items_named(library, OTHER).await.unwrap().is_empty());
     vcenter.logout().await;
+}
+
+/// No release is made of a node image whose properties cannot be read. An event and the doctor name the property.
+async fn an_unreadable_image_says_why(story: &Story) {
+    let folder = TempDir::new().unwrap();
+    let ova = pack(folder.path(), |ovf| ovf.replace("ovf:value=\"{&quot;", "ovf:value=\"{broken"));
+    assert!(import(story, &ova, UNREADABLE).output().unwrap().status.success());
+    apply_vm(story, UNREADABLE).await;
+    story.wait_for_events_in("default", "VirtualMachineImage", UNREADABLE, &["InvalidNodeImage"]).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_layercake"));
+    command.args(["doctor", "--only", "LC0603", "--kubeconfig"]).arg(&story.shared.session.kubeconfig);
+    let (text, _) = texts(&command.stdin(Stdio::null()).output().unwrap());
+    assert_contains(
+        text,
+        &[UNREADABLE, "distribution.image.version", "it is not JSON", "import the OVA again"],
+    );
+    story.delete("VirtualMachine", UNREADABLE, SOON).await;
 }
 
 /// A VM that is off, of the image of its own name.
@@ -99,15 +118,19 @@ async fn wait_for_image_and_release(story: &Story) {
     assert_eq!(of_release, [NAME]);
 }
 
-/// Removes the item, and waits until its image is gone.
-async fn remove(story: &Story, name: &str) {
+/// Removes the items, and waits until their images are gone.
+async fn remove(story: &Story, names: &[&str]) {
     let vcenter = vcenter(story).await;
-    let items = vcenter.library_items_named(&story.shared.session.vcenter.library, name).await.unwrap();
-    assert_eq!(items.len(), 1, "items called {name}");
-    vcenter.delete_library_item(&items[0]).await.unwrap();
+    for name in names {
+        let items = vcenter.library_items_named(&story.shared.session.vcenter.library, name).await.unwrap();
+        assert_eq!(items.len(), 1, "items called {name}");
+        vcenter.delete_library_item(&items[0]).await.unwrap();
+    }
     vcenter.logout().await;
     let images: Api<DynamicObject> = story.cluster_api("VirtualMachineImage");
-    story.wait_until_deleted(&images, name).await;
+    for name in names {
+        story.wait_until_deleted(&images, name).await;
+    }
 }
 
 /// A run that waits in the middle of its upload.
@@ -154,11 +177,11 @@ async fn vcenter(story: &Story) -> Client {
 }
 
 /// A small OVA of a release that no other story asks for.
-fn pack(folder: &Path) -> PathBuf {
+fn pack(folder: &Path, edit: impl Fn(String) -> String) -> PathBuf {
     let disk = empty_disk();
     let size = format!("ovf:size=\"{}\"", disk.len());
     let ovf = std::fs::read_to_string(DESCRIPTOR).unwrap();
-    let ovf = ovf.replace("ovf:size=\"1234\"", &size).replace("v1.36.3", "v1.98.3");
+    let ovf = edit(ovf.replace("ovf:size=\"1234\"", &size));
     let digest = |bytes: &[u8]| {
         Sha256::digest(bytes).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
     };
