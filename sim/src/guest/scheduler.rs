@@ -1,6 +1,6 @@
 //! What plays kube-scheduler on a control plane: it binds Pods to nodes by what keeps them apart for good (node selectors,
-//! required node affinity, required anti-affinity, taints, cordons), and spreads the Pods of one owner. It looks at nothing else: no
-//! resources, no preemption.
+//! required node affinity, required anti-affinity, taints, cordons). It spreads the Pods of one owner, and then prefers the node with
+//! the fewest Pods, as NodeResourcesFit prefers the one with the least requests. It looks at nothing else: no resources, no preemption.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,8 +21,11 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Returns true if both Pods have the same owner, and the other one runs on the node.
 fn are_siblings(pod: &Pod, other: &Pod, node: &Node) -> bool {
     let owner = |pod: &Pod| pod.owner_references().first().map(|owner| owner.uid.clone());
-    let on_node = other.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(&node.name_any());
-    on_node && owner(pod).is_some() && owner(pod) == owner(other)
+    runs_on(other, node) && owner(pod).is_some() && owner(pod) == owner(other)
+}
+
+fn runs_on(pod: &Pod, node: &Node) -> bool {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(&node.name_any())
 }
 
 /// Binds Pods, for ever. Where there are several control planes all try, and the first binding counts.
@@ -58,7 +61,8 @@ pub(super) async fn run(client: Client) {
         for pod in waiting.values() {
             let near = |node: &&Node| fits(pod, node) && !is_kept_apart(pod, node, &nodes.items, &bound);
             let siblings = |node: &&Node| bound.iter().filter(|other| are_siblings(pod, other, node)).count();
-            let chosen = nodes.items.iter().filter(near).min_by_key(siblings);
+            let load = |node: &&Node| bound.iter().filter(|other| runs_on(other, node)).count();
+            let chosen = nodes.items.iter().filter(near).min_by_key(|node| (siblings(node), load(node)));
             let Some(node) = chosen.map(ResourceExt::name_any) else { continue };
             bind(&client, pod, &node).await;
             let mut placed = pod.clone();

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use kube::api::ListParams;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{EvictParams, ListParams};
 use kube::{Api, ResourceExt};
 use layercake::args::SiteNetwork;
 use serde_json::Value;
@@ -154,7 +155,7 @@ fn a_container_network_that_nodes_cannot_have_is_refused_until_a_bundle_brings_i
 #[test]
 fn an_upgrade_leaves_the_agents_of_old_nodes_alone() {
     story("agents", |story| async move {
-        story.apply(&cluster_of_release("agents", HOLDS_NOTHING, 1, ("workers", 1))).await;
+        story.apply(&cluster_of_release("agents", HOLDS_NOTHING, 1, ("workers", 2))).await;
         story.wait_until_running("agents").await;
         story.patch("TanzuKubernetesCluster", "agents", upgrade("v1.34.2---vmware.1-vkr.1")).await;
         let pods: Api<Pod> = Api::all(story.guest_client("agents").await);
@@ -172,12 +173,35 @@ fn an_upgrade_leaves_the_agents_of_old_nodes_alone() {
             })
             .await;
         assert_eq!(missed.into_inner(), BTreeSet::new());
-        for image in ["kube-proxy:v1.34.2_vmware.1", "coredns:v1.12.1_vmware.1"] {
+        for (image, count) in [("kube-proxy:v1.34.2_vmware.1", 3), ("coredns:v1.12.1_vmware.1", 2)] {
             let pods = pods.list(&ListParams::default()).await.unwrap();
             let all = pods.iter().filter_map(|pod| pod.spec.as_ref()?.containers.first()?.image.clone());
-            assert_eq!(all.filter(|one| one.ends_with(image)).count(), 2, "{image}");
+            assert_eq!(all.filter(|one| one.ends_with(image)).count(), count, "{image}");
         }
+        a_drain_leaves_one_pod_of_coredns(&story).await;
     });
+}
+
+/// Evicts both Pods of CoreDNS, as the drain of a node with both does. The second eviction is refused until another Pod is ready.
+async fn a_drain_leaves_one_pod_of_coredns(story: &Story) {
+    let guest = story.guest_client("agents").await;
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(guest.clone(), "kube-system");
+    story
+        .wait_until("the budget of CoreDNS allows one disruption", SOON, async || {
+            let budget = budgets.get("coredns").await.ok().and_then(|budget| budget.status);
+            budget.is_some_and(|status| status.disruptions_allowed == Some(1))
+        })
+        .await;
+    let pods: Api<Pod> = Api::namespaced(guest, "kube-system");
+    let of_coredns = ListParams::default().labels("k8s-app=kube-dns");
+    let dns = pods.list(&of_coredns).await.unwrap();
+    assert_eq!(dns.items.len(), 2);
+    for pod in dns {
+        // The client repeats a request that is refused with Too Many Requests.
+        pods.evict(&pod.name_any(), &EvictParams::default()).await.unwrap();
+    }
+    let left = pods.list(&of_coredns).await.unwrap();
+    assert!(left.iter().any(|pod| serves_dns(pod) && pod.metadata.deletion_timestamp.is_none()));
 }
 
 fn serves_dns(pod: &Pod) -> bool {

@@ -37,7 +37,7 @@ const LONG: &[(&str, u32, u32)] = &[
         4,
     ),
     ("clusters::node_images::every_kind_of_node_image_makes_a_cluster_where_nodes_reach_a_registry", 120, 5),
-    ("clusters::node_images::an_upgrade_leaves_the_agents_of_old_nodes_alone", 121, 2),
+    ("clusters::node_images::an_upgrade_leaves_the_agents_of_old_nodes_alone", 135, 3),
     (
         "clusters::node_images::a_container_network_that_nodes_cannot_have_is_refused_until_a_bundle_brings_it",
         90,
