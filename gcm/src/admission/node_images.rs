@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
+use bounds::printable;
 use kube::ResourceExt;
 
 use super::container_network::check_network;
 use super::denial::FieldDenial;
 use super::network::unlisted_cni;
-use super::queries::OS_IMAGE;
+use super::queries::{OS_IMAGE, SHOWN};
 use super::version;
 use crate::release::node_image::{ReleaseImage, choose};
 use crate::release::resolution::{self, AvailableRelease};
@@ -18,7 +19,7 @@ use crate::release::virtual_ip::{AddressHolder, NoAddressHolder, VirtualIpFlags,
 use crate::spec::network::NetworkSpec;
 use crate::spec::release::current_version;
 
-/// How many releases with another image a message names, newest first.
+/// The number of other releases in a message.
 const NAMED_RELEASES: usize = 3;
 const RELEASE: &str = "spec.topology.controlPlane.tkr.reference.name";
 
@@ -38,7 +39,9 @@ pub(super) fn denials(
     if release.images.is_empty() || before.as_ref() == Some(&release.version) {
         return Vec::new();
     }
-    let Some(image) = chosen(new, release) else { return vec![no_image(new, release, available)] };
+    let Some(image) = chosen(new, release) else {
+        return vec![no_image(new, release, before.as_ref(), available)];
+    };
     let Some(flags) = virtual_ip else { return Vec::new() };
     let holder = match choose_holder(flags, release, image) {
         Ok(holder) => {
@@ -92,10 +95,12 @@ pub(super) fn chosen<'r>(
     choose(&release.images, query, None)
 }
 
-/// No image of the release matches the cluster's query.
+/// No image of the release matches the cluster's query. The remedy names the newest releases with an image that does, of those that
+/// the cluster can go to.
 fn no_image(
     tkc: &TanzuKubernetesCluster,
     release: &AvailableRelease,
+    before: Option<&Version>,
     available: &[AvailableRelease],
 ) -> FieldDenial {
     let name = release.version.object_name();
@@ -103,22 +108,26 @@ fn no_image(
         let reason = format!("all node images of {name} are marked as incompatible");
         return FieldDenial::new(RELEASE, reason, "Use another release");
     };
-    let systems: BTreeSet<String> = release.images.iter().map(system).collect();
-    let systems = Vec::from_iter(systems).join(", ");
-    let reason = format!("no node image of {name} matches {query:?}");
-    let mut others: Vec<_> = available
-        .iter()
-        .filter(|other| other.incompatible.is_none() && other.has_image(query))
-        .map(|other| &other.version)
-        .collect();
-    others.sort_by(|a, b| b.cmp(a));
-    let others: Vec<_> = others.into_iter().take(NAMED_RELEASES).map(Version::object_name).collect();
-    let other = if others.is_empty() {
-        String::new()
-    } else {
-        format!("; or a release with such an image: {}", others.join(", "))
+    let reason = format!("no node image of {name} matches {:?}", printable(query, SHOWN));
+    let bootable = release.images.iter().filter(|image| image.can_boot_nodes());
+    let systems = Vec::from_iter(bootable.map(system).collect::<BTreeSet<_>>());
+    let candidates = match before {
+        Some(before) => resolution::find_updates(before, available),
+        None => resolution::usable_versions(available),
     };
-    FieldDenial::new(OS_IMAGE, reason, format!("Use one of its operating systems: {systems}{other}"))
+    let has_image = |version: &&Version| {
+        available.iter().any(|other| other.version == **version && other.has_image(query))
+    };
+    let releases = candidates.into_iter().filter(has_image).map(Version::object_name);
+    let releases: Vec<_> = releases.take(NAMED_RELEASES).collect();
+    let ways = [("one of its operating systems", systems), ("a release with such an image", releases)];
+    let ways = ways.into_iter().filter(|(_, names)| !names.is_empty());
+    let ways: Vec<_> = ways.map(|(what, names)| format!("{what}: {}", names.join(", "))).collect();
+    let remedy = match &ways[..] {
+        [] => "Import a node image that matches".to_owned(),
+        ways => format!("Use {}", ways.join("; or ")),
+    };
+    FieldDenial::new(OS_IMAGE, reason, remedy)
 }
 
 /// The operating system of an image, as a query asks for it.
@@ -154,7 +163,8 @@ mod tests {
     const V34: &str = "v1.34.2+vmware.1-vkr.1";
 
     fn image(name: &str, os: &str, keepalived: Option<&str>) -> ReleaseImage {
-        let labels = [("os-name", os), ("os-version", "5"), ("os-type", "linux")];
+        let kind = if os == "windows" { os } else { "linux" };
+        let labels = [("os-name", os), ("os-version", "5"), ("os-type", kind)];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
         ReleaseImage {
             name: name.to_owned(),
@@ -203,13 +213,18 @@ mod tests {
             all.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let vmware = releases(&[(V33, both(), None), (V34, vec![photon()], Some("vip:1"))]);
+        let mut of_windows = both();
+        of_windows.push(image("windows-2022", "windows", None));
+        let systems = releases(&[(V33, of_windows, None), (V34, vec![own()], None)]);
         insta::assert_debug_snapshot!([
             refused(&of(V33), None, &vmware, &auto),
             refused(&asking("os-name=windows"), None, &vmware, &pulls),
+            refused(&asking("os-name=debian"), None, &systems, &pulls),
+            refused(&asking("os-name=debian"), Some(&of(V34)), &systems, &pulls),
             refused(
-                &asking("os-name=debian"),
+                &asking("os-name=rhel"),
                 None,
-                &releases(&[(V33, both(), None), (V34, vec![own()], None)]),
+                &releases(&[(V33, vec![image("windows", "windows", None)], None)]),
                 &pulls
             ),
             refused(

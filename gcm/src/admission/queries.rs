@@ -2,6 +2,7 @@
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, label};
+use bounds::printable;
 use kube::ResourceExt;
 
 use super::denial::FieldDenial;
@@ -13,6 +14,9 @@ use crate::release::resolution::AvailableRelease;
 pub const TKR: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-tkr]";
 /// Where the query of images stands, for messages.
 pub(super) const OS_IMAGE: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-os-image]";
+
+/// The number of characters of a query in a message.
+pub(super) const SHOWN: usize = 200;
 
 /// Queries that are new and cannot be read.
 pub(super) fn denials(
@@ -27,7 +31,8 @@ pub(super) fn denials(
             let is_new = old.is_none_or(|old| old.annotations().get(key) != Some(text));
             let reason = query::parse(text).err().filter(|_| is_new)?;
             let remedy = "Write it as a label selector, such as os-name=ubuntu,!experimental";
-            Some(FieldDenial::new(field, format!("{text:?} is not a label selector: {reason}"), remedy))
+            let reason = format!("{:?} is not a label selector: {reason}", printable(text, SHOWN));
+            Some(FieldDenial::new(field, printable(&reason, 3 * SHOWN), remedy))
         })
         .collect()
 }

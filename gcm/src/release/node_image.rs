@@ -37,6 +37,11 @@ impl ReleaseImage {
         let networks = CarriedNetworks::read(image.annotations());
         Some(Self { name, labels, keepalived, networks })
     }
+
+    /// Returns false for an image of Windows: kubeadm of Cluster API makes no nodes of Windows.
+    pub fn can_boot_nodes(&self) -> bool {
+        self.labels.get("os-type").is_none_or(|kind| kind != "windows")
+    }
 }
 
 /// The image a cluster's nodes are made from: the first that `query` matches. Without a query Photon is preferred.
@@ -51,11 +56,9 @@ pub fn choose<'i>(
     let query = query.map(str::trim).filter(|query| !query.is_empty());
     // Admission refuses a query that cannot be read; one that came before matches nothing.
     let selector = query.map(query::parse).transpose().ok()?;
-    // kubeadm of Cluster API makes no nodes of Windows.
-    let boots = |image: &&ReleaseImage| image.labels.get("os-type").is_none_or(|kind| kind != "windows");
     let matches =
         |image: &&ReleaseImage| selector.as_ref().is_none_or(|selector| selector.matches(&image.labels));
-    let fits = |image: &&ReleaseImage| boots(image) && matches(image);
+    let fits = |image: &&ReleaseImage| image.can_boot_nodes() && matches(image);
     let photon = |image: &&ReleaseImage| image.labels.get("os-name").is_some_and(|os| os == "photon");
     let fitting = || images.iter().filter(&fits);
     let kept = present.and_then(|name| fitting().find(|image| image.name == name));

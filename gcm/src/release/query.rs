@@ -2,8 +2,14 @@
 
 use kube::core::{Expression, Selector};
 
+/// The length of the longest query, in bytes. Users of a namespace write queries, and one is read for each release.
+const LONGEST: usize = 4096;
+
 /// Reads a query as Kubernetes reads label selectors; an empty one matches everything. The error says what is wrong.
 pub fn parse(query: &str) -> Result<Selector, String> {
+    if query.len() > LONGEST {
+        return Err(format!("it has more than {LONGEST} bytes"));
+    }
     terms(query)?.into_iter().map(term).collect()
 }
 
@@ -95,5 +101,7 @@ mod tests {
         for wrong in ["a b", "a in (b", "a in b)", "a of (b)", "=b", "!", "a=b=c", "os-name>3", "in (a)"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+        assert!(parse(&"a,".repeat(LONGEST / 2)).is_ok());
+        assert!(parse(&"a,".repeat(LONGEST)).is_err());
     }
 }
