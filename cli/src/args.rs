@@ -45,7 +45,7 @@ pub enum CliCommand {
         /// Manifests; `-` is standard input.
         #[arg(required_unless_present = "filename")]
         manifests: Vec<PathBuf>,
-        /// Manifests as well, as other commands take them.
+        /// More manifests. Other commands have the same flag.
         #[arg(short, long, value_name = "MANIFEST")]
         filename: Vec<PathBuf>,
     },
@@ -378,5 +378,14 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn lint_takes_manifests_with_and_without_a_flag() {
+        for args in [&["a"][..], &["-f", "a"], &["a", "-f", "b"]] {
+            let args = ["layercake", "lint"].iter().chain(args);
+            assert!(Cli::try_parse_from(args).is_ok());
+        }
+        assert!(Cli::try_parse_from(["layercake", "lint"]).is_err());
     }
 }

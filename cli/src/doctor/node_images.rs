@@ -1,38 +1,38 @@
-//! Whether a release is made of each node image.
+//! Checks that gcm can make a release from each node image.
 
 use api::vmop::VirtualMachineImage;
-use gcm::release::image::{carried, explain_exclusion, is_node_image};
+use gcm::release::image::{Unreadable, carried, explain_exclusion, is_node_image};
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-const RELEASES: Check = Check::new("LC0603", "a release is made of each node image");
+const PROPERTIES: Check = Check::new("LC0603", "the properties of node images can be read");
 
 /// The checks of this file.
-pub const ALL: &[Check] = &[RELEASES];
+pub const ALL: &[Check] = &[PROPERTIES];
 
 /// Runs the check.
 pub async fn check(client: &Client) -> Diagnosis {
     let images = Api::<VirtualMachineImage>::all(client.clone()).list(&ListParams::default()).await;
-    match RELEASES.read("VirtualMachineImages", images) {
+    match PROPERTIES.read("VirtualMachineImages", images) {
         Ok(images) => judge(&images.items),
         Err(unread) => unread,
     }
 }
 
-/// An image that was left out on purpose, because of its library or because a tenant published it, is no fault.
+/// Lists the images that provide no release. It is no problem if an administrator chose so by their library, or if a user published
+/// them.
 fn judge(images: &[VirtualMachineImage]) -> Diagnosis {
     let nodes: Vec<_> = images.iter().filter(|image| is_node_image(image)).collect();
     let unreadable: Vec<_> =
         nodes.iter().filter_map(|image| carried(image)?.err()).map(|why| why.to_string()).collect();
     if !unreadable.is_empty() {
-        let remedy = "Correct the property in the OVA, and import the OVA again under another name";
-        return RELEASES.warning(unreadable.join("; "), remedy);
+        return PROPERTIES.warning(unreadable.join("; "), Unreadable::REMEDY);
     }
     let excluded = nodes.iter().filter_map(|image| Some((image.name_any(), explain_exclusion(image)?)));
-    let excluded = excluded.map(|(name, why)| format!("no release is made of {name}: {why}"));
+    let excluded = excluded.map(|(name, why)| format!("{name} provides no release: {why}"));
     let found = std::iter::once(format!("{} node images", nodes.len())).chain(excluded);
-    RELEASES.ok(found.collect::<Vec<_>>().join("; "))
+    PROPERTIES.ok(found.collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
         published.labels_mut().insert(label::PUBLISH_REQUEST.to_owned(), "request".to_owned());
         let fine = judge(&[sound.clone(), plain, published]);
         assert_eq!(fine.outcome, Outcome::Ok);
-        let expected = "2 node images; no release is made of published: \
+        let expected = "2 node images; published provides no release: \
                         it was published by a VirtualMachinePublishRequest";
         assert_eq!(fine.found, expected);
         let found = judge(&[sound, image("broken", "{")]);

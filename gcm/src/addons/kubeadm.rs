@@ -45,7 +45,7 @@ pub struct DnsNodes {
     pub image_tag: String,
     /// The value of their label [`label::KUBERNETES_DISTRIBUTION_VERSION`].
     pub release: String,
-    /// Whether a pool has nodes that CoreDNS tolerates. If not, CoreDNS may run on every node. Otherwise the drain of the only control
+    /// True if a pool has nodes that CoreDNS tolerates. If false, CoreDNS may run on every node. Otherwise the drain of the only control
     /// plane node would wait for a Pod on another node with the same image, which does not exist.
     pub has_workers: bool,
 }

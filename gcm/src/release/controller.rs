@@ -144,9 +144,7 @@ async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> 
     let name = image.name_any();
     let live = ctx.os_images.current(None, &name)?;
     let carried = image::carried(&image).transpose().inspect_err(|unreadable| {
-        let note = format!(
-            "{unreadable}. Correct the property in the OVA, and import the OVA again under another name"
-        );
+        let note = format!("{unreadable}. {}", image::Unreadable::REMEDY);
         ctx.events.warning(&*image, "InvalidNodeImage", note);
     })?;
     let Some(carried) = carried else {

@@ -56,6 +56,11 @@ pub struct Unreadable {
     reason: String,
 }
 
+impl Unreadable {
+    /// What an administrator does about it. An import of another OVA under the same name is refused.
+    pub const REMEDY: &str = "Correct the property in the OVA, and import the OVA again under another name";
+}
+
 /// The release an image carries; nothing for an image that is no node image, or that none may be made of.
 pub fn carried(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable>> {
     explain_exclusion(image).is_none().then(|| read(image)).flatten()

@@ -43,8 +43,8 @@ impl AvailableRelease {
         query::parse(query).is_ok_and(|selector| selector.matches(&self.labels))
     }
 
-    /// True if nodes can be made from one of its images that the query of images matches. An empty query matches all, and a release
-    /// whose images are not known has one then.
+    /// Returns true if the release has a node image that the query matches. An empty query also matches a release whose images are not
+    /// known.
     pub fn has_image(&self, os_image: &str) -> bool {
         let any = !ReleaseRequest::written(os_image);
         (any && self.images.is_empty()) || choose(&self.images, Some(os_image), None).is_some()
@@ -80,8 +80,8 @@ pub struct ReleaseRequest<'a> {
     pub reference: &'a str,
     /// The annotation run.tanzu.vmware.com/resolve-tkr: a query of labels, where several releases are meant.
     pub query: &'a str,
-    /// The annotation run.tanzu.vmware.com/resolve-os-image: a query of node images. Where several releases are meant, those with
-    /// such an image come first.
+    /// The annotation run.tanzu.vmware.com/resolve-os-image: a query of node images. If several releases match, the newest one with a
+    /// matching image is taken.
     pub os_image: &'a str,
 }
 
@@ -209,8 +209,10 @@ impl<'a> ReleaseRequest<'a> {
     }
 }
 
-/// The release meant by `request`: the newest fit one that has a node image as asked for, or else the newest fit one. All that is
-/// written must agree.
+/// Returns the newest usable release that matches `request`. Releases with a matching node image come before all others.
+///
+/// # Errors
+/// The fields contradict each other, or no usable release matches.
 pub fn resolve_release<'o>(
     request: ReleaseRequest<'_>,
     available: &'o [AvailableRelease],

@@ -78,7 +78,7 @@ impl FurtherRelease {
     }
 }
 
-/// Whether a release has this version, or one that begins so.
+/// Returns true if `wanted` is the version of a release, or the beginning of it.
 pub fn is_of(version: &str, wanted: &str) -> bool {
     let wanted = wanted.trim().replacen("---", "+", 1);
     let wanted = wanted.trim_start_matches('v');

@@ -75,7 +75,7 @@ fn dns_nodes(input: &Input<'_>, facts: &Facts) -> Option<DnsNodes> {
     })
 }
 
-/// Whether a pool has nodes without a taint that keeps Pods away.
+/// Returns true if the pool has nodes, and no taint that keeps Pods away from them.
 fn has_open_nodes(pool: &NodePool, facts: &Facts) -> bool {
     let keeps_away = |taint: &Taint| taint.effect != "PreferNoSchedule";
     let is_of_pool = |live: &&Arc<MachineDeployment>| live.labels().get(label::NODE_POOL) == Some(&pool.name);
