@@ -327,24 +327,21 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     // Begun, and begun again as after a crash: the second finds the first's task, and waits for it.
     let late = super::vcenter(&sim).await;
     sim.post("/v1/faults", json!({"method": "PromoteDisks_Task", "kind": "hold", "count": 1})).await;
+    sim.forget_requests().await;
     begin_promotion(&promotions, &vm, &vsphere_vm.moref, &disks, &vcenter);
     assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Running);
-    let begun = async {
-        while running_promotion(&vsphere_vm.moref, &vcenter).await.unwrap().is_none() {
-            tokio::task::yield_now().await;
-        }
-    };
-    within("vCenter is at it", begun).await;
-    sim.forget_requests().await;
-    let (waker, woken_late) = Enqueue::new();
-    let mut woken_late = pin!(woken_late);
-    begin_promotion(&Promotions::new(waker), &vm, &vsphere_vm.moref, &disks, &late);
-    let follows = async {
+    let follows = async || {
         while sim.calls("ModifyListView").await == 0 {
             tokio::task::yield_now().await;
         }
     };
-    within("the second follows the task", follows).await;
+    within("the first follows its task", follows()).await;
+    assert!(running_promotion(&vsphere_vm.moref, &vcenter).await.unwrap().is_some());
+    sim.forget_requests().await;
+    let (waker, woken_late) = Enqueue::new();
+    let mut woken_late = pin!(woken_late);
+    begin_promotion(&Promotions::new(waker), &vm, &vsphere_vm.moref, &disks, &late);
+    within("the second follows the task", follows()).await;
     sim.release().await;
     within("the end", async { tokio::join!(woken.next(), woken_late.next()) }).await;
     assert_eq!(sim.calls("PromoteDisks_Task").await, 0);
