@@ -16,7 +16,7 @@ pub struct FirstBoot {
 }
 
 /// Words of a cause, and what to do about it; the first that fits counts.
-const REMEDIES: [(&[&str], &str); 9] = [
+const REMEDIES: [(&[&str], &str); 10] = [
     (
         &["no space left on device"],
         "Give the node a larger disk: another image, or a volume for /var/lib/containerd (spec.topology)",
@@ -32,6 +32,10 @@ const REMEDIES: [(&[&str], &str); 9] = [
     (
         &["failed to pull image", "ImagePull", "toomanyrequests"],
         "Check that the registry serves this image and that nodes can reach the registry (spec.settings.network.proxy and trust), or use a node image that contains it",
+    ),
+    (
+        &["this version of kubeadm", "kubelet version is higher", "Kubelet version"],
+        "The node image contains another version of Kubernetes than its OVF properties say. Use an image whose properties are correct",
     ),
     (
         &["is in use"],
@@ -142,6 +146,8 @@ mod tests {
             "kubeadm init failed: /proc/sys/net/bridge/bridge-nf-call-iptables does not exist",
             "kubeadm init failed: the number of available CPUs 1 is less than the required 2",
             "kubeadm join failed: couldn't validate the identity of the API Server: timed out",
+            "kubeadm init failed: this version of kubeadm only supports deploying clusters with the control plane version >= 1.35.0. Current version: v1.33.1",
+            "kubeadm init failed: the kubelet version is higher than the control plane version",
             "kubeadm init failed: nobody knows this",
         ];
         let boots = causes.map(|cause| boot(failed("BootstrapFailed", cause)).unwrap());

@@ -103,6 +103,10 @@ fn read(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable
         let key = image_builder::KUBERNETES_SEMVER;
         (key, built(property(key)?))
     };
+    let read = read.and_then(|read| {
+        check_kubernetes(&read, property(image_builder::KUBERNETES_SEMVER))?;
+        Ok(read)
+    });
     Some(read.map(|read| complete(read, image)).map_err(|reason| Unreadable {
         image: image.name_any(),
         property: key,
@@ -119,6 +123,27 @@ struct ParsedProperties {
     keepalived: Option<String>,
     /// The keys by which the image calls itself incompatible.
     incompatible: Option<String>,
+}
+
+/// Checks that all versions that the image names are of one Kubernetes. Otherwise its kubeadm would look for container images of
+/// another version than those that the image contains.
+fn check_kubernetes(read: &ParsedProperties, semver: Option<&str>) -> Result<(), String> {
+    let release = read.version.kubernetes_text();
+    let named = [
+        ("kubernetes.version", Some(read.kubernetes.version.as_str())),
+        (image_builder::KUBERNETES_SEMVER, semver),
+    ];
+    for (name, text) in named {
+        let Some(text) = text else { continue };
+        let version = Version::parse(text).map_err(|error| format!("{name}: {error}"))?;
+        if version.kubernetes_text() != release {
+            return Err(format!(
+                "the image names two versions of Kubernetes: {release} (release {}) and {text} ({name})",
+                read.version
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn distribution(text: &str) -> Result<ParsedProperties, String> {

@@ -122,8 +122,16 @@ fn other_images_are_none_of_ours_and_broken_ones_say_why() {
     for text in &texts {
         assert!(text.starts_with("VirtualMachineImage i: property vmware-system."), "{text}");
     }
-    let unreadable = carried(&image("i", &built("latest"))).unwrap().unwrap_err();
-    insta::assert_snapshot!(unreadable, @r#"VirtualMachineImage i: property KUBERNETES_SEMVER: "latest" is not a version such as v1.33.1+vmware.1-fips-vkr.2"#);
+    let mut other_kubeadm = vec![(DISTRIBUTION, distribution())];
+    other_kubeadm.extend(built("v1.22.9"));
+    let mixed = json!({"distribution": {"version": "v1.23.8+vmware.3-tkg.1"}, "kubernetes": {"version": "v1.22.9+vmware.1"}});
+    let images = [built("latest"), other_kubeadm, vec![(DISTRIBUTION, mixed.to_string())]];
+    let texts = images.map(|properties| carried(&image("i", &properties)).unwrap().unwrap_err().to_string());
+    insta::assert_snapshot!(texts.join("\n"), @r#"
+    VirtualMachineImage i: property KUBERNETES_SEMVER: "latest" is not a version such as v1.33.1+vmware.1-fips-vkr.2
+    VirtualMachineImage i: property vmware-system.guest.kubernetes.distribution.image.version: the image names two versions of Kubernetes: v1.23.8 (release v1.23.8+vmware.3-tkg.1) and v1.22.9 (KUBERNETES_SEMVER)
+    VirtualMachineImage i: property vmware-system.guest.kubernetes.distribution.image.version: the image names two versions of Kubernetes: v1.23.8 (release v1.23.8+vmware.3-tkg.1) and v1.22.9+vmware.1 (kubernetes.version)
+    "#);
 }
 
 #[test]

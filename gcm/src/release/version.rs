@@ -47,6 +47,11 @@ impl Version {
         (self.major, self.minor)
     }
 
+    /// The version of Kubernetes without the vendor's part: `v1.33.1`.
+    pub fn kubernetes_text(&self) -> String {
+        format!("v{}.{}.{}", self.major, self.minor, self.patch)
+    }
+
     /// `v1.33`, for messages.
     pub fn minor_text(&self) -> String {
         format!("v{}.{}", self.major, self.minor)

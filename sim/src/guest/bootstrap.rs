@@ -270,19 +270,30 @@ impl Bootstrap<'_> {
         cluster.images().into_iter().try_for_each(pull)
     }
 
-    /// The kubelet's version on a first node, which must be the cluster's minor.
+    /// The kubelet's version on a first node, which must be the cluster's minor. kubeadm refuses an older cluster than itself; a
+    /// newer one it would try, and nothing in the image fits it.
     fn image_version(&self, cluster: &ClusterConfiguration) -> Result<String, Failure> {
         let version = &cluster.kubernetes_version;
-        match &self.guest_vm.kubernetes_version {
-            Some(image) if minor(image) != minor(version) => {
-                let message = format!(
-                    "kubeadm's kubernetesVersion {version} does not fit the node image, which has {image}"
-                );
-                Err(Failure::new(Reason::Version, message))
-            }
-            Some(image) => Ok(image.clone()),
-            None => Ok(version.clone()),
-        }
+        let Some(image) = &self.guest_vm.kubernetes_version else { return Ok(version.clone()) };
+        let (of_image, wanted) = (minor(image), minor(version));
+        let message = if of_image == wanted {
+            return Ok(image.clone());
+        } else if of_image == wanted + 1 {
+            let found = format!(
+                "the kubelet version is higher than the control plane version. This is not a supported version skew and may \
+                 lead to a malfunctional cluster. Kubelet version: {image:?} Control plane version: {version:?}"
+            );
+            return Err(Failure::preflight("KubeletVersion", &found));
+        } else if of_image > wanted {
+            format!(
+                "this version of kubeadm only supports deploying clusters with the control plane version >= 1.{}.0. \
+                 Current version: {version}",
+                of_image - 1
+            )
+        } else {
+            format!("kubeadm's kubernetesVersion {version} does not fit the node image, which has {image}")
+        };
+        Err(Failure::new(Reason::Version, message))
     }
 
     /// The kubelet's version on a joining node: the image's, else what its labels say, else the cluster's.

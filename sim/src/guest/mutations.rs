@@ -59,7 +59,7 @@ impl Seed {
 
 type Mutation = (&'static str, fn(&mut Seed), Reason);
 
-const MUTATIONS: [Mutation; 34] = [
+const MUTATIONS: [Mutation; 36] = [
     ("no metadata", |seed| seed.metadata = "null".into(), Reason::Metadata),
     ("metadata without instance-id", |seed| seed.without_metadata("instance-id"), Reason::Metadata),
     ("no user data", |seed| seed.userdata.clear(), Reason::NoUserdata),
@@ -132,6 +132,16 @@ const MUTATIONS: [Mutation; 34] = [
     (
         "a version of another image",
         |seed| seed.replace("kubernetesVersion: v1.26.5", "kubernetesVersion: v1.27.5"),
+        Reason::Version,
+    ),
+    (
+        "a version that is older than the image's kubelet",
+        |seed| seed.replace("kubernetesVersion: v1.26.5", "kubernetesVersion: v1.25.5"),
+        Reason::Preflight,
+    ),
+    (
+        "a version that the image's kubeadm is too new for",
+        |seed| seed.replace("kubernetesVersion: v1.26.5", "kubernetesVersion: v1.24.5"),
         Reason::Version,
     ),
     (

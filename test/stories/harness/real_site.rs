@@ -19,7 +19,7 @@ use support::wait::poll;
 
 use crate::harness::schedule;
 use crate::harness::shared_stack::{RUNTIME, build_tool, programs};
-use crate::harness::story::api_resource;
+use crate::harness::story::{api_resource, is_ready};
 
 /// The OVA that the machines boot; without it the story is skipped.
 const IMAGE: &str = "LAYERCAKE_NODE_IMAGE";
@@ -353,13 +353,6 @@ fn workload() -> Value {
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
          "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}},
     ]})
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.is_some_and(|conditions| {
-        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-    })
 }
 
 fn is_control_plane(node: &Node) -> bool {
