@@ -15,7 +15,7 @@ use kube::CustomResourceExt;
 
 use crate::names::label;
 use crate::rules::{self, Rule};
-use crate::{capw, cns, gcm, ipam, net, topology, vmop};
+use crate::{capw, cns, gcm, net, topology, vmop};
 
 /// The path at which webhooks convert.
 pub const CONVERSION_PATH: &str = "/convert";
@@ -90,16 +90,14 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 ///
 /// They have the fields that are read, and what others may not be refused for stays unchecked.
 pub fn external() -> Vec<CustomResourceDefinition> {
-    let plain = [
+    [
         net::netoperator::NetworkInterface::crd(),
         cns::CnsNodeVmAttachment::crd(),
         topology::AvailabilityZone::crd(),
         topology::Zone::crd(),
-    ];
-    // As the in-cluster provider and clusterctl label them: addresses do not move without their pools.
-    let pools = [ipam::InClusterIpPool::crd(), ipam::GlobalInClusterIpPool::crd()]
-        .map(|crd| labelled(crd, &[(label::CLUSTERCTL_MOVE_HIERARCHY, "")]));
-    plain.into_iter().chain(pools).map(fit).collect()
+    ]
+    .map(fit)
+    .into()
 }
 
 /// The three versions of TanzuKubernetesCluster in one definition, converted by gcm's webhook.

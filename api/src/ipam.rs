@@ -1,7 +1,6 @@
 //! Pools of addresses as Cluster API's in-cluster IPAM provider has them, group `ipam.cluster.x-k8s.io`.
 //!
-//! The provider and its users make these objects; here are the fields that are read where a simulated site plays the
-//! provider. Claims and addresses are Cluster API's own: see [`crate::capi`].
+//! Administrators make these objects, and the provider writes their status; here are the fields that are read. Claims and addresses are Cluster API's own: see [`crate::capi`].
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -18,6 +17,7 @@ use serde::{Deserialize, Serialize};
     namespaced,
     derive = "Default",
     derive = "PartialEq",
+    status = "InClusterIpPoolStatus",
     doc = "A pool of addresses of one namespace."
 )]
 #[serde(rename_all = "camelCase", default)]
@@ -41,6 +41,7 @@ pub struct InClusterIpPoolSpec {
     plural = "globalinclusterippools",
     derive = "Default",
     derive = "PartialEq",
+    status = "InClusterIpPoolStatus",
     doc = "A pool of addresses of all namespaces."
 )]
 #[serde(rename_all = "camelCase", default)]
@@ -52,4 +53,25 @@ pub struct GlobalInClusterIpPoolSpec {
     /// The network's gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
+}
+
+/// How a pool of either kind is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InClusterIpPoolStatus {
+    /// The numbers of its addresses; none until the provider has seen the pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip_addresses: Option<InClusterIpPoolStatusAddresses>,
+}
+
+/// Numbers of a pool's addresses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InClusterIpPoolStatusAddresses {
+    /// All of them.
+    pub total: i64,
+    /// Those that are in use.
+    pub used: i64,
+    /// Those that a claim can get. Negative if the pool became smaller than what is in use.
+    pub free: i64,
 }

@@ -2,6 +2,7 @@
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim, Machine};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachine, WCPMachineTemplate};
+use api::ipam::{GlobalInClusterIpPool, InClusterIpPool};
 use api::net::VirtualNetwork;
 use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
@@ -44,6 +45,10 @@ pub struct Caches {
     pub address_claims: Cache<IpAddressClaim>,
     /// Addresses that IPAM providers gave.
     pub addresses: Cache<IpAddress>,
+    /// The in-cluster IPAM provider's pools of single namespaces, where it is installed.
+    pub pools: Optional<InClusterIpPool>,
+    /// Its pools of all namespaces.
+    pub global_pools: Optional<GlobalInClusterIpPool>,
     /// Sizes.
     pub classes: Cache<VirtualMachineClass>,
     /// Node images.
@@ -70,6 +75,8 @@ impl Caches {
             networks: watch(started, &scope),
             address_claims: watch(started, &scope),
             addresses: watch(started, &scope),
+            pools: optional(started, within(started, &scope)),
+            global_pools: optional(started, Api::all(started.client.clone())),
             classes: watch::objects(started, Api::all(started.client.clone())),
             images: watch::objects(started, Api::all(started.client.clone())),
             zones: optional(started, within(started, &scope)),

@@ -143,6 +143,8 @@ pub fn no_caches() -> Caches {
         addresses: empty(),
         classes: empty(),
         images: empty(),
+        pools: Optional::unserved(),
+        global_pools: Optional::unserved(),
         zones: Optional::unserved(),
         availability_zones: Optional::unserved(),
     }

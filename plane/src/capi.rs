@@ -20,6 +20,8 @@ use crate::workload::{Ports, Runtime, Wiring, Workload};
 struct Manager {
     name: &'static str,
     exe: fn(&Tools) -> &Path,
+    /// The flags that say where it serves its health and its metrics.
+    serving: [&'static str; 2],
     flags: &'static [&'static str],
     gates: &'static [Gate],
 }
@@ -38,11 +40,17 @@ const GATES: &[Gate] = &[
     Gate { name: "MachineTaintPropagation", variable: "EXP_MACHINE_TAINT_PROPAGATION", default: false },
 ];
 
-const MANAGERS: [Manager; 3] = [
+/// Of the managers in Cluster API's own repository.
+const SERVING: [&str; 2] = ["--health-addr", "--diagnostics-address"];
+const INSECURE: &str = "--insecure-diagnostics=true";
+
+const MANAGERS: [Manager; 4] = [
     Manager {
         name: "capi-core",
         exe: |tools| &tools.capi_core,
+        serving: SERVING,
         flags: &[
+            INSECURE,
             "--cluster-concurrency=4",
             "--machine-concurrency=4",
             "--machineset-concurrency=4",
@@ -53,14 +61,23 @@ const MANAGERS: [Manager; 3] = [
     Manager {
         name: "capi-kubeadm-bootstrap",
         exe: |tools| &tools.capi_kubeadm_bootstrap,
-        flags: &["--kubeadmconfig-concurrency=4"],
+        serving: SERVING,
+        flags: &[INSECURE, "--kubeadmconfig-concurrency=4"],
         gates: &[],
     },
     Manager {
         name: "capi-kubeadm-control-plane",
         exe: |tools| &tools.capi_kubeadm_control_plane,
-        flags: &["--kubeadmcontrolplane-concurrency=4"],
+        serving: SERVING,
+        flags: &[INSECURE, "--kubeadmcontrolplane-concurrency=4"],
         gates: GATES,
+    },
+    Manager {
+        name: "capi-ipam-in-cluster",
+        exe: |tools| &tools.capi_ipam_in_cluster,
+        serving: ["--health-probe-bind-address", "--metrics-bind-address"],
+        flags: &[],
+        gates: &[],
     },
 ];
 
@@ -140,9 +157,8 @@ fn args(
         format!("--kubeconfig={}", wiring.kubeconfig.display()),
         // There is only one of each, and a restarted one need not wait a minute for its own old lease.
         "--leader-elect=false".to_owned(),
-        format!("--health-addr=127.0.0.1:{}", wiring.health),
-        format!("--diagnostics-address=127.0.0.1:{}", wiring.metrics),
-        "--insecure-diagnostics=true".to_owned(),
+        format!("{}=127.0.0.1:{}", manager.serving[0], wiring.health),
+        format!("{}=127.0.0.1:{}", manager.serving[1], wiring.metrics),
     ]);
     if let Some((port, folder)) = wiring.webhooks {
         args.push(format!("--webhook-port={port}"));

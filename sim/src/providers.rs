@@ -3,7 +3,7 @@
 use kube::Client;
 
 use crate::addresses::Subnet;
-use crate::network::{Interfaces, Ipam, Network, Networks};
+use crate::network::{Interfaces, Network, Networks};
 use crate::storage::Storage;
 use crate::vcsim::VcenterEndpoint;
 use crate::vcsim::control::ControlApi;
@@ -22,7 +22,6 @@ pub enum SiteNetworks {
 pub struct Providers {
     _network: Option<Network>,
     _interfaces: Interfaces,
-    _ipam: Ipam,
     _storage: Storage,
 }
 
@@ -39,7 +38,6 @@ impl Providers {
             _network: (networks == SiteNetworks::Nsx)
                 .then(|| Network::serving(client.clone(), subnet.clone())),
             _interfaces: Interfaces::serving(client.clone(), subnet.clone(), Networks::of(vcenter)),
-            _ipam: Ipam::serving(client.clone()),
             _storage: Storage::serving(client.clone(), control.clone()),
         }
     }

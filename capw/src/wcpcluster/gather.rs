@@ -12,6 +12,7 @@ use kit::events::named;
 use kit::index::key;
 use kube::{Resource, ResourceExt};
 
+use super::address_pool::{self, PoolState};
 use super::context::Context;
 use super::failure_domains::failure_domains;
 use crate::error::Error;
@@ -34,6 +35,8 @@ pub struct Facts {
     pub address_claim: Option<Arc<IpAddressClaim>>,
     /// What an IPAM provider answered to it.
     pub address: Option<Arc<IpAddress>>,
+    /// How the pool is that the claim names.
+    pub pool: PoolState,
     /// What new clusters are connected to.
     pub flags: NetworkFlags,
     /// The WCPMachines of the cluster and their virtual machines, as `Kind namespace/name`.
@@ -78,6 +81,10 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
         policy: ctx.caches.policies.current(namespace, &names::resource_policy(&name))?,
         network: ctx.caches.networks.current(namespace, &names::virtual_network(&name))?,
         service: ctx.caches.services.current(namespace, &names::control_plane_service(&name))?,
+        pool: address_claim
+            .as_deref()
+            .map(|claim| address_pool::state(claim, &ctx.caches))
+            .unwrap_or_default(),
         address_claim,
         address,
         accounts: ctx.accounts.objects(&key(namespace, &wcp_cluster.name_any())),

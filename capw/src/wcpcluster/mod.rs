@@ -1,6 +1,7 @@
 //! WCPCluster: the network, the place and the endpoint that a cluster's machines share.
 
 pub mod act;
+pub mod address_pool;
 pub mod context;
 pub mod delete;
 pub mod failure_domains;
@@ -54,6 +55,8 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
     let claims = caches.address_claims.clone();
     let in_zone = caches.wcp_clusters.index(|cluster| cluster.namespace().into_iter().collect());
     let in_wide_zone = in_zone.clone();
+    let waiting = caches.address_claims.index(address_pool::awaited);
+    let also_waiting = waiting.clone();
     let scope = caches.scope.clone();
     Controller::new("wcpcluster", started, &caches.wcp_clusters)
         .only(move |object| scope.has(object))
@@ -62,6 +65,8 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
         .owns(&caches.services)
         .owns(&caches.address_claims)
         .watches_changes(&caches.addresses, move |change| of_address(change, &claims).into_iter().collect())
+        .watches_optional(&caches.pools, move |pool| address_pool::waiting(pool, &waiting))
+        .watches_optional(&caches.global_pools, move |pool| address_pool::waiting(pool, &also_waiting))
         .watches_optional(&caches.zones, move |zone| in_zone.refs(&zone.namespace().unwrap_or_default()))
         .watches_optional(&caches.availability_zones, move |zone| {
             zone.spec.namespaces.keys().flat_map(|namespace| in_wide_zone.refs(namespace)).collect()

@@ -15,6 +15,7 @@ use kit::status::{condition, find, settle};
 use kube::Resource;
 
 use super::act::{Done, FrontResult, StepResults};
+use super::address_pool::PoolState;
 use super::gather::Facts;
 use super::plan::load_balancer_address;
 use crate::account;
@@ -35,7 +36,7 @@ pub fn status(
     let generation = cluster.meta().generation;
     let mut status = WCPClusterStatus { observed_generation: generation, ..old.clone() };
     let mut new = match outcome {
-        Ok(Done::Tried(made)) => of_steps(made, generation),
+        Ok(Done::Tried(made)) => of_steps(made, facts.pool, generation),
         Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => keep_conditions(&old.conditions),
         Err(error) => of_error(cluster, error, &old.conditions),
     };
@@ -112,11 +113,11 @@ fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condi
     new
 }
 
-fn of_steps(made: &StepResults, generation: Option<i64>) -> Vec<Condition> {
+fn of_steps(made: &StepResults, pool: PoolState, generation: Option<i64>) -> Vec<Condition> {
     let aspects = [
         policy_condition(&made.policy, generation),
         network_condition(made.network.as_ref(), generation),
-        endpoint_condition(made, generation),
+        endpoint_condition(made, pool, generation),
     ];
     let first = aspects.iter().find(|aspect| aspect.status != conditions::TRUE);
     let ready = match first {
@@ -178,7 +179,7 @@ fn network_condition(
     }
 }
 
-fn endpoint_condition(made: &StepResults, generation: Option<i64>) -> Condition {
+fn endpoint_condition(made: &StepResults, pool: PoolState, generation: Option<i64>) -> Condition {
     let aspect = |ready: bool, reason: &str, message: String| {
         condition(reasons::LOAD_BALANCER_READY, ready, reason, message, generation)
     };
@@ -198,7 +199,7 @@ fn endpoint_condition(made: &StepResults, generation: Option<i64>) -> Condition 
             aspect(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, find_cause(service).unwrap_or(waits))
         }
         (FrontResult::VirtualIp(Ok(claim), address), Ok(None)) => {
-            let (reason, message) = describe_claim(claim, address.as_deref());
+            let (reason, message) = describe_claim(claim, address.as_deref(), pool);
             aspect(false, reason, message)
         }
         (FrontResult::Given | FrontResult::Missing, Ok(None)) => {
@@ -208,7 +209,11 @@ fn endpoint_condition(made: &StepResults, generation: Option<i64>) -> Condition 
 }
 
 /// Why a claim has brought no address yet.
-fn describe_claim(claim: &IpAddressClaim, address: Option<&IpAddress>) -> (&'static str, String) {
+fn describe_claim(
+    claim: &IpAddressClaim,
+    address: Option<&IpAddress>,
+    state: PoolState,
+) -> (&'static str, String) {
     let name = named(claim);
     if let Some(address) = address {
         let message = format!(
@@ -226,12 +231,30 @@ fn describe_claim(claim: &IpAddressClaim, address: Option<&IpAddress>) -> (&'sta
         .find(|condition| condition.type_ == contract::READY && condition.status == conditions::FALSE);
     let message = match cause {
         Some(cause) => format!("{name}: {}: {}", cause.reason, cause.message),
-        None => format!(
-            "{name} has no address from {} {} yet; waiting for the IPAM provider of the pool",
-            pool.kind, pool.name
-        ),
+        None => format!("{name} has no address yet: {}", describe_pool(&pool.kind, &pool.name, state)),
     };
     (reasons::WAITING_FOR_IP_ADDRESS, message)
+}
+
+/// What a claim waits for, and what to do.
+fn describe_pool(kind: &str, name: &str, state: PoolState) -> String {
+    match state {
+        PoolState::Usable => format!("waiting for the IPAM provider of {kind} {name}"),
+        PoolState::NotServed => {
+            format!(
+                "{kind} {name} does not exist, since the API server does not serve its kind. Install the IPAM provider"
+            )
+        }
+        PoolState::Missing => format!("{kind} {name} does not exist. Create it"),
+        PoolState::NotRead => {
+            format!("the IPAM provider has not read {kind} {name}. Check that the provider is running")
+        }
+        PoolState::Full { used } => {
+            format!(
+                "{kind} {name} has no free address, {used} are in use. Add addresses to it, or delete clusters that use it"
+            )
+        }
+    }
 }
 
 /// Says so if the load balancer has another address than the endpoint, which every kubeconfig and node holds.

@@ -18,8 +18,9 @@ const MAX_LOG: usize = 2 << 20;
 const MAX_ASKED: usize = 16 << 20;
 const MAX_LINES: i64 = 20_000;
 /// Whose logs are taken of an embedded control plane and a simulated site.
-const PROCESSES: [&str; 10] = [
+const PROCESSES: [&str; 11] = [
     "capi-core",
+    "capi-ipam-in-cluster",
     "capi-kubeadm-bootstrap",
     "capi-kubeadm-control-plane",
     "capw",

@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::allowlist::{KindRule, Place};
 
 /// The namespaces of the programs, of Cluster API and of what gives their webhooks certificates.
-pub const CONTROLLER_NAMESPACES: [&str; 7] = [
+pub const CONTROLLER_NAMESPACES: [&str; 8] = [
+    "capi-ipam-in-cluster-system",
     "capi-kubeadm-bootstrap-system",
     "capi-kubeadm-control-plane-system",
     "capi-system",

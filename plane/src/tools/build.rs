@@ -136,6 +136,7 @@ mod tests {
                 "capi-core",
                 "capi-kubeadm-bootstrap",
                 "capi-kubeadm-control-plane",
+                "capi-ipam-in-cluster",
                 "clusterctl"
             ]
         );

@@ -8,16 +8,40 @@ use std::process::Command;
 
 use super::cache::{Cache, make_private};
 use super::go::{check, go, output, write_sources};
-use super::module;
+use super::module::{self, Module};
 use super::progress::Progress;
 use crate::error::{Doing, Result};
 use crate::manifest;
 
-/// Managers of Cluster API and the kustomize folder of each in its module.
-const RENDERED: [(&str, &str); 3] = [
-    ("capi-core", "core/config/default"),
-    ("capi-kubeadm-bootstrap", "bootstrap/kubeadm/config/default"),
-    ("capi-kubeadm-control-plane", "controlplane/kubeadm/config/default"),
+/// A manager of Cluster API, the Go module that has its manifests, and their kustomize folder there.
+struct Rendered {
+    name: &'static str,
+    module: &'static Module,
+    path: &'static str,
+    folder: &'static str,
+}
+
+const CLUSTER_API: &str = "sigs.k8s.io/cluster-api";
+const RENDERED: [Rendered; 4] = [
+    Rendered { name: "capi-core", module: &module::CAPI, path: CLUSTER_API, folder: "core/config/default" },
+    Rendered {
+        name: "capi-kubeadm-bootstrap",
+        module: &module::CAPI,
+        path: CLUSTER_API,
+        folder: "bootstrap/kubeadm/config/default",
+    },
+    Rendered {
+        name: "capi-kubeadm-control-plane",
+        module: &module::CAPI,
+        path: CLUSTER_API,
+        folder: "controlplane/kubeadm/config/default",
+    },
+    Rendered {
+        name: "capi-ipam-in-cluster",
+        module: &module::IPAM_MODULE,
+        path: "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
+        folder: "config/default",
+    },
 ];
 
 /// To be raised when the rendering changes.
@@ -27,13 +51,13 @@ const WHAT: &str = "Cluster API's manifests";
 
 /// Where Cluster API's manifests are kept.
 pub(super) fn folder(cache: &Cache) -> PathBuf {
-    cache.folder(&module::CAPI).join(RENDERING)
+    cache.folder(&module::CAPI).join(format!("{RENDERING}-{}", module::IPAM_MODULE.folder()))
 }
 
 /// Whether they have been rendered.
 pub(super) fn exist(cache: &Cache) -> bool {
     let folder = folder(cache);
-    RENDERED.iter().all(|(name, _)| folder.join(format!("{name}.json")).is_file())
+    RENDERED.iter().all(|one| folder.join(format!("{}.json", one.name)).is_file())
 }
 
 /// Renders each manager's kustomize folder, as `kubectl apply -k` would, into one JSON file.
@@ -44,14 +68,14 @@ pub(super) fn render(cache: &Cache, kustomize: &Path, progress: &dyn Progress) -
     }
     check([WHAT].into_iter())?;
     progress.begin(WHAT, 1, 1);
-    let sources = write_sources(cache, &module::CAPI)?;
-    // They lie in Go's module cache only if somebody has built Cluster API there.
-    output(go(&sources).args(["mod", "download", "sigs.k8s.io/cluster-api"]), WHAT)?;
-    let list = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"];
-    let upstream = PathBuf::from(output(go(&sources).args(list), WHAT)?.trim());
     let folder = folder(cache);
     make_private(&folder)?;
-    for (name, kustomization) in RENDERED {
+    for Rendered { name, module, path, folder: kustomization } in RENDERED {
+        let sources = write_sources(cache, module)?;
+        // They lie in Go's module cache only if somebody has built the module there.
+        output(go(&sources).args(["mod", "download", path]), WHAT)?;
+        let list = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", path];
+        let upstream = PathBuf::from(output(go(&sources).args(list), WHAT)?.trim());
         let yaml = output(Command::new(kustomize).arg(upstream.join(kustomization)), name)?;
         let documents = manifest::from_upstream(name, &yaml)?;
         let json = serde_json::to_vec(&documents).unwrap_or_default();

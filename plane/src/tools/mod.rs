@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub use cache::folder as cache_folder;
 pub use dependencies::{Dependency, dependencies, go_version};
-pub use module::{CLUSTER_API, ETCD, GO, KUBERNETES, Module};
+pub use module::{CLUSTER_API, ETCD, GO, IPAM, KUBERNETES, Module};
 pub use progress::{Progress, progress};
 pub use tool::{CLUSTERCTL, ETCD_SERVER, KUBEADM, KUBECTL, Tool, names};
 
@@ -43,6 +43,8 @@ pub struct Tools {
     pub capi_kubeadm_bootstrap: PathBuf,
     /// Cluster API's kubeadm control plane provider.
     pub capi_kubeadm_control_plane: PathBuf,
+    /// Cluster API's in-cluster IPAM provider.
+    pub capi_ipam_in_cluster: PathBuf,
     /// The folder of the Cluster API managers' rendered manifests, one JSON file per manager.
     pub manifests: PathBuf,
     /// Those of [`Options::further`], by name.
@@ -85,6 +87,7 @@ pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
         capi_core: path("capi-core"),
         capi_kubeadm_bootstrap: path("capi-kubeadm-bootstrap"),
         capi_kubeadm_control_plane: path("capi-kubeadm-control-plane"),
+        capi_ipam_in_cluster: path("capi-ipam-in-cluster"),
         manifests: manifests::folder(&cache),
         further: paths,
     })

@@ -14,6 +14,7 @@ use crate::error::{Doing, Result};
 static K8S_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/k8s");
 static ETCD_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/etcd");
 static CAPI_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/capi");
+static IPAM_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/ipam");
 static KUSTOMIZE_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/kustomize");
 
 /// The Kubernetes release of the control plane.
@@ -22,6 +23,8 @@ pub const KUBERNETES: &str = "1.36.3";
 pub const ETCD: &str = "3.6.14";
 /// The Cluster API release on top of it.
 pub const CLUSTER_API: &str = "1.14.2";
+/// The release of Cluster API's in-cluster IPAM provider.
+pub const IPAM: &str = "1.0.3";
 /// The oldest Go that builds all of them.
 pub const GO: &str = "1.26";
 
@@ -67,6 +70,8 @@ pub(super) static CAPI: Module = Module {
     ],
     tags: &[],
 };
+/// The in-cluster IPAM provider, which depends on an older Cluster API than [`CAPI`].
+pub(super) static IPAM_MODULE: Module = Module::new("ipam", &IPAM_SOURCES);
 /// kustomize's library with a small program around it.
 pub(super) static KUSTOMIZE: Module = Module::new("kustomize", &KUSTOMIZE_SOURCES);
 
@@ -168,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_named_after_all_that_a_build_depends_on() {
-        let modules = [&K8S, &ETCD_MODULE, &CAPI, &KUSTOMIZE];
+        let modules = [&K8S, &ETCD_MODULE, &CAPI, &IPAM_MODULE, &KUSTOMIZE];
         assert!(modules.iter().all(|module| module.is_complete()));
         let names = modules.map(Module::folder);
         assert!(names.iter().all(|name| name.rsplit('-').next().is_some_and(|hash| hash.len() == 16)));
@@ -188,5 +193,11 @@ mod tests {
     fn versions_are_stamped() {
         assert!(K8S.ldflags().contains(&format!("gitVersion=v{KUBERNETES} ")));
         assert!(CAPI.ldflags().contains(&format!("gitVersion=v{CLUSTER_API} ")));
+        let files = IPAM_MODULE.files();
+        let text = |name: &str| {
+            let (_, content) = files.iter().find(|(path, _)| *path == Path::new(name)).unwrap();
+            String::from_utf8_lossy(content)
+        };
+        assert!(text("go.mod").contains(&format!("cluster-api-ipam-provider-in-cluster v{IPAM}")));
     }
 }

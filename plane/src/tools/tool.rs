@@ -43,7 +43,7 @@ impl Tool {
 
 /// The control plane: what every stack runs. Any patch release will do: configuration and behaviour change with minor
 /// ones.
-pub(super) static CONTROL_PLANE: [Tool; 6] = [
+pub(super) static CONTROL_PLANE: [Tool; 7] = [
     Tool::new("etcd", &module::ETCD_MODULE, "go.etcd.io/etcd/server/v3")
         .with_version(&["--version"], "etcd Version: 3.6.")
         .taking(60),
@@ -58,6 +58,12 @@ pub(super) static CONTROL_PLANE: [Tool; 6] = [
         .taking(15),
     Tool::new("capi-kubeadm-control-plane", &module::CAPI, "sigs.k8s.io/cluster-api/controlplane/kubeadm")
         .taking(15),
+    Tool::new(
+        "capi-ipam-in-cluster",
+        &module::IPAM_MODULE,
+        "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
+    )
+    .taking(60),
 ];
 
 /// etcd as it is built here, never one from elsewhere: for what has to be the same on every machine.
@@ -95,7 +101,9 @@ mod tests {
     fn only_programs_with_a_known_version_may_come_from_elsewhere() {
         let ours = CONTROL_PLANE.iter().chain(ON_DEMAND).filter(|tool| tool.version.is_none());
         let ours: Vec<_> = ours.map(|tool| tool.name).collect();
-        assert_eq!(ours, ["capi-core", "capi-kubeadm-bootstrap", "capi-kubeadm-control-plane"]);
+        let expected =
+            ["capi-core", "capi-kubeadm-bootstrap", "capi-kubeadm-control-plane", "capi-ipam-in-cluster"];
+        assert_eq!(ours, expected);
     }
 
     #[test]

@@ -3,11 +3,9 @@
 pub mod balancer;
 pub mod held_address;
 mod interface;
-mod ipam;
 mod networks;
 mod virtual_network;
 
 pub use interface::Interfaces;
-pub use ipam::Ipam;
 pub(crate) use networks::Networks;
 pub use virtual_network::Network;

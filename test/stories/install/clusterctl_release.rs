@@ -22,7 +22,8 @@ fn a_release_is_installed_and_removed_with_clusterctl() {
         let clusterctl = Clusterctl::prepare(&story, folder.path());
         let kinds = ["certificates", "issuers"].map(of_cert_manager).to_vec();
         let server = OwnServer::start(&story, kinds).await;
-        clusterctl.run(&server, &["init", "--infrastructure=wcp", "--runtime-extension=vm-operator"]);
+        let init = ["init", "--infrastructure=wcp", "--runtime-extension=vm-operator", "--ipam=in-cluster"];
+        clusterctl.run(&server, &init);
 
         let version = concat!("v", env!("CARGO_PKG_VERSION"));
         for (provider, namespace) in
@@ -30,6 +31,8 @@ fn a_release_is_installed_and_removed_with_clusterctl() {
         {
             assert!(installed(&server, namespace).await.contains(&(provider.into(), version.into())));
         }
+        let ipam = ("ipam-in-cluster".to_owned(), format!("v{}", plane::tools::IPAM));
+        assert!(installed(&server, "capi-ipam-in-cluster-system").await.contains(&ipam));
         let args = args(&server, CAPW).await.expect("capw");
         assert!(args.contains(&"--network-provider=NSXT".to_owned()), "{args:?}");
         assert!(args.contains(&"--endpoint-pool=GlobalInClusterIPPool/control-planes".to_owned()));
@@ -78,15 +81,20 @@ struct Upstream {
     name: &'static str,
     type_: &'static str,
     components: &'static str,
+    version: &'static str,
+    /// The contract of Cluster API that its metadata names.
+    contract: &'static str,
 }
 
-const UPSTREAM: [Upstream; 3] = [
+const UPSTREAM: [Upstream; 4] = [
     Upstream {
         manager: "capi-core",
         label: "cluster-api",
         name: "cluster-api",
         type_: "CoreProvider",
         components: "core-components.yaml",
+        version: plane::tools::CLUSTER_API,
+        contract: "v1beta2",
     },
     Upstream {
         manager: "capi-kubeadm-bootstrap",
@@ -94,6 +102,8 @@ const UPSTREAM: [Upstream; 3] = [
         name: "kubeadm",
         type_: "BootstrapProvider",
         components: "bootstrap-components.yaml",
+        version: plane::tools::CLUSTER_API,
+        contract: "v1beta2",
     },
     Upstream {
         manager: "capi-kubeadm-control-plane",
@@ -101,21 +111,33 @@ const UPSTREAM: [Upstream; 3] = [
         name: "kubeadm",
         type_: "ControlPlaneProvider",
         components: "control-plane-components.yaml",
+        version: plane::tools::CLUSTER_API,
+        contract: "v1beta2",
+    },
+    Upstream {
+        manager: "capi-ipam-in-cluster",
+        label: "ipam-in-cluster",
+        name: "in-cluster",
+        type_: "IPAMProvider",
+        components: "ipam-components.yaml",
+        version: plane::tools::IPAM,
+        contract: "v1beta1",
     },
 ];
 
 impl Upstream {
     /// Writes its release into a repository; its entry in clusterctl's configuration.
     fn put_into(&self, repository: &Path, manifests: &Path) -> String {
-        let folder = repository.join(self.label).join(format!("v{}", plane::tools::CLUSTER_API));
+        let folder = repository.join(self.label).join(format!("v{}", self.version));
         std::fs::create_dir_all(&folder).expect("a folder");
         let rendered = std::fs::read(manifests.join(format!("{}.json", self.manager))).expect("manifests");
         let documents: Vec<Value> = serde_json::from_slice(&rendered).expect("documents");
         let documents: Vec<_> = documents.iter().map(Value::to_string).collect();
         std::fs::write(folder.join(self.components), documents.join("\n---\n")).expect("written");
+        let mut numbers = self.version.split('.').map(|number| number.parse::<u32>().expect("a number"));
         let metadata = json!({
             "apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Metadata",
-            "releaseSeries": [{ "major": 1, "minor": 14, "contract": "v1beta2" }],
+            "releaseSeries": [{ "major": numbers.next(), "minor": numbers.next(), "contract": self.contract }],
         });
         std::fs::write(folder.join("metadata.yaml"), metadata.to_string()).expect("written");
         let url = folder.join(self.components);

@@ -5,6 +5,7 @@ use api::vmop::{LoadBalancerIngress, LoadBalancerStatus, VirtualMachineServiceSt
 
 use crate::fixtures::{cluster, nsx, wcp_cluster};
 use crate::network::NetworkFlags;
+use crate::wcpcluster::address_pool::PoolState;
 
 use super::*;
 
@@ -17,6 +18,7 @@ fn facts() -> Facts {
         service: None,
         address_claim: None,
         address: None,
+        pool: PoolState::default(),
         flags: nsx(),
         machines: Vec::new(),
         accounts: Vec::new(),

@@ -18,6 +18,7 @@ fn facts(paused: bool) -> Facts {
         service: None,
         address_claim: None,
         address: None,
+        pool: PoolState::default(),
         flags: nsx(),
         machines: Vec::new(),
         accounts: Vec::new(),
@@ -164,7 +165,7 @@ fn a_load_balancer_with_another_address_than_the_endpoint_is_mentioned() {
     let mut message = |ip: &str| {
         service.status.get_or_insert_default().load_balancer = ingress(ip);
         made.front = FrontResult::LoadBalancer(Ok(Arc::new(service.clone())));
-        let condition = endpoint_condition(&made, None);
+        let condition = endpoint_condition(&made, PoolState::default(), None);
         assert_eq!(condition.status, "True");
         condition.message
     };
@@ -201,13 +202,21 @@ fn a_claim_says_what_it_waits_for() {
         let (reason, message) = ready(&status);
         (reason.to_owned(), message.to_owned())
     };
-    let expected = "IPAddressClaim ben-test/vip has no address from InClusterIPPool vips yet; waiting for the IPAM provider of the pool";
+    let expected = "IPAddressClaim ben-test/vip has no address yet: waiting for the IPAM provider of InClusterIPPool vips";
     assert_eq!(of_claim(claim(), None), ("WaitingForIPAddress".into(), expected.into()));
     let mut exhausted = claim();
     let ready = condition("Ready", false, "PoolExhausted", "no address is free", None);
     exhausted.status.get_or_insert_default().conditions = Some(vec![ready]);
     let expected = "IPAddressClaim ben-test/vip: PoolExhausted: no address is free";
     assert_eq!(of_claim(exhausted, None).1, expected);
+    let states = [PoolState::NotServed, PoolState::Missing, PoolState::NotRead, PoolState::Full { used: 9 }];
+    let texts = states.map(|state| describe_pool("InClusterIPPool", "vips", state));
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    InClusterIPPool vips does not exist, since the API server does not serve its kind. Install the IPAM provider
+    InClusterIPPool vips does not exist. Create it
+    the IPAM provider has not read InClusterIPPool vips. Check that the provider is running
+    InClusterIPPool vips has no free address, 9 are in use. Add addresses to it, or delete clusters that use it
+    ");
     let (reason, message) = of_claim(claim(), Some(IpAddress::default()));
     assert_eq!(reason, "IPAddressInvalid");
     assert!(message.contains("Correct the pool"), "{message}");

@@ -205,9 +205,9 @@ async fn who_may_read_one_namespace_gets_that() {
     let contents = &files["contents.txt"];
     for line in [
         "namespaces other than default (add them with -n): forbidden for this user",
-        "Secrets, whose values were not searched for, in namespaces capi-kubeadm-bootstrap-system,",
+        "Secrets, whose values were not searched for, in namespaces capi-ipam-in-cluster-system,",
         "machines.cluster.x-k8s.io in namespace default: forbidden for this user",
-        "pods in namespaces capi-kubeadm-bootstrap-system, capi-kubeadm-control-plane-system, capi-system, cert-manager, vmware-system-capw, vmware-system-tkg, vmware-system-vmop: forbidden for this user",
+        "pods in namespaces capi-ipam-in-cluster-system, capi-kubeadm-bootstrap-system, capi-kubeadm-control-plane-system, capi-system, cert-manager, vmware-system-capw, vmware-system-tkg, vmware-system-vmop: forbidden for this user",
     ] {
         assert!(contents.contains(line), "{line}: {contents}");
     }
