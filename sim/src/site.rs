@@ -116,5 +116,6 @@ fn node_image(item: &str, further: &[FurtherRelease]) -> Option<Release> {
     Some(Release {
         kubernetes_version: image.kubernetes.to_owned(),
         container_images: Arc::new(image.container_images()),
+        os: image.os.facts().0,
     })
 }

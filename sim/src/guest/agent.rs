@@ -39,6 +39,8 @@ pub struct Release {
     pub kubernetes_version: String,
     /// Its container images, by name and tag.
     pub container_images: Arc<BTreeSet<String>>,
+    /// Its operating system: `photon`, `ubuntu` or `debian`.
+    pub os: &'static str,
 }
 
 /// What an item of the content library holds, by its name; nothing for an item that is no node image.
@@ -458,10 +460,12 @@ fn guest_vm(shared: &Shared, vm: &Vm, release: Option<Release>) -> Result<GuestV
     let address =
         options.subnet.guest_address(&vm.moid).map_err(|error| Failure::host("find an address", &error))?;
     let held = release.as_ref().map(|release| Arc::clone(&release.container_images)).unwrap_or_default();
+    let disk = Disk::at(shared.disk_folder(&vm.moid))?.with_devices(&vm.disks);
+    release.as_ref().map_or(Ok(()), |release| disk.install_os(release.os))?;
     Ok(GuestVm {
         name: vm.name.clone(),
         address,
-        disk: Disk::at(shared.disk_folder(&vm.moid))?.with_devices(&vm.disks),
+        disk,
         programs: Arc::clone(&options.programs),
         stack: Arc::clone(&options.stack),
         kubernetes_version: release.map(|release| release.kubernetes_version),

@@ -5,9 +5,10 @@
 
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
+use super::trust::Collector;
 
 /// Programs whose effect a guest without an operating system can't have.
-const WITHOUT_EFFECT: [&str; 17] = [
+const WITHOUT_EFFECT: [&str; 15] = [
     "chmod",
     "chown",
     "cp",
@@ -16,7 +17,6 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "ip",
     "modprobe",
     "mount",
-    "rehash_ca_certificates.sh",
     "sleep",
     "swapoff",
     "sync",
@@ -24,7 +24,6 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "timedatectl",
     "true",
     "umount",
-    "update-ca-certificates",
 ];
 
 /// A call of kubeadm.
@@ -89,6 +88,8 @@ pub enum Command {
     TriggerUdev,
     /// `systemctl VERB containerd`.
     Containerd(String),
+    /// `update-ca-certificates` or `rehash_ca_certificates.sh`.
+    CollectAuthorities(Collector),
     /// `exit 1`: nothing after it runs.
     Exit,
     /// One command, and another where it fails.
@@ -254,6 +255,12 @@ fn command(line: &str, words: &[Word]) -> Result<Command, Failure> {
             [verb, "containerd" | "containerd.service"] => Command::Containerd((*verb).to_owned()),
             _ => Command::WithoutEffect,
         }),
+        ("rehash_ca_certificates.sh", None) if args.is_empty() => {
+            Ok(Command::CollectAuthorities(Collector::Photon))
+        }
+        ("update-ca-certificates", None) if args.is_empty() => {
+            Ok(Command::CollectAuthorities(Collector::Debian))
+        }
         ("hostname", None) if args.len() == 1 => Ok(Command::Hostname(args[0].to_owned())),
         (name, _) if WITHOUT_EFFECT.contains(&name) => Ok(Command::WithoutEffect),
         _ => Err(unknown(name)),
@@ -346,6 +353,7 @@ impl Command {
             }),
             Self::ReloadUdev => disk.reload_udev_rules(),
             Self::TriggerUdev => disk.trigger_udev(),
+            Self::CollectAuthorities(collector) => disk.collect_authorities(*collector),
             Self::Containerd(verb) => disk.turn_containerd(verb),
             Self::Exit => Err(Failure::new(Reason::Command, "exit")),
             Self::Or(one, other) => one.run(disk).or_else(|failure| match **other {

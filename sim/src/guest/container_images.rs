@@ -1,6 +1,6 @@
 //! The container images of a node: those that its node image holds, those that it has pulled, and the registries that it may reach.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,28 +22,46 @@ const PUBLIC: [&str; 5] = [
 const KUBERNETES: &str = "registry.k8s.io/";
 const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
 
-/// The public registries, which the nodes of a site reach or not. Clones are one switch.
+/// The registries that the nodes of a site reach or not: the public ones, and private ones. Clones are one.
 #[derive(Clone, Debug, Default)]
-pub struct Registry(Arc<AtomicBool>);
+pub struct Registry(Arc<Registries>);
+
+#[derive(Debug, Default)]
+struct Registries {
+    reachable: AtomicBool,
+    /// The authorities (PEM) that signed the certificates of private registries, by the host.
+    private: Mutex<BTreeMap<String, String>>,
+}
 
 impl Registry {
     /// Registries that are reached, or not.
     pub fn new(reachable: bool) -> Self {
-        Self(Arc::new(AtomicBool::new(reachable)))
+        Self(Arc::new(Registries { reachable: reachable.into(), private: Mutex::default() }))
     }
 
     /// Connects all nodes with the registries, or cuts them off.
     pub fn set_reachable(&self, reachable: bool) {
-        self.0.store(reachable, Ordering::Relaxed);
+        self.0.reachable.store(reachable, Ordering::Relaxed);
     }
 
-    /// Why an image cannot be pulled, or nothing.
-    fn explain_unreachable(&self, image: &str) -> Option<&'static str> {
+    /// Adds a registry that has every image below `host`. Its certificate is signed by this authority (PEM).
+    pub fn add_private(&self, host: &str, authority: &str) {
+        self.0.private.lock().insert(host.to_owned(), authority.to_owned());
+    }
+
+    /// Why the node with this disk cannot pull an image, or nothing.
+    fn explain_failure(&self, disk: &Disk, image: &str) -> Option<&'static str> {
         if image.starts_with("localhost") {
             return Some("failed to do request: dial tcp: connect: connection refused");
         }
-        if !self.0.load(Ordering::Relaxed) {
+        if !self.0.reachable.load(Ordering::Relaxed) {
             return Some("failed to do request: dial tcp: connect: network is unreachable");
+        }
+        let host = image.split('/').next().unwrap_or_default();
+        if let Some(authority) = self.0.private.lock().get(host) {
+            return (!disk.containerd_trusts(authority)).then_some(
+                "failed to do request: tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            );
         }
         (!is_public(image)).then_some("not found")
     }
@@ -93,15 +111,15 @@ impl ContainerImages {
         if self.held.contains(image) || pulled(disk).contains(image) {
             return Ok(());
         }
-        self.ask_registry(image)?;
+        self.ask_registry(disk, image)?;
         let _one = self.writing.lock();
         let mut all = pulled(disk);
         all.insert(image.to_owned());
         disk.write(PULLED, Vec::from_iter(all).join("\n")).map_err(|failure| failure.message)
     }
 
-    fn ask_registry(&self, image: &str) -> Result<(), String> {
-        match self.registry.explain_unreachable(image) {
+    fn ask_registry(&self, disk: &Disk, image: &str) -> Result<(), String> {
+        match self.registry.explain_failure(disk, image) {
             None => Ok(()),
             Some(reason) => Err(format!(
                 "failed to pull and unpack image \"{image}\": failed to resolve reference \"{image}\": {reason}"
@@ -115,7 +133,7 @@ impl ContainerImages {
             let image = container.image.as_deref().unwrap_or_default();
             // With this policy the registry is asked each time.
             let always = container.image_pull_policy.as_deref() == Some("Always");
-            let error = if always { self.ask_registry(image) } else { self.pull(disk, image) }.err()?;
+            let error = if always { self.ask_registry(disk, image) } else { self.pull(disk, image) }.err()?;
             Some((container, error))
         })
     }
@@ -159,6 +177,10 @@ mod tests {
         };
         assert!(images.missing(&disk, &pod("IfNotPresent")).is_none());
         assert!(images.missing(&disk, &pod("Always")).is_some());
+        registry.set_reachable(true);
+        registry.add_private("registry.corp.example", "authority");
+        let unknown = pull("registry.corp.example/app:v1").unwrap_err();
+        assert!(unknown.ends_with("certificate signed by unknown authority"), "{unknown}");
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl Disk {
                 _ => self.make_folder(volatile)?,
             }
         }
+        self.read_authorities()?;
         self.reload_udev_rules()
     }
 

@@ -6,7 +6,7 @@
 //! network. What a guest does not understand ends its boot, so a broken cloud-init breaks the story that made it.
 //!
 //! From VM to node, one file each: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`,
-//! `commands`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane`, `discovery`, `etcd`,
+//! `commands` with `trust`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane`, `discovery`, `etcd`,
 //! `objects` with `addons`, then `kubelet` with `node`, `pods` and `container_images`, `scheduler`, and at last `reporter`.
 
 mod addons;
@@ -36,6 +36,7 @@ mod registration;
 mod render;
 mod reporter;
 mod scheduler;
+mod trust;
 mod udev;
 mod validate;
 mod virtual_ip;

@@ -334,7 +334,10 @@ impl Disk {
         let was = self.read(CONTAINERD_STATE).unwrap_or_default();
         match (verb, was.as_str()) {
             ("stop", _) => self.write(CONTAINERD_STATE, "stopped"),
-            ("restart", _) | ("start", "stopped") => self.write(CONTAINERD_STATE, ""),
+            ("restart", _) | ("start", "stopped") => {
+                self.read_authorities()?;
+                self.write(CONTAINERD_STATE, "")
+            }
             _ => Ok(()),
         }
     }

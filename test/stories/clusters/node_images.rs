@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{EvictParams, ListParams};
+use kube::api::{EvictParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use layercake::args::SiteNetwork;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sim::control::PowerAction;
 
 use crate::harness::objects::{cluster_of_release, upgrade};
@@ -33,6 +35,10 @@ const KINDS: [(&str, &str, &str, &str, &str); 5] = [
 const HOLDS_NOTHING: &str = "v1.33.1---vmware.1-fips-vkr.2";
 /// A release whose image contains kube-vip, and Packages of container networks.
 const NAMES_KUBE_VIP: &str = "v1.34.2---vmware.1-vkr.1";
+/// A registry of the user's, whose authority is in `spec.settings.network.trust`.
+const TRUSTED: &str = "registry.corp.example";
+/// Another one.
+const UNTRUSTED: &str = "registry.other.example";
 /// How long the registry is down.
 const OUTAGE: Duration = Duration::from_hours(1);
 /// A release that needs nothing from a registry.
@@ -67,8 +73,18 @@ fn every_kind_of_node_image_makes_a_cluster_where_nodes_reach_a_registry() {
             eprintln!("skipped: with NSX a load balancer has the address");
             return;
         }
+        let authority = std::fs::read_to_string(&story.shared.session.vcenter.ca_file).unwrap();
+        story.shared.guests.registry().add_private(TRUSTED, &authority);
+        story.shared.guests.registry().add_private(UNTRUSTED, "another authority");
+        let trust = json!([{"name": "corp", "data": STANDARD.encode(authority)}]);
         for (name, release, pod, image, _) in KINDS {
-            story.apply(&manifest(name, release, [1, 1], "")).await;
+            let query = if name == "built" { "os-name=ubuntu" } else { "" };
+            let manifest = manifest(name, release, [1, 1], query);
+            story
+                .apply(&format!(
+                    "{manifest}  settings: {{network: {{trust: {{additionalTrustedCAs: {trust}}}}}}}\n"
+                ))
+                .await;
             let control_plane = story
                 .wait_for("a control plane is made", SOON, || async {
                     story.get("KubeadmControlPlane", &format!("{name}-control-plane")).await
@@ -80,8 +96,32 @@ fn every_kind_of_node_image_makes_a_cluster_where_nodes_reach_a_registry() {
         for (name, .., network) in KINDS {
             let cluster = story.wait_until_running(name).await;
             assert_eq!(cluster["spec"]["settings"]["network"]["cni"]["name"], network, "{name}");
+            nodes_trust_the_private_registry(&story, name).await;
         }
     });
+}
+
+/// A worker pulls an image from the registry whose authority the cluster trusts, and none from the other one.
+async fn nodes_trust_the_private_registry(story: &Story, cluster: &str) {
+    let guest = story.guest_client(cluster).await;
+    let pods: Api<Pod> = Api::namespaced(guest, "default");
+    for (name, host) in [("trusted", TRUSTED), ("untrusted", UNTRUSTED)] {
+        let pod = json!({
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "app", "image": format!("{host}/app:v1")}]},
+        });
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+    let runs =
+        async || pods.get("trusted").await.is_ok_and(|pod| pod.status.unwrap().phase.unwrap() == "Running");
+    story.wait_until(&format!("{cluster} pulls an image of the private registry"), SOON, runs).await;
+    let refused = async || {
+        let status = pods.get("untrusted").await.ok()?.status?;
+        let waiting = status.container_statuses?.pop()?.state?.waiting?;
+        Some(waiting.message.unwrap_or_default())
+    };
+    let message = story.wait_for("the other image is refused", SOON, refused).await;
+    assert_contains(message, &["x509: certificate signed by unknown authority"]);
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! The authorities that a node trusts. Certificates in a folder have no effect until a program of the system collects them, and
+//! containerd reads the result when it starts.
+
+use std::fs;
+
+use super::disk::Disk;
+use super::failure::{Failure, Reason};
+
+/// What programs read when they start.
+const COLLECTED: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// What containerd read when it started; it is gone after a boot.
+const READ: &str = "/run/containerd/ca-certificates.crt";
+const OS_RELEASE: &str = "/etc/os-release";
+
+/// A program that collects certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collector {
+    /// Photon's `rehash_ca_certificates.sh`.
+    Photon,
+    /// `update-ca-certificates` of Debian and Ubuntu.
+    Debian,
+}
+
+impl Collector {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Photon => "rehash_ca_certificates.sh",
+            Self::Debian => "update-ca-certificates",
+        }
+    }
+
+    /// The folder and the ending of the certificates that it finds.
+    fn source(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Photon => ("/etc/ssl/certs", "pem"),
+            Self::Debian => ("/usr/local/share/ca-certificates", "crt"),
+        }
+    }
+}
+
+impl Disk {
+    /// Notes which operating system is on the disk, as its image says: `photon`, `ubuntu` or `debian`.
+    pub fn install_os(&self, name: &str) -> Result<(), Failure> {
+        self.write(OS_RELEASE, format!("ID={name}\n"))
+    }
+
+    /// Runs a program that collects certificates. The other systems do not have it.
+    pub(super) fn collect_authorities(&self, collector: Collector) -> Result<(), Failure> {
+        let is_photon = self.read(OS_RELEASE).map(|text| text.contains("ID=photon"));
+        if is_photon.is_some_and(|photon| photon != (collector == Collector::Photon)) {
+            return Err(Failure::new(Reason::Command, format!("{}: command not found", collector.name())));
+        }
+        let (folder, ending) = collector.source();
+        let mut files: Vec<_> = fs::read_dir(self.path(folder))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|found| found == ending))
+            .collect();
+        files.sort();
+        let texts: Vec<_> = files.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+        self.write(COLLECTED, texts.join("\n"))
+    }
+
+    /// containerd starts: it reads the authorities.
+    pub(super) fn read_authorities(&self) -> Result<(), Failure> {
+        self.write(READ, self.read(COLLECTED).unwrap_or_default())
+    }
+
+    /// Whether containerd trusts what this authority (PEM) signed.
+    pub(super) fn containerd_trusts(&self, authority: &str) -> bool {
+        self.read(READ).is_some_and(|read| read.contains(authority.trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guest::commands::line;
+
+    #[test]
+    fn an_authority_counts_once_it_is_collected_and_containerd_is_restarted() {
+        for (os, command, other, file) in [
+            ("photon", "rehash_ca_certificates.sh", "update-ca-certificates", "/etc/ssl/certs/a.pem"),
+            (
+                "debian",
+                "update-ca-certificates",
+                "rehash_ca_certificates.sh",
+                "/usr/local/share/ca-certificates/a.crt",
+            ),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let disk = Disk::at(folder.path().to_owned()).unwrap();
+            disk.install_os(os).unwrap();
+            disk.boot().unwrap();
+            let run = |text: &str| line(text).unwrap().iter().try_for_each(|command| command.run(&disk));
+            disk.write(file, "authority a\n").unwrap();
+            run("systemctl restart containerd").unwrap();
+            assert!(!disk.containerd_trusts("authority a"), "{os}: nothing has collected it");
+            assert!(run(other).unwrap_err().message.contains("command not found"));
+            run(command).unwrap();
+            assert!(!disk.containerd_trusts("authority a"), "{os}: containerd has not read it");
+            run("systemctl restart containerd").unwrap();
+            assert!(disk.containerd_trusts("authority a") && !disk.containerd_trusts("authority b"));
+            disk.boot().unwrap();
+            assert!(disk.containerd_trusts("authority a"), "{os}: it starts with each boot");
+        }
+    }
+}
