@@ -11,7 +11,7 @@ use super::bundle::{Bundle, Mode};
 use super::choice::Source;
 use super::drift::{Change, Written};
 use super::guest::{Guest, Membership, ServedKind, Sighting};
-use super::health::{self, Health};
+use super::health::{self, Health, Live};
 use super::manifest::{Manifest, ObjectKey, stage};
 use super::render::Values;
 use super::report::AddonState;
@@ -313,11 +313,10 @@ impl Deployment {
     pub async fn health(&self, guest: &Guest) -> Result<AddonState, GuestError> {
         let mut waiting = None;
         for (key, object) in self.objects.iter().filter(|(key, _)| health::has_health(key)) {
-            let live = guest.get(&object.kind, key).await?;
-            let found = live.map_or_else(
-                || Health::InProgress("it does not exist".to_owned()),
-                |live| health::health(key, &live),
-            );
+            let found = match guest.get(&object.kind, key).await? {
+                None => Health::InProgress("it does not exist".to_owned()),
+                Some(live) => with_pods(guest, key, &live).await?,
+            };
             match found {
                 Health::Current => {}
                 Health::InProgress(why) => {
@@ -328,6 +327,25 @@ impl Deployment {
         }
         Ok(waiting.unwrap_or(AddonState::Applied))
     }
+}
+
+/// How an object works. If its Pods do not start, one of them may say why.
+async fn with_pods(guest: &Guest, key: &ObjectKey, live: &Live) -> Result<Health, GuestError> {
+    let found = health::health(key, live);
+    let (Health::InProgress(why), Some(labels), Some(namespace)) =
+        (&found, live.pod_labels(), &key.namespace)
+    else {
+        return Ok(found);
+    };
+    // PersistentVolumeClaims have a selector, too.
+    if key.group != "apps" {
+        return Ok(found);
+    }
+    Ok(match guest.pending_pod(namespace, labels).await? {
+        Some(pod) if pod.is_stuck => Health::Failed(format!("{why}: {}", pod.why)),
+        Some(pod) => Health::InProgress(format!("{why}: {}", pod.why)),
+        None => found,
+    })
 }
 
 /// The first refusal, and how many more there are.

@@ -1,15 +1,15 @@
 //! The guest's API server, as add-ons need it: [`kit::guest`], and what belongs to sets of objects.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kit::guest::answer::MetadataOnly;
 pub use kit::guest::discovery::ServedKind;
 use kit::guest::watch::Event;
 use kit::guest::{self, GuestError, Refusal};
 use kube::Resource;
-use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::{GroupVersionKind, Request};
 use tokio::sync::mpsc;
 
@@ -18,6 +18,7 @@ use super::drift::Written;
 use super::health::Live;
 use super::manifest::{Manifest, ObjectKey};
 use super::marks::{ObjectMetadata, OurMarks, PART_OF};
+use super::pods::{MAX_PODS, PendingPod, PodList};
 
 /// No call of a guest takes longer.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -165,6 +166,22 @@ impl Guest {
     pub async fn get(&self, kind: &ServedKind, key: &ObjectKey) -> Result<Option<Live>, GuestError> {
         let at = Request::new(kind.path(key.namespace.as_deref()));
         self.server.read_if_there(at.get(&key.name, &GetParams::default()), MAX_OBJECT).await
+    }
+
+    /// The Pod with these labels that most needs a change in order to start, if a Pod says why it does not.
+    pub async fn pending_pod(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Option<PendingPod>, GuestError> {
+        let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let params = ListParams::default()
+            .labels(&selector.join(","))
+            .fields("status.phase=Pending")
+            .limit(u32::try_from(MAX_PODS).unwrap_or(u32::MAX));
+        let request = Request::new(Pod::url_path(&(), Some(namespace))).list(&params);
+        let pods: PodList = self.server.read(request, MAX_OBJECT).await?;
+        Ok(pods.first())
     }
 
     /// The members of a set that are of this kind, in all namespaces.

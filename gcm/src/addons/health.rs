@@ -1,5 +1,7 @@
 //! Whether an object works, by the rules of kstatus: what its controller reports of the generation that is asked for.
 
+use std::collections::BTreeMap;
+
 use kit::guest::Few;
 use serde::Deserialize;
 
@@ -50,7 +52,14 @@ struct LiveMetadata {
 #[serde(default, rename_all = "camelCase")]
 struct LiveSpec {
     replicas: Option<i64>,
+    selector: Option<Selector>,
     update_strategy: Option<UpdateStrategy>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Selector {
+    match_labels: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -86,6 +95,14 @@ struct LiveCondition {
 impl LiveCondition {
     fn message_or(&self, otherwise: &str) -> String {
         self.message.clone().unwrap_or_else(|| otherwise.to_owned())
+    }
+}
+
+impl Live {
+    /// The labels of its Pods, if it has Pods.
+    pub fn pod_labels(&self) -> Option<&BTreeMap<String, String>> {
+        let labels = &self.spec.as_ref()?.selector.as_ref()?.match_labels;
+        (!labels.is_empty()).then_some(labels)
     }
 }
 

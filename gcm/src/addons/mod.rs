@@ -13,6 +13,7 @@
 //! | [`bundle`], [`render`], [`manifest`] | from a bundle's texts to objects |
 //! | [`node_bound`] | objects that only nodes of the release have the container images of |
 //! | [`apply_set`], [`marks`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
+//! | [`pods`] | why Pods do not start |
 //! | [`report`] | how add-ons are, as status and cause |
 //! | [`guest`] | the guest's API server, and what is asked of it |
 //! | [`kubeadm`] | CoreDNS and kube-proxy, which are no add-ons of ours |
@@ -37,6 +38,7 @@ pub mod kubeadm;
 pub mod manifest;
 pub mod marks;
 pub mod node_bound;
+mod pods;
 pub mod render;
 pub mod report;
 pub mod session;

@@ -184,6 +184,16 @@ fn a_registry_that_is_down_for_an_hour_delays_new_nodes_only() {
         story.shared.guests.registry().set_reachable(false);
         story.apply(&manifest("steady", release, [1, 2], "")).await;
         story.apply(&manifest("later", release, [1, 1], "")).await;
+        let pull = [
+            "ImagePullBackOff",
+            "ghcr.io/flannel-io/",
+            "on node steady-workers-",
+            "spec.settings.network.proxy",
+        ];
+        let boot = ["BootstrapFailed", "ghcr.io/kube-vip/kube-vip", "spec.settings.network.proxy"];
+        for (name, words) in [("steady", pull.as_slice()), ("later", &boot)] {
+            story.wait_for_ready(name, words).await;
+        }
         let guest: Api<Node> = Api::all(story.guest_client("steady").await);
         let began = Instant::now();
         let messages = RefCell::new(BTreeMap::new());
@@ -261,8 +271,13 @@ fn a_container_network_that_nodes_cannot_have_is_refused_until_a_bundle_brings_i
             assert_contains(story.try_apply(&of(network)).await.unwrap_err(), refusal);
             assert_contains(doctor(&story, &of(network)), refusal);
         }
-        story.apply(ANTREA).await;
+        // A bundle that names an image which no node contains: the cluster says so, and runs when the bundle is corrected.
+        story.apply(&ANTREA.replace("v1.34.0_vmware.1", "v9")).await;
         story.apply(&of("antrea")).await;
+        let missing =
+            ["DaemonSet kube-system/antrea-agent", "on node carried-control-plane-", "antrea-agent:v9"];
+        story.wait_for_ready("carried", &missing).await;
+        story.apply(ANTREA).await;
         story.wait_until_running("carried").await;
     });
 }

@@ -1,0 +1,166 @@
+//! Why Pods of an add-on do not start.
+
+use kit::guest::Few;
+use serde::Deserialize;
+
+/// The most Pods that are looked at.
+pub const MAX_PODS: usize = 10;
+/// The most containers of one.
+const MAX_CONTAINERS: usize = 16;
+
+/// What the kubelet calls a container that nothing but a change can start.
+const IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
+const CONFIGURATION: [&str; 2] = ["CreateContainerConfigError", "CreateContainerError"];
+
+const PULL_REMEDY: &str = "Check that the registry serves this image and that nodes can reach the registry (spec.settings.network.proxy and trust), or use a node image that contains it";
+
+/// A Pod that has not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingPod {
+    /// Its name, why it does not start, and what to do.
+    pub why: String,
+    /// Whether it cannot start without a change.
+    pub is_stuck: bool,
+}
+
+/// Pods, of which little is kept.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodList {
+    items: Few<LivePod, MAX_PODS>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LivePod {
+    metadata: Name,
+    spec: Option<LivePodSpec>,
+    status: Option<LivePodStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Name {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LivePodSpec {
+    node_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LivePodStatus {
+    conditions: Few<LiveCondition, MAX_CONTAINERS>,
+    init_container_statuses: Few<Container, MAX_CONTAINERS>,
+    container_statuses: Few<Container, MAX_CONTAINERS>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LiveCondition {
+    r#type: String,
+    status: String,
+    message: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Container {
+    state: Option<ContainerState>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerState {
+    waiting: Option<Waiting>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Waiting {
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl PodList {
+    /// The Pod that most needs a change in order to start, if a Pod says why it does not.
+    pub fn first(&self) -> Option<PendingPod> {
+        let pending: Vec<_> = self.items.0.iter().filter_map(explain).collect();
+        pending.iter().find(|pod| pod.is_stuck).or(pending.first()).cloned()
+    }
+}
+
+fn explain(pod: &LivePod) -> Option<PendingPod> {
+    let status = pod.status.as_ref()?;
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    let name = match node {
+        Some(node) => format!("Pod {} on node {node}", pod.metadata.name),
+        None => format!("Pod {}", pod.metadata.name),
+    };
+    let containers = status.init_container_statuses.0.iter().chain(&status.container_statuses.0);
+    let mut waiting = containers.filter_map(|container| container.state.as_ref()?.waiting.as_ref());
+    let stuck = waiting.find_map(|waiting| {
+        let reason = waiting.reason.as_deref()?;
+        let remedy = if IMAGE.contains(&reason) {
+            format!(". {PULL_REMEDY}")
+        } else if CONFIGURATION.contains(&reason) {
+            String::new()
+        } else {
+            return None;
+        };
+        let message = waiting.message.as_deref().unwrap_or_default().trim_end_matches('.');
+        let why = format!("{name}: {reason}: {message}{remedy}");
+        Some(PendingPod { why, is_stuck: true })
+    });
+    let unscheduled = || {
+        let scheduled =
+            |condition: &&LiveCondition| condition.r#type == "PodScheduled" && condition.status == "False";
+        let message = status.conditions.0.iter().find(scheduled)?.message.as_deref()?;
+        Some(PendingPod { why: format!("{name}: {message}"), is_stuck: false })
+    };
+    stuck.or_else(unscheduled)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn found(pods: &Value) -> Option<PendingPod> {
+        serde_json::from_value::<PodList>(json!({ "items": pods })).unwrap().first()
+    }
+
+    fn pod(name: &str, status: &Value) -> Value {
+        json!({"metadata": {"name": name}, "spec": {"nodeName": "n-1"}, "status": status})
+    }
+
+    fn waiting(reason: &str) -> Value {
+        let message = "Back-off pulling image \"r/a:1\": network is unreachable";
+        json!({"initContainerStatuses": [{"state": {"waiting": {"reason": reason, "message": message}}}]})
+    }
+
+    #[test]
+    fn a_pod_whose_image_is_missing_has_cause_and_remedy() {
+        let starting = pod("a", &waiting("PodInitializing"));
+        let stuck = pod("b", &waiting("ImagePullBackOff"));
+        assert_eq!(found(&json!([starting])), None);
+        let found = found(&json!([starting, stuck])).unwrap();
+        assert!(found.is_stuck);
+        insta::assert_snapshot!(found.why, @r#"Pod b on node n-1: ImagePullBackOff: Back-off pulling image "r/a:1": network is unreachable. Check that the registry serves this image and that nodes can reach the registry (spec.settings.network.proxy and trust), or use a node image that contains it"#);
+    }
+
+    #[test]
+    fn a_pod_that_fits_no_node_says_so_and_may_still_start() {
+        let condition =
+            json!({"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"});
+        let waits = json!({"metadata": {"name": "a"}, "status": {"conditions": [condition]}});
+        let expected = PendingPod { why: "Pod a: 0/2 nodes are available".to_owned(), is_stuck: false };
+        assert_eq!(found(&json!([waits])), Some(expected));
+        let unreadable = pod("b", &waiting("CreateContainerConfigError"));
+        assert!(found(&json!([waits, unreadable])).unwrap().is_stuck, "the one that needs a change");
+    }
+}
