@@ -4,6 +4,7 @@ use api::capi::Machine;
 use api::conditions::{self, TRUE, vmop, wcp_machine as reasons};
 use api::vmop::VirtualMachine;
 use kit::events::named;
+use kube::ResourceExt;
 
 use crate::upstream::has_node;
 
@@ -86,7 +87,10 @@ pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<Firs
         ),
         _ => {
             let text = text.or(own).unwrap_or("the first boot failed");
-            (vmop::BOOTSTRAP_FAILED, format!("{name}: {text}. {}", remedy(text)))
+            let again = machine.map(|machine| {
+                format!(". Then delete Machine {}: Cluster API creates another one", machine.name_any())
+            });
+            (vmop::BOOTSTRAP_FAILED, format!("{name}: {text}. {}{}", remedy(text), again.unwrap_or_default()))
         }
     };
     Some(FirstBoot { reason, message })

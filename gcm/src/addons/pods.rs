@@ -12,7 +12,11 @@ const MAX_CONTAINERS: usize = 16;
 const IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
 const CONFIGURATION: [&str; 2] = ["CreateContainerConfigError", "CreateContainerError"];
 
-const PULL_REMEDY: &str = "Check that the registry serves this image and that nodes can reach the registry (spec.settings.network.proxy and trust), or use a node image that contains it";
+/// Messages about add-ons are cut at 400 characters, and this is their end.
+const PULL_REMEDY: &str =
+    "Check the registry, and that nodes can reach it (spec.settings.network.proxy and trust)";
+/// The most characters of the kubelet's own words. Their end has the cause.
+const MAX_CAUSE: usize = 120;
 
 /// A Pod that has not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +73,7 @@ struct LiveCondition {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Container {
+    image: String,
     state: Option<ContainerState>,
 }
 
@@ -101,19 +106,19 @@ fn explain(pod: &LivePod) -> Option<PendingPod> {
         None => format!("Pod {}", pod.metadata.name),
     };
     let containers = status.init_container_statuses.0.iter().chain(&status.container_statuses.0);
-    let mut waiting = containers.filter_map(|container| container.state.as_ref()?.waiting.as_ref());
-    let stuck = waiting.find_map(|waiting| {
+    let mut waiting =
+        containers.filter_map(|container| Some((container, container.state.as_ref()?.waiting.as_ref()?)));
+    let stuck = waiting.find_map(|(container, waiting)| {
         let reason = waiting.reason.as_deref()?;
-        let remedy = if IMAGE.contains(&reason) {
-            format!(". {PULL_REMEDY}")
+        let cause = cause(waiting.message.as_deref().unwrap_or_default(), &container.image);
+        let what = if IMAGE.contains(&reason) {
+            format!("{}{cause}. {PULL_REMEDY}", container.image)
         } else if CONFIGURATION.contains(&reason) {
-            String::new()
+            cause.trim_start_matches(": ").to_owned()
         } else {
             return None;
         };
-        let message = waiting.message.as_deref().unwrap_or_default().trim_end_matches('.');
-        let why = format!("{name}: {reason}: {message}{remedy}");
-        Some(PendingPod { why, is_stuck: true })
+        Some(PendingPod { why: format!("{name}: {reason}: {what}"), is_stuck: true })
     });
     let unscheduled = || {
         let scheduled =
@@ -122,6 +127,20 @@ fn explain(pod: &LivePod) -> Option<PendingPod> {
         Some(PendingPod { why: format!("{name}: {message}"), is_stuck: false })
     };
     stuck.or_else(unscheduled)
+}
+
+/// The kubelet's words without those that only repeat the image, after a colon; nothing if none are left.
+fn cause(message: &str, image: &str) -> String {
+    let quoted = format!("\"{image}\"");
+    let repeats = |part: &&str| part.contains(&quoted) || IMAGE.contains(part) || *part == "rpc error";
+    let parts: Vec<_> = message.trim_end_matches('.').split(": ").filter(|part| !repeats(part)).collect();
+    let words = parts.join(": ");
+    let cut = words.chars().count().saturating_sub(MAX_CAUSE);
+    match (words.is_empty(), cut) {
+        (true, _) => String::new(),
+        (false, 0) => format!(": {words}"),
+        (false, cut) => format!(": …{}", words.chars().skip(cut).collect::<String>()),
+    }
 }
 
 #[cfg(test)]
@@ -139,8 +158,10 @@ mod tests {
     }
 
     fn waiting(reason: &str) -> Value {
-        let message = "Back-off pulling image \"r/a:1\": network is unreachable";
-        json!({"initContainerStatuses": [{"state": {"waiting": {"reason": reason, "message": message}}}]})
+        let message = "Back-off pulling image \"r/a:1\": ErrImagePull: rpc error: code = Unknown desc = failed to pull and unpack image \
+                       \"r/a:1\": failed to resolve reference \"r/a:1\": failed to do request: dial tcp: network is unreachable";
+        let state = json!({"waiting": {"reason": reason, "message": message}});
+        json!({"initContainerStatuses": [{"image": "r/a:1", "state": state}]})
     }
 
     #[test]
@@ -150,7 +171,9 @@ mod tests {
         assert_eq!(found(&json!([starting])), None);
         let found = found(&json!([starting, stuck])).unwrap();
         assert!(found.is_stuck);
-        insta::assert_snapshot!(found.why, @r#"Pod b on node n-1: ImagePullBackOff: Back-off pulling image "r/a:1": network is unreachable. Check that the registry serves this image and that nodes can reach the registry (spec.settings.network.proxy and trust), or use a node image that contains it"#);
+        insta::assert_snapshot!(found.why, @"Pod b on node n-1: ImagePullBackOff: r/a:1: failed to do request: dial tcp: network is unreachable. Check the registry, and that nodes can reach it (spec.settings.network.proxy and trust)");
+        assert_eq!(cause("Back-off pulling image \"r/a:1\"", "r/a:1"), "");
+        assert_eq!(cause(&"é".repeat(130), "r/a:1"), format!(": …{}", "é".repeat(120)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use layercake::args::SiteNetwork;
 use serde_json::json;
 
@@ -73,12 +73,15 @@ fn an_address_pool_that_is_used_up_is_named_and_waited_for() {
         let pool = pools.get(POOL).await.unwrap();
         let whole = pool.data["spec"]["addresses"].clone();
         let last = whole[0].as_str().unwrap().rsplit('-').next().unwrap().to_owned();
-        // The provider refuses it as long as a cluster of an earlier story has another address.
-        story
-            .wait_until("no address is in use", CLUSTER, async || {
-                merge(&pools, POOL, json!({"spec": {"addresses": [last]}})).await.is_ok()
-            })
-            .await;
+        // The provider refuses a pool without the addresses that are in use. A cluster that was moved away leaves its address behind.
+        let claims = story.cluster_api("IPAddressClaim");
+        let all = ListParams::default();
+        let none = async || claims.list(&all).await.is_ok_and(|claims| claims.items.is_empty());
+        story.wait_until("no other cluster waits for an address or gives one back", CLUSTER, none).await;
+        let left = story.cluster_api("IPAddress").list(&all).await.unwrap();
+        let mut addresses: Vec<_> = left.iter().map(|one| one.data["spec"]["address"].clone()).collect();
+        addresses.push(json!(last));
+        merge(&pools, POOL, json!({"spec": {"addresses": addresses}})).await.unwrap();
         let steps = AssertUnwindSafe(wait_for_an_address(&story, &last)).catch_unwind().await;
         merge(&pools, POOL, json!({"spec": {"addresses": whole}})).await.unwrap();
         steps.unwrap();

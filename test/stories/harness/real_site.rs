@@ -27,11 +27,13 @@ const IMAGE: &str = "LAYERCAKE_NODE_IMAGE";
 pub const NAMESPACE: &str = "real";
 /// Two boots one after the other, emulated on a host that does other things, too.
 pub const BOOTS: Duration = Duration::from_mins(40);
-/// What pods do on machines that are emulated.
-const PODS: Duration = Duration::from_mins(10);
+/// What Pods do on machines that are emulated, on a host whose other programs leave them little for a quarter of an hour.
+const PODS: Duration = BOOTS;
 /// Whose containers have a shell, a web server and a client, and are in every node image.
 const TOOLBOX: &str = api::names::KEEPALIVED_IMAGE;
 const BUSYBOX: &str = "/usr/bin/busybox";
+/// What kubectl says of an API server, or a kubelet behind it, that does not answer in time.
+const NO_ANSWER: [&str; 4] = ["Unable to connect to the server", "timeout", "connection refused", "EOF"];
 
 /// Runs steps on a site whose nodes are machines, or says why it can't be had.
 pub fn on_real_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
@@ -233,8 +235,18 @@ impl Guest {
         ready.await.unwrap_or_else(|late| panic!("{late}"));
     }
 
-    /// What kubectl prints; it is patient, since everything is slow where machines are emulated.
+    /// What kubectl prints. It is patient: everything is slow where machines are emulated, and an API server may not answer for a while.
     async fn kubectl(&self, args: &[&str], input: Option<&Path>) -> Result<String, String> {
+        let answered = poll("an API server that answers", BOOTS, async || {
+            let result = self.kubectl_once(args, input).await;
+            let is_late =
+                result.as_ref().is_err_and(|error| NO_ANSWER.iter().any(|words| error.contains(words)));
+            (!is_late).then_some(result)
+        });
+        answered.await.unwrap_or_else(|late| Err(late.to_string()))
+    }
+
+    async fn kubectl_once(&self, args: &[&str], input: Option<&Path>) -> Result<String, String> {
         let mut command = Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--request-timeout=2m").args(args);
         if let Some(input) = input {
@@ -264,7 +276,7 @@ impl Guest {
         let objects = self.kubeconfig.with_file_name("objects.json");
         std::fs::write(&objects, workload().to_string()).unwrap();
         self.kubectl(&["apply", "-f", "-"], Some(&objects)).await.unwrap();
-        let rolled_out = ["rollout", "status", "deployment/web", "--timeout=10m"];
+        let rolled_out = ["rollout", "status", "deployment/web", "--timeout=40m"];
         self.wait_for_output("the Deployment's pods run", &rolled_out, |_| true).await;
         self.assert_answer("at first").await;
         let logs = ["logs", "deployment/web"];
