@@ -38,7 +38,7 @@ pub mod kubeadm;
 pub mod manifest;
 pub mod marks;
 pub mod node_bound;
-mod pods;
+pub mod pods;
 pub mod render;
 pub mod report;
 pub mod session;
