@@ -27,6 +27,9 @@ const MAX_METADATA: usize = 1 << 20;
 /// The most bytes of an object, of which little is kept: no API server takes a larger one.
 const MAX_OBJECT: usize = 3 << 20;
 
+/// The most bytes of a label selector.
+const MAX_SELECTOR: usize = 4096;
+
 /// What an object is applied as.
 #[derive(Clone, Copy)]
 pub struct Membership<'a> {
@@ -168,20 +171,28 @@ impl Guest {
         self.server.read_if_there(at.get(&key.name, &GetParams::default()), MAX_OBJECT).await
     }
 
-    /// The Pod with these labels that most needs a change in order to start, if a Pod says why it does not.
+    /// Returns a pending Pod with these labels that has a reason why it does not start. A guest that refuses the question has none.
     pub async fn pending_pod(
         &self,
         namespace: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<Option<PendingPod>, GuestError> {
         let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let selector = selector.join(",");
+        // The guest writes these labels, and they become part of a URL.
+        if selector.len() > MAX_SELECTOR {
+            return Ok(None);
+        }
         let params = ListParams::default()
-            .labels(&selector.join(","))
+            .labels(&selector)
             .fields("status.phase=Pending")
             .limit(u32::try_from(MAX_PODS).unwrap_or(u32::MAX));
         let request = Request::new(Pod::url_path(&(), Some(namespace))).list(&params);
-        let pods: PodList = self.server.read(request, MAX_OBJECT).await?;
-        Ok(pods.first())
+        match self.server.read::<PodList>(request, MAX_OBJECT).await {
+            Ok(pods) => Ok(pods.first()),
+            Err(GuestError::Refused(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The members of a set that are of this kind, in all namespaces.
