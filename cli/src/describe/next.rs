@@ -65,7 +65,6 @@ fn controller(kind: &str) -> Option<String> {
         "WCPCluster" | "WCPMachine" => "vmware-system-capw",
         kind if kind.starts_with("VirtualMachine") => "vmware-system-vmop",
         "Cluster" | "Machine" | "MachineDeployment" => "capi-system",
-        "IPAddressClaim" => "capi-ipam-in-cluster-system",
         "KubeadmControlPlane" => "capi-kubeadm-control-plane-system",
         _ => return None,
     };
