@@ -1,6 +1,7 @@
 //! Pools of addresses as Cluster API's in-cluster IPAM provider has them, group `ipam.cluster.x-k8s.io`.
 //!
-//! Administrators make these objects, and the provider writes their status; here are the fields that are read. Claims and addresses are Cluster API's own: see [`crate::capi`].
+//! Administrators create these objects, and the provider writes their status. The types have only the fields that are read. Claims and
+//! addresses are kinds of Cluster API: see [`crate::capi`].
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -55,11 +56,11 @@ pub struct GlobalInClusterIpPoolSpec {
     pub gateway: Option<String>,
 }
 
-/// How a pool of either kind is.
+/// The status of a pool of either kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InClusterIpPoolStatus {
-    /// The numbers of its addresses; none until the provider has seen the pool.
+    /// The numbers of addresses; missing until the provider has read the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_addresses: Option<InClusterIpPoolStatusAddresses>,
 }
@@ -68,10 +69,10 @@ pub struct InClusterIpPoolStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InClusterIpPoolStatusAddresses {
-    /// All of them.
+    /// The number of all addresses.
     pub total: i64,
-    /// Those that are in use.
+    /// The number of addresses in use.
     pub used: i64,
-    /// Those that a claim can get. Negative if the pool became smaller than what is in use.
+    /// The number of free addresses. Negative if the pool has fewer addresses than are in use.
     pub free: i64,
 }

@@ -1,5 +1,5 @@
-//! How the pool is from which a claim waits for an address. Cluster API's in-cluster IPAM provider writes nothing to a claim that it
-//! cannot answer, so the reason is read from its pools.
+//! The state of the address pool that an IPAddressClaim waits for. Cluster API's in-cluster IPAM provider sets no condition on a claim
+//! that it cannot fulfil, so capw reads the reason from the pool.
 
 use api::capi::{IPAM_GROUP, IpAddressClaim};
 use api::capw::WCPCluster;
@@ -13,7 +13,7 @@ use kube::{Resource, ResourceExt};
 
 use crate::caches::Caches;
 
-/// How a pool is.
+/// The state of an address pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoolState {
     /// It has free addresses, or it is not a pool of the in-cluster provider.
@@ -25,9 +25,9 @@ pub enum PoolState {
     Missing,
     /// The provider has not read it.
     NotRead,
-    /// So many of its addresses are in use, and none is free.
+    /// No address is free.
     Full {
-        /// Addresses in use.
+        /// The number of addresses in use.
         used: i64,
     },
 }

@@ -236,7 +236,7 @@ fn describe_claim(
     (reasons::WAITING_FOR_IP_ADDRESS, message)
 }
 
-/// What a claim waits for, and what to do.
+/// Returns the reason why a pool gives no address, and the remedy.
 fn describe_pool(kind: &str, name: &str, state: PoolState) -> String {
     match state {
         PoolState::Usable => format!("waiting for the IPAM provider of {kind} {name}"),

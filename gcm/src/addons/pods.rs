@@ -1,4 +1,4 @@
-//! Why Pods of an add-on do not start.
+//! Reasons why Pods of an add-on do not start.
 
 use kit::guest::Few;
 use serde::Deserialize;
@@ -8,22 +8,23 @@ pub const MAX_PODS: usize = 10;
 /// The most containers of one.
 const MAX_CONTAINERS: usize = 16;
 
-/// What the kubelet calls a container that nothing but a change can start.
+/// Reasons of waiting containers whose image is missing. They start only after a user changes something.
 const IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
+/// Reasons of waiting containers whose configuration is wrong.
 const CONFIGURATION: [&str; 2] = ["CreateContainerConfigError", "CreateContainerError"];
 
-/// Messages about add-ons are cut at 400 characters, and this is their end.
+/// The remedy for a missing image. It is short, because messages about add-ons are cut at 400 characters.
 const PULL_REMEDY: &str =
     "Check the registry, and that nodes can reach it (spec.settings.network.proxy and trust)";
-/// The most characters of the kubelet's own words. Their end has the cause.
+/// The number of characters that are kept from the end of the kubelet's message. The end names the cause.
 const MAX_CAUSE: usize = 120;
 
 /// A Pod that has not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingPod {
-    /// Its name, why it does not start, and what to do.
+    /// The Pod, the reason why it does not start, and the remedy.
     pub why: String,
-    /// Whether it cannot start without a change.
+    /// True if the Pod starts only after a user changes something.
     pub is_stuck: bool,
 }
 
@@ -91,7 +92,7 @@ struct Waiting {
 }
 
 impl PodList {
-    /// The Pod that most needs a change in order to start, if a Pod says why it does not.
+    /// Returns the first Pod that a user has to fix, else the first Pod with a reason why it does not start.
     pub fn first(&self) -> Option<PendingPod> {
         let pending: Vec<_> = self.items.0.iter().filter_map(explain).collect();
         pending.iter().find(|pod| pod.is_stuck).or(pending.first()).cloned()
@@ -129,7 +130,7 @@ fn explain(pod: &LivePod) -> Option<PendingPod> {
     stuck.or_else(unscheduled)
 }
 
-/// The kubelet's words without those that only repeat the image, after a colon; nothing if none are left.
+/// Returns the end of the kubelet's message after a colon, without the parts that only repeat the image. Empty if nothing else is in it.
 fn cause(message: &str, image: &str) -> String {
     let quoted = format!("\"{image}\"");
     let repeats = |part: &&str| part.contains(&quoted) || IMAGE.contains(part) || *part == "rpc error";

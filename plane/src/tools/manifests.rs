@@ -72,7 +72,7 @@ pub(super) fn render(cache: &Cache, kustomize: &Path, progress: &dyn Progress) -
     make_private(&folder)?;
     for Rendered { name, module, path, folder: kustomization } in RENDERED {
         let sources = write_sources(cache, module)?;
-        // They lie in Go's module cache only if somebody has built the module there.
+        // The manifests are in Go's module cache only after a download or a build of the module.
         output(go(&sources).args(["mod", "download", path]), WHAT)?;
         let list = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", path];
         let upstream = PathBuf::from(output(go(&sources).args(list), WHAT)?.trim());

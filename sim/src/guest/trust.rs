@@ -6,9 +6,9 @@ use std::fs;
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 
-/// What programs read when they start.
+/// The collected certificates. Programs read this file when they start.
 const COLLECTED: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// What containerd read when it started; it is gone after a boot.
+/// The certificates that containerd read at its last start. A boot removes this file.
 const READ: &str = "/run/containerd/ca-certificates.crt";
 const OS_RELEASE: &str = "/etc/os-release";
 
@@ -67,7 +67,7 @@ impl Disk {
         self.write(READ, self.read(COLLECTED).unwrap_or_default())
     }
 
-    /// Whether containerd trusts what this authority (PEM) signed.
+    /// Returns true if containerd trusts certificates that this authority (PEM) signed.
     pub(super) fn containerd_trusts(&self, authority: &str) -> bool {
         self.read(READ).is_some_and(|read| read.contains(authority.trim()))
     }

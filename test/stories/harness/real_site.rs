@@ -27,12 +27,12 @@ const IMAGE: &str = "LAYERCAKE_NODE_IMAGE";
 pub const NAMESPACE: &str = "real";
 /// Two boots one after the other, emulated on a host that does other things, too.
 pub const BOOTS: Duration = Duration::from_mins(40);
-/// What Pods do on machines that are emulated, on a host whose other programs leave them little for a quarter of an hour.
+/// The deadline of Pods on emulated machines. Other programs can keep the host busy for a quarter of an hour.
 const PODS: Duration = BOOTS;
 /// Whose containers have a shell, a web server and a client, and are in every node image.
 const TOOLBOX: &str = api::names::KEEPALIVED_IMAGE;
 const BUSYBOX: &str = "/usr/bin/busybox";
-/// What kubectl says of an API server, or a kubelet behind it, that does not answer in time.
+/// Errors of kubectl if the API server or the kubelet does not answer in time.
 const NO_ANSWER: [&str; 4] = ["Unable to connect to the server", "timeout", "connection refused", "EOF"];
 
 /// Runs steps on a site whose nodes are machines, or says why it can't be had.
@@ -235,7 +235,7 @@ impl Guest {
         ready.await.unwrap_or_else(|late| panic!("{late}"));
     }
 
-    /// What kubectl prints. It is patient: everything is slow where machines are emulated, and an API server may not answer for a while.
+    /// Returns the output of kubectl. The call is repeated while the API server does not answer: emulated machines are slow.
     async fn kubectl(&self, args: &[&str], input: Option<&Path>) -> Result<String, String> {
         let answered = poll("an API server that answers", BOOTS, async || {
             let result = self.kubectl_once(args, input).await;
