@@ -341,10 +341,17 @@ impl Guest {
 
 /// A web server on the worker, its Service, and a toolbox on every node that sees the host's files.
 fn workload() -> Value {
-    let container = |command: Value| json!({"name": "main", "image": TOOLBOX, "imagePullPolicy": "Never", "command": command});
-    let mut server = container(json!([BUSYBOX, "httpd", "-f", "-v", "-p", "8080", "-h", "/etc"]));
+    // The kernel drops SIGTERM for a first process that does not handle it, and a node that shuts down waits 90 s for it. The
+    // shell handles it.
+    let container = |program: &str| {
+        let script = format!("trap 'exit 0' TERM; {BUSYBOX} {program} & wait");
+        json!({
+            "name": "main", "image": TOOLBOX, "imagePullPolicy": "Never", "command": [BUSYBOX, "sh", "-c", script],
+        })
+    };
+    let mut server = container("httpd -f -v -p 8080 -h /etc");
     server["readinessProbe"] = json!({"httpGet": {"path": "/hostname", "port": 8080}});
-    let mut toolbox = container(json!([BUSYBOX, "sleep", "1000000"]));
+    let mut toolbox = container("sleep 1000000");
     toolbox["volumeMounts"] = json!([{"name": "host", "mountPath": "/host", "readOnly": true, "mountPropagation": "HostToContainer"}]);
     let controller = |kind: &str, name: &str, mut spec: Value| {
         spec["terminationGracePeriodSeconds"] = json!(1);
