@@ -11,10 +11,11 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store, store};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
@@ -73,8 +74,9 @@ async fn work(client: Client, subnet: Subnet) {
         .map(|event| event.map(drop))
         .boxed(),
     ]);
-    let mut provider =
-        Provider { client, subnet, resource, networks, services, slices, servers: HashMap::new() };
+    let recorder = Recorder::new(client.clone(), Reporter::from(MANAGER));
+    let servers = HashMap::new();
+    let mut provider = Provider { client, recorder, subnet, resource, networks, services, slices, servers };
     let mut events = pin!(events);
     while let Some(event) = events.next().await {
         match event {
@@ -86,6 +88,7 @@ async fn work(client: Client, subnet: Subnet) {
 
 struct Provider {
     client: Client,
+    recorder: Recorder,
     subnet: Subnet,
     resource: ApiResource,
     networks: Store<DynamicObject>,
@@ -143,9 +146,26 @@ impl Provider {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &self.resource);
         let params = PatchParams::apply(MANAGER).force();
         match api.patch_status(&name, &params, &Patch::Apply(&status)).await {
-            Ok(_) => info!(%namespace, %name, "VirtualNetwork realised"),
+            Ok(_) => {
+                info!(%namespace, %name, "VirtualNetwork realised");
+                self.report_realized(network).await;
+            }
             Err(error) if error.to_string().contains("not found") => {}
             Err(error) => warn!(%namespace, %name, %error, "cannot realise VirtualNetwork"),
+        }
+    }
+
+    /// Records the event that NSX records once for each network.
+    async fn report_realized(&self, network: &DynamicObject) {
+        let event = Event {
+            type_: EventType::Normal,
+            reason: "SuccessfulRealizeNSXResource".to_owned(),
+            note: Some("Successfully realized NSX resource for VirtualNetwork".to_owned()),
+            action: "Realize".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &network.object_ref(&self.resource)).await {
+            warn!(name = %network.name_any(), %error, "cannot record an event of a VirtualNetwork");
         }
     }
 

@@ -42,6 +42,8 @@ fn what_nsx_owes_a_cluster_is_named_at_the_top() {
             };
             story.wait_for(&format!("{name} goes on"), SOON, provisioned).await;
         }
+        let realized = ["SuccessfulRealizeNSXResource"];
+        story.wait_for_events("VirtualNetwork", &names::virtual_network(UNROUTED), &realized).await;
         for name in [UNROUTED, UNBALANCED] {
             story.delete("TanzuKubernetesCluster", name, CLUSTER).await;
         }

@@ -34,6 +34,18 @@ spec:
       serviceDomain: tanzukubernetescluster.local
 "#;
 
+/// The columns of kinds of Cluster API and of capw that people look at.
+const COLUMNS: [(&str, &[&str]); 8] = [
+    ("cluster", &["PHASE", "AGE"]),
+    ("wcpcluster", &["AGE"]),
+    ("machine", &["PROVIDERID", "PHASE", "AGE"]),
+    ("kubeadmconfig", &["AGE"]),
+    ("machinedeployment", &["AGE"]),
+    ("machineset", &["AGE"]),
+    ("wcpmachinetemplate", &["AGE"]),
+    ("kubeadmconfigtemplate", &["AGE"]),
+];
+
 #[test]
 fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
     story("life", |story| async move {
@@ -43,6 +55,7 @@ fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
         its_events_name_the_milestones(&story).await;
         it_reads_the_same_in_three_versions(&story).await;
         its_columns_are_those_of_the_field(&story);
+        its_machines_and_their_configurations_are_marked(&story).await;
         its_nodes_are_real(&story).await;
         people_get_into_its_nodes(&story).await;
         it_scales(&story, 2).await;
@@ -120,6 +133,15 @@ fn its_columns_are_those_of_the_field(story: &Story) {
     if network() == SiteNetwork::Nsx {
         assert_contains(&text, &["virtualnetwork.vmware.com/life-vnet"]);
     }
+    for (kind, columns) in COLUMNS {
+        let get = ["get", kind, "-n", &story.namespace, "-o", "wide"];
+        let text = String::from_utf8(self::kubectl(kubeconfig).args(get).output().unwrap().stdout).unwrap();
+        let header: Vec<&str> = text.lines().next().unwrap_or_default().split_whitespace().collect();
+        for column in columns {
+            assert!(header.contains(column), "{kind} has no column {column}: {header:?}");
+        }
+        assert!(text.lines().count() > 1, "no {kind}");
+    }
     let clusterctl = clusterctl(story, kubeconfig, &["describe", "cluster", "life"]).output().unwrap();
     let text = String::from_utf8(clusterctl.stdout).unwrap();
     assert_contains(
@@ -131,6 +153,20 @@ fn its_columns_are_those_of_the_field(story: &Story) {
             "MachineDeployment life/life-workers-",
         ],
     );
+}
+
+async fn its_machines_and_their_configurations_are_marked(story: &Story) {
+    for machine in story.list("Machine").await {
+        assert_eq!(machine["status"]["phase"], "Running", "{}", machine["metadata"]["name"]);
+    }
+    let configurations = story.list("KubeadmConfig").await;
+    assert_eq!(configurations.len(), 2);
+    let label = |object: &Value, key: &str| object["metadata"]["labels"][key].as_str().map(str::to_owned);
+    let of_cluster =
+        |object: &&Value| label(object, "cluster.x-k8s.io/cluster-name").as_deref() == Some("life");
+    assert_eq!(configurations.iter().filter(of_cluster).count(), 2);
+    let of_control_plane = |object: &&Value| label(object, "cluster.x-k8s.io/control-plane").is_some();
+    assert_eq!(configurations.iter().filter(of_control_plane).count(), 1);
 }
 
 async fn its_nodes_are_real(story: &Story) {
@@ -207,6 +243,7 @@ async fn it_scales_while_nodes_cannot_be_deleted(story: &Story) {
         })
         .await;
     story.wait_for_events("Machine", &going, &["FailedDeleteNode"]).await;
+    assert_eq!(story.get("Machine", &going).await.unwrap()["status"]["phase"], "Deleting");
     bindings.delete("nodes-stay", &DeleteParams::default()).await.unwrap();
     policies.delete("nodes-stay", &DeleteParams::default()).await.unwrap();
     wait_for_workers(story, 1).await;
