@@ -105,6 +105,18 @@ impl RealSite {
         Some(json!(self.api(kind).get_opt(name).await.ok()??))
     }
 
+    /// Returns the private key of the cluster's nodes, in a file that only its owner can read.
+    pub async fn ssh_key(&self) -> PathBuf {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let data = secrets.get("real-ssh").await.unwrap().data.unwrap();
+        let path = self.folder().join("ssh-key");
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
+        std::io::Write::write_all(&mut file, &data["ssh-privatekey"].0).unwrap();
+        path
+    }
+
     async fn list(&self, kind: &str) -> Vec<Value> {
         let all = self.api(kind).list(&ListParams::default()).await.unwrap().items;
         all.iter().map(|object| json!(object)).collect()
@@ -179,6 +191,11 @@ impl RealSite {
         assert!(!running.keys().any(|name| name.starts_with("machine-")), "{running:?}");
     }
 
+    /// The address of this host in the network of the machines.
+    pub fn host_address(&self) -> std::net::IpAddr {
+        [10, self.stack.site().subnet().number(), 0, 1].into()
+    }
+
     fn folder(&self) -> PathBuf {
         self.stack.session().folder
     }
@@ -222,7 +239,7 @@ impl Guest {
         Self { client, kubectl: build_tool(&plane::tools::KUBECTL), kubeconfig }
     }
 
-    async fn nodes(&self) -> Vec<Node> {
+    pub async fn nodes(&self) -> Vec<Node> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         nodes.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
     }
@@ -236,7 +253,7 @@ impl Guest {
     }
 
     /// Returns the output of kubectl. The call is repeated while the API server does not answer: emulated machines are slow.
-    async fn kubectl(&self, args: &[&str], input: Option<&Path>) -> Result<String, String> {
+    pub async fn kubectl(&self, args: &[&str], input: Option<&Path>) -> Result<String, String> {
         let answered = poll("an API server that answers", BOOTS, async || {
             let result = self.kubectl_once(args, input).await;
             let is_late =
@@ -260,7 +277,12 @@ impl Guest {
         Err(format!("kubectl {args:?}: {}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    async fn wait_for_output(&self, what: &str, args: &[&str], is_right: impl Fn(&str) -> bool) -> String {
+    pub async fn wait_for_output(
+        &self,
+        what: &str,
+        args: &[&str],
+        is_right: impl Fn(&str) -> bool,
+    ) -> String {
         let last = std::sync::Mutex::new(String::new());
         let found = poll(what, PODS, || async {
             let output = self.kubectl(args, None).await;
@@ -271,11 +293,16 @@ impl Guest {
         found.await.unwrap_or_else(|late| panic!("{late}; last: {}", last.lock().unwrap()))
     }
 
+    /// Applies objects as a user of kubectl does.
+    pub async fn apply(&self, objects: &Value) {
+        let file = self.kubeconfig.with_file_name("objects.json");
+        std::fs::write(&file, objects.to_string()).unwrap();
+        self.kubectl(&["apply", "-f", "-"], Some(&file)).await.unwrap();
+    }
+
     /// A Deployment's pods on the worker answer through their Service, found by its name.
     pub async fn assert_pods_serve(&self) {
-        let objects = self.kubeconfig.with_file_name("objects.json");
-        std::fs::write(&objects, workload().to_string()).unwrap();
-        self.kubectl(&["apply", "-f", "-"], Some(&objects)).await.unwrap();
+        self.apply(&workload()).await;
         let rolled_out = ["rollout", "status", "deployment/web", "--timeout=40m"];
         self.wait_for_output("the Deployment's pods run", &rolled_out, |_| true).await;
         self.assert_answer("at first").await;
@@ -374,6 +401,7 @@ fn workload() -> Value {
     ]})
 }
 
-fn is_control_plane(node: &Node) -> bool {
+/// Returns whether a node is of the control plane.
+pub fn is_control_plane(node: &Node) -> bool {
     node.labels().contains_key("node-role.kubernetes.io/control-plane")
 }

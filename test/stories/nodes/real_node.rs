@@ -1,9 +1,13 @@
 //! A cluster of machines that boot: a kernel, cloud-init, kubeadm, kubelet, containerd and pods, from the image that
 //! `layercake image build` makes. It takes ten minutes where KVM does not work, and a stack of its own.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use kube::ResourceExt;
 use serde_json::{Value, json};
+use support::proxied_registry::{self, ProxiedRegistry};
 
-use crate::harness::real_site::{BOOTS, Guest, NAMESPACE, RealSite, on_real_site};
+use crate::harness::real_site::{BOOTS, Guest, NAMESPACE, RealSite, is_control_plane, on_real_site};
 use crate::harness::story::{assert_contains, condition};
 
 #[test]
@@ -33,6 +37,88 @@ fn first_boots_that_fail_name_their_causes() {
             assert_contains(&message, says);
         }
     });
+}
+
+#[test]
+#[ignore = "boots four machines: forty minutes where they are emulated"]
+fn machines_that_boot_have_what_their_cluster_asks_for() {
+    on_real_site(async |site, release| {
+        let registry = ProxiedRegistry::start(site.host_address()).await.unwrap();
+        site.apply(&proxied_cluster(release, &registry)).await;
+        let up = || async {
+            let cluster = site.get("TanzuKubernetesCluster", "real").await?;
+            let nodes = cluster["status"]["nodeStatus"].as_object()?;
+            let ready = |part: &str| {
+                nodes.iter().filter(|(name, state)| name.contains(part) && *state == "ready").count()
+            };
+            (ready("control-plane") >= 2 && ready("workers") == 1).then_some(())
+        };
+        site.wait_for("a second control plane node and a worker are ready", BOOTS * 2, up).await;
+        let guest = Guest::of(site).await;
+        only_tolerant_pods_run_on_the_worker(&guest).await;
+        assert!(registry.connections().contains(&format!("{}:443", proxied_registry::HOST)));
+        people_log_in(site, &guest, &registry).await;
+        site.delete_all().await;
+    });
+}
+
+/// The worker has its taint. A Pod that tolerates it has its image through the proxy, from a registry of a private authority.
+async fn only_tolerant_pods_run_on_the_worker(guest: &Guest) {
+    let worker = guest.nodes().await.into_iter().find(|node| !is_control_plane(node)).unwrap();
+    let taints = worker.spec.as_ref().unwrap().taints.clone().unwrap_or_default();
+    let taint = taints.iter().find(|taint| taint.key == "dedicated").expect("no taint");
+    assert_eq!((taint.value.as_deref(), taint.effect.as_str()), (Some("tests"), "NoSchedule"));
+    let pod = |name: &str, tolerations: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"containers": [{"name": "main", "image": proxied_registry::IMAGE}], "tolerations": tolerations},
+        })
+    };
+    let tolerant = pod("tolerant", json!([{"key": "dedicated", "operator": "Exists"}]));
+    let pods = json!({"apiVersion": "v1", "kind": "List", "items": [tolerant, pod("intolerant", json!([]))]});
+    guest.apply(&pods).await;
+    let events = ["get", "events", "-o", "custom-columns=O:.involvedObject.name,R:.reason,M:.message"];
+    let settled = |text: &str| {
+        let has = |name: &str, reason: &str| {
+            text.lines().any(|line| line.starts_with(name) && line.contains(reason))
+        };
+        has("tolerant", "Pulled") && has("intolerant", "FailedScheduling")
+    };
+    guest.wait_for_output("one Pod has its image, the other no node", &events, settled).await;
+}
+
+/// The key opens each node, its user becomes root, and shells know the proxy.
+async fn people_log_in(site: &RealSite, guest: &Guest, registry: &ProxiedRegistry) {
+    let key = site.ssh_key().await;
+    for node in guest.nodes().await {
+        let vm = site.get("VirtualMachine", &node.name_any()).await.unwrap();
+        let address = vm["status"]["vmIp"].as_str().unwrap().to_owned();
+        let mut ssh = std::process::Command::new("ssh");
+        ssh.arg("-i").arg(&key).args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no"]);
+        ssh.args(["-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=120"]);
+        ssh.arg(format!("vmware-system-user@{address}"));
+        ssh.arg("sudo -n id -u && bash -lc 'echo $HTTPS_PROXY'");
+        let output =
+            tokio::task::spawn_blocking(move || ssh.output()).await.unwrap().expect("ssh is not installed");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let expected = ["0".to_owned(), registry.proxy()];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+fn proxied_cluster(release: &str, registry: &ProxiedRegistry) -> Value {
+    let mut cluster = control_plane_alone("real", release);
+    cluster["spec"]["topology"]["controlPlane"]["replicas"] = json!(3);
+    cluster["spec"]["topology"]["nodePools"] = json!([{
+        "name": "workers", "replicas": 1, "vmClass": "best-effort-small", "storageClass": "gold",
+        "taints": [{"key": "dedicated", "value": "tests", "effect": "NoSchedule"}],
+    }]);
+    let authority = BASE64_STANDARD.encode(registry.authority());
+    cluster["spec"]["settings"] = json!({"network": {
+        "proxy": {"httpProxy": registry.proxy(), "httpsProxy": registry.proxy(), "noProxy": []},
+        "trust": {"additionalTrustedCAs": [{"name": "private-registry", "data": authority}]},
+    }});
+    cluster
 }
 
 /// A node on which something is wrong before its first boot.

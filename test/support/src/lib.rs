@@ -9,5 +9,6 @@ pub mod api_server;
 pub mod console_keys;
 pub mod hostile_server;
 pub mod process;
+pub mod proxied_registry;
 pub mod vcsim;
 pub mod wait;
