@@ -109,7 +109,7 @@ async fn forward(
         .into_iter()
         .any(|(name, value)| name.eq_ignore_ascii_case("proxy-authorization") && value == password)
     {
-        return stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm=\"nodes\"\r\ncontent-length: 0\r\n\r\n").await;
+        return stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\ncontent-length: 0\r\n\r\n").await;
     }
     let target = head.split_whitespace().nth(1).unwrap_or_default().to_owned();
     let is_ours = head.starts_with("CONNECT ") && target.starts_with(HOST);
