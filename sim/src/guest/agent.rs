@@ -1,5 +1,7 @@
 //! The agent: watches the simulated vCenter's VMs and plays those that are powered on.
 
+mod inspect;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -26,7 +28,7 @@ use crate::addresses::{Address, Subnet};
 use crate::network::held_address::HeldAddresses;
 use crate::pattern::Patterns;
 use crate::qemu::Hypervisor;
-use crate::vcsim::control::{ControlApi, Error, GuestReport, PowerAction, Vm, VmDisk};
+use crate::vcsim::control::{ControlApi, Error, GuestReport, PowerAction, Vm};
 
 const LONG_POLL: Duration = Duration::from_secs(25);
 const RETRY: Duration = Duration::from_millis(500);
@@ -220,12 +222,6 @@ impl Guests {
             Phase::Failed(failure) | Phase::Plain(failure) => Some(failure),
             _ => None,
         }
-    }
-
-    /// The mount points of the VM of that name, each with its disk, as its guest has them since its last boot.
-    pub fn mounts_of(&self, vm: &Vm) -> Vec<(String, VmDisk)> {
-        let disk = Disk::at(self.0.shared.disk_folder(&vm.moid)).map(|disk| disk.with_devices(&vm.disks));
-        disk.map(|disk| disk.mounted()).unwrap_or_default()
     }
 
     /// Takes every guest down and waits until no process is left.

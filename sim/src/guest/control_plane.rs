@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::certs::{Authority, Purpose, check_service_account_keys};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
-use super::kubeadm::{Arguments, ClusterConfiguration};
+use super::host_path::volumes_of_kubeadm;
+use super::kubeadm::{Arguments, ClusterConfiguration, Component, ExtraVolume};
 use super::kubeconfig::{Credential, kubeconfig};
 use crate::addresses::Address;
 
@@ -173,24 +174,35 @@ impl ControlPlane<'_> {
 
     /// Writes the static pods. `members` are etcd's members, this one among them, when it joins a cluster.
     pub fn write_manifests(&self, disk: &Disk, members: &[(String, String)]) -> Result<(), Failure> {
-        for (component, arguments, extra) in [
-            ("etcd", self.etcd(members), self.cluster.etcd.local.as_ref().map(|local| &local.extra_args)),
-            ("kube-apiserver", self.api_server(), Some(&self.cluster.api_server.extra_args)),
-            (
-                "kube-controller-manager",
-                self.controller_manager(),
-                Some(&self.cluster.controller_manager.extra_args),
-            ),
-            ("kube-scheduler", self.scheduler(), Some(&self.cluster.scheduler.extra_args)),
+        let cluster = self.cluster;
+        let of = |component: &'static str, arguments, configured: &Component| {
+            (component, merged(arguments, Some(&configured.extra_args)), configured.extra_volumes.clone())
+        };
+        let of_etcd = cluster.etcd.local.as_ref().map(|local| &local.extra_args);
+        for (component, arguments, extra_volumes) in [
+            ("etcd", merged(self.etcd(members), of_etcd), Vec::new()),
+            of("kube-apiserver", self.api_server(), &cluster.api_server),
+            of("kube-controller-manager", self.controller_manager(), &cluster.controller_manager),
+            of("kube-scheduler", self.scheduler(), &cluster.scheduler),
         ] {
-            let arguments = merged(arguments, extra);
-            let pod = json!(self.pod(component, &arguments)?);
+            let mut volumes = volumes_of_kubeadm(cluster, component);
+            // As kubeadm does it, a volume of the same name takes the place of its own.
+            volumes.retain(|own| extra_volumes.iter().all(|extra| extra.name != own.name));
+            volumes.extend(extra_volumes);
+            let pod = json!(self.pod(component, &arguments, &volumes)?);
             disk.write(&format!("{MANIFESTS}/{component}.json"), pod.to_string())?;
         }
         Ok(())
     }
 
-    fn pod(&self, component: &str, arguments: &[(String, String)]) -> Result<Pod, Failure> {
+    fn pod(
+        &self,
+        component: &str,
+        arguments: &[(String, String)],
+        volumes: &[ExtraVolume],
+    ) -> Result<Pod, Failure> {
+        let mount = |volume: &ExtraVolume| json!({"name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only});
+        let source = |volume: &ExtraVolume| json!({"name": volume.name, "hostPath": {"path": volume.host_path, "type": volume.path_type}});
         let mut command = vec![component.to_owned()];
         command.extend(arguments.iter().map(|(name, value)| format!("--{name}={value}")));
         let pod = json!({
@@ -211,7 +223,9 @@ impl ControlPlane<'_> {
                     "image": self.cluster.image_of(component),
                     "imagePullPolicy": "IfNotPresent",
                     "command": command,
+                    "volumeMounts": volumes.iter().map(mount).collect::<Vec<_>>(),
                 }],
+                "volumes": volumes.iter().map(source).collect::<Vec<_>>(),
             },
         });
         serde_json::from_value(pod).map_err(|error| Failure::host("make a static pod", &error))

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use serde::Deserialize;
@@ -122,6 +124,14 @@ impl Etcd {
             Ok(())
         };
         retry_until(deadline, promote).await
+    }
+
+    /// Returns the bytes under a key.
+    pub async fn value(&self, key: &str) -> Result<Option<Vec<u8>>, Failure> {
+        let request = json!({ "key": BASE64_STANDARD.encode(key) });
+        let found = self.call::<Value>("kv/range", &request).await?;
+        let Some(value) = found["kvs"][0]["value"].as_str() else { return Ok(None) };
+        BASE64_STANDARD.decode(value).map(Some).map_err(|error| failed("kv/range", &error))
     }
 
     /// Whether the first endpoint answers with a leader.

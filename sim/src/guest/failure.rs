@@ -35,7 +35,7 @@ pub enum Reason {
     Preflight,
     /// No command called kubeadm: the VM runs, and is no node.
     KubeadmNotRun,
-    /// A static pod of the user's can't run.
+    /// A static pod can't run.
     StaticPod,
     /// kubeadm's configuration is missing or not valid.
     KubeadmConfig,

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::failure::{Failure, Reason, without_values};
 use crate::kubeadm_images::{DefaultTags, REGISTRY, minor};
 pub use types::{
-    Arguments, BootstrapToken, BootstrapTokenDiscovery, ClusterConfiguration, Discovery, Endpoint,
-    InitConfiguration, JoinConfiguration, NodeRegistration,
+    Arguments, BootstrapToken, BootstrapTokenDiscovery, ClusterConfiguration, Component, Discovery, Endpoint,
+    ExtraVolume, InitConfiguration, JoinConfiguration, NodeRegistration,
 };
 
 /// What kubeadm takes for a cluster that does not say.

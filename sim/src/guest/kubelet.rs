@@ -19,6 +19,7 @@ use super::disk::Disk;
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
+use super::host_path::HostMounts;
 use super::kubeconfig::client;
 use super::node::{mirror, mirror_name, pod_status};
 use super::pods::{NodePods, has_network, shows_ready};
@@ -123,8 +124,11 @@ impl Kubelet {
             None => None,
             Some(program) => {
                 let command = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.command.clone());
-                let arguments =
-                    command.unwrap_or_default().into_iter().skip(1).map(|argument| self.on_disk(&argument));
+                let mounts = HostMounts::mount(&pod, &self.guest_vm.disk)?;
+                let arguments = command.unwrap_or_default();
+                let arguments: Result<Vec<_>, _> =
+                    arguments.iter().skip(1).map(|argument| mounts.on_host(argument)).collect();
+                let arguments = arguments?;
                 // There are many of them on one host.
                 let command = self.guest_vm.command(component, program)?.args(arguments).thrifty();
                 Some(start(command)?)
@@ -132,14 +136,6 @@ impl Kubelet {
         };
         self.pods.insert(component.to_owned(), (pod, process));
         Ok(())
-    }
-
-    /// The paths of a guest are below its disk's folder.
-    fn on_disk(&self, argument: &str) -> String {
-        match argument.split_once("=/") {
-            Some((flag, path)) => format!("{flag}={}", self.guest_vm.disk.path(path).display()),
-            None => argument.to_owned(),
-        }
     }
 
     /// What became of a component that does not get ready.

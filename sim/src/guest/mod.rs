@@ -6,7 +6,7 @@
 //! network. What a guest does not understand ends its boot, so a broken cloud-init breaks the story that made it.
 //!
 //! From VM to node, one file each: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`,
-//! `commands` with `trust`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane`, `discovery`, `etcd`,
+//! `commands` with `trust`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane` with `host_path`, `discovery`, `etcd`,
 //! `objects` with `addons`, then `kubelet` with `node`, `pods` and `container_images`, `scheduler`, and at last `reporter`.
 
 mod addons;
@@ -25,6 +25,7 @@ mod disk;
 mod etcd;
 mod failure;
 mod guest_vm;
+mod host_path;
 mod kubeadm;
 mod kubeconfig;
 mod kubelet;

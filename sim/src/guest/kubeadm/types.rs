@@ -93,11 +93,22 @@ document! {
     /// A component of the control plane.
     Component {
         extra_args: Arguments,
-        extra_volumes: Option<Value>,
+        extra_volumes: Vec<ExtraVolume>,
         extra_envs: Option<Value>,
         #[serde(rename = "certSANs")]
         cert_sans: Vec<String>,
         timeout_for_control_plane: Option<String>,
+    }
+}
+
+document! {
+    /// A path of the node that a component sees.
+    ExtraVolume {
+        name: String,
+        host_path: String,
+        mount_path: String,
+        read_only: Option<bool>,
+        path_type: String,
     }
 }
 

@@ -1,0 +1,235 @@
+//! The files of its node that a static Pod sees: its volumes of type `hostPath`, as the kubelet mounts them, and no others.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::disk::Disk;
+use super::failure::{Failure, Reason};
+use super::kubeadm::{ClusterConfiguration, ExtraVolume};
+
+/// The flags that name a file which the program writes. All others name files that it reads.
+const WRITTEN: [&str; 1] = ["audit-log-path"];
+
+/// The volumes of a static Pod.
+pub(super) struct HostMounts<'a> {
+    pod: &'a str,
+    disk: &'a Disk,
+    mounts: Vec<HostMount<'a>>,
+}
+
+/// A path of the node, and where the container sees it.
+struct HostMount<'a> {
+    mount_path: &'a Path,
+    host_path: &'a str,
+    read_only: bool,
+}
+
+impl<'a> HostMounts<'a> {
+    /// Mounts the volumes of a Pod.
+    ///
+    /// # Errors
+    /// The kubelet does not start the Pod: a path is not what the type of its volume says.
+    pub(super) fn mount(pod: &'a Pod, disk: &'a Disk) -> Result<Self, Failure> {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let spec = pod.spec.as_ref();
+        let mounted = spec.and_then(|spec| spec.containers.first()?.volume_mounts.as_deref());
+        let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        let mut mounts: Vec<HostMount<'_>> = Vec::new();
+        for mount in mounted.unwrap_or_default() {
+            let refused = |what: String| refused(name, &format!("volume {:?}: {what}", mount.name));
+            let mut same_name = volumes.iter().filter(|volume| volume.name == mount.name);
+            let source = match (same_name.next(), same_name.next()) {
+                (Some(volume), None) => volume.host_path.as_ref(),
+                _ => return Err(refused("the Pod does not have exactly one of that name".to_owned())),
+            };
+            let source = source.ok_or_else(|| refused("is no hostPath".to_owned()))?;
+            let mount_path = Path::new(&mount.mount_path);
+            if !mount_path.is_absolute() || mounts.iter().any(|other| other.mount_path == mount_path) {
+                return Err(refused(format!("mountPath {:?} is relative, or not unique", mount.mount_path)));
+            }
+            check_type(disk, &source.path, source.type_.as_deref().unwrap_or_default()).map_err(refused)?;
+            let read_only = mount.read_only.unwrap_or_default();
+            mounts.push(HostMount { mount_path, host_path: &source.path, read_only });
+        }
+        Ok(Self { pod: name, disk, mounts })
+    }
+
+    /// Returns an argument of the container with its path on this host. What no volume has is in the container's own filesystem, which a
+    /// reboot empties.
+    ///
+    /// # Errors
+    /// The program would write to a volume that it can only read.
+    pub(super) fn on_host(&self, argument: &str) -> Result<String, Failure> {
+        let Some((flag, path)) = argument.split_once('=').filter(|(_, value)| value.starts_with('/')) else {
+            return Ok(argument.to_owned());
+        };
+        let name = flag.trim_start_matches('-');
+        let within = |mount: &&HostMount<'_>| Path::new(path).starts_with(mount.mount_path);
+        let nearest =
+            self.mounts.iter().filter(within).max_by_key(|mount| mount.mount_path.as_os_str().len());
+        let on_host = match nearest {
+            None => self.disk.path(&format!("/run/containers/{}{path}", self.pod)),
+            Some(mount) if mount.read_only && WRITTEN.contains(&name) => {
+                return Err(refused(self.pod, &format!("{flag}: open {path}: read-only file system")));
+            }
+            Some(mount) => self.path_in(mount, path),
+        };
+        Ok(format!("{flag}={}", on_host.display()))
+    }
+
+    fn path_in(&self, mount: &HostMount<'_>, path: &str) -> PathBuf {
+        let below = Path::new(path).strip_prefix(mount.mount_path).unwrap_or_else(|_| Path::new(""));
+        let host = self.disk.path(mount.host_path);
+        // Joining nothing would add a slash, and a file has none at its end.
+        if below.as_os_str().is_empty() { host } else { host.join(below) }
+    }
+}
+
+/// Returns the volumes that kubeadm gives a component.
+pub(super) fn volumes_of_kubeadm(cluster: &ClusterConfiguration, component: &str) -> Vec<ExtraVolume> {
+    let folder = cluster.certificates_dir();
+    let volume = |name: &str, path: &str, path_type: &str| ExtraVolume {
+        name: name.to_owned(),
+        host_path: path.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: (name != "etcd-data").then_some(true),
+        path_type: path_type.to_owned(),
+    };
+    let certificates = || {
+        let authorities = volume("ca-certs", "/etc/ssl/certs", "DirectoryOrCreate");
+        vec![authorities, volume("k8s-certs", folder, "DirectoryOrCreate")]
+    };
+    let kubeconfig = |file: &str| volume("kubeconfig", &format!("/etc/kubernetes/{file}"), "FileOrCreate");
+    match component {
+        "etcd" => vec![
+            volume("etcd-data", cluster.etcd_data_dir(), "DirectoryOrCreate"),
+            volume("etcd-certs", &format!("{folder}/etcd"), "DirectoryOrCreate"),
+        ],
+        "kube-controller-manager" => {
+            certificates().into_iter().chain([kubeconfig("controller-manager.conf")]).collect()
+        }
+        "kube-scheduler" => vec![kubeconfig("scheduler.conf")],
+        _ => certificates(),
+    }
+}
+
+fn refused(pod: &str, what: &str) -> Failure {
+    Failure::new(Reason::StaticPod, format!("static pod {pod}: {what}"))
+}
+
+/// The kubelet's check before it mounts a path.
+fn check_type(disk: &Disk, path: &str, type_: &str) -> Result<(), String> {
+    let host = disk.path(path);
+    let failed = |what: &str| Err(format!("hostPath type check failed: {path} {what}"));
+    match type_ {
+        "" | "DirectoryOrCreate" if !host.exists() => {
+            disk.make_folder(path).map_err(|failure| failure.to_string())
+        }
+        "DirectoryOrCreate" | "Directory" if !host.is_dir() => failed("is not a directory"),
+        "FileOrCreate" if !host.exists() => match host.parent() {
+            Some(folder) if folder.is_dir() => disk.write(path, "").map_err(|failure| failure.to_string()),
+            _ => failed("has no folder"),
+        },
+        "FileOrCreate" | "File" if !host.is_file() => failed("is not a file"),
+        "" | "DirectoryOrCreate" | "Directory" | "FileOrCreate" | "File" => Ok(()),
+        other => Err(format!("hostPath of type {other:?} is none that a guest has")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(volumes: &[(&str, &str, &str, Value)]) -> Pod {
+        let named = |at: usize| format!("v{at}");
+        let mounts = volumes.iter().enumerate().map(|(at, (_, mount, _, read_only))| {
+            json!({"name": named(at), "mountPath": mount, "readOnly": read_only})
+        });
+        let sources = volumes.iter().enumerate().map(
+            |(at, (host, _, type_, _))| json!({"name": named(at), "hostPath": {"path": host, "type": type_}}),
+        );
+        let pod = json!({
+            "metadata": {"name": "kube-apiserver"},
+            "spec": {
+                "containers": [{"name": "kube-apiserver", "volumeMounts": mounts.collect::<Vec<_>>()}],
+                "volumes": sources.collect::<Vec<_>>(),
+            },
+        });
+        serde_json::from_value(pod).unwrap()
+    }
+
+    fn disk() -> (tempfile::TempDir, Disk) {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        disk.write("/etc/kubernetes/api-server/policy.yaml", "x").unwrap();
+        (folder, disk)
+    }
+
+    #[test]
+    fn a_path_that_is_not_what_its_volume_says_keeps_the_pod_from_starting() {
+        let (_folder, disk) = disk();
+        for (path, type_, refused) in [
+            ("/etc/kubernetes/api-server/policy.yaml", "File", None),
+            ("/etc/kubernetes/api-server/other.yaml", "File", Some("is not a file")),
+            ("/etc/kubernetes/api-server", "File", Some("is not a file")),
+            ("/etc/kubernetes/api-server", "Directory", None),
+            ("/var/log/nowhere", "Directory", Some("is not a directory")),
+            ("/etc/kubernetes/api-server/policy.yaml", "DirectoryOrCreate", Some("is not a directory")),
+            ("/var/log/kubernetes", "DirectoryOrCreate", None),
+            ("/var/log/kubernetes", "Directory", None),
+            ("/var/log/kubernetes/made", "FileOrCreate", None),
+            ("/var/log/kubernetes/made", "File", None),
+            ("/nowhere/made", "FileOrCreate", Some("has no folder")),
+            ("/var/log/kubernetes", "", None),
+            ("/var/log/kubernetes", "Socket", Some("none that a guest has")),
+        ] {
+            let pod = pod(&[(path, path, type_, json!(null))]);
+            let found = HostMounts::mount(&pod, &disk).err().map(|failure| failure.to_string());
+            match (refused, &found) {
+                (None, None) => {}
+                (Some(part), Some(found)) if found.contains(part) && found.contains("kube-apiserver") => {}
+                _ => panic!("{path} {type_}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_sees_the_volumes_of_its_pod_and_nothing_else() {
+        let (_folder, disk) = disk();
+        let pod = pod(&[
+            ("/etc/kubernetes/api-server/policy.yaml", "/etc/policy.yaml", "File", json!(true)),
+            ("/var/log/kubernetes", "/var/log/audit", "DirectoryOrCreate", json!(null)),
+            ("/var/lib/etcd", "/var", "DirectoryOrCreate", json!(null)),
+        ]);
+        let mounts = HostMounts::mount(&pod, &disk).unwrap();
+        let path = |guest: &str| disk.path(guest).display().to_string();
+        for (argument, expected) in [
+            ("--v=2", "--v=2".to_owned()),
+            (
+                "--audit-policy-file=/etc/policy.yaml",
+                format!("--audit-policy-file={}", path("/etc/kubernetes/api-server/policy.yaml")),
+            ),
+            (
+                "--audit-log-path=/var/log/audit/audit.log",
+                format!("--audit-log-path={}", path("/var/log/kubernetes/audit.log")),
+            ),
+            ("--data-dir=/var/x", format!("--data-dir={}", path("/var/lib/etcd/x"))),
+            (
+                "--audit-policy-file=/etc/kubernetes/api-server/policy.yaml",
+                format!(
+                    "--audit-policy-file={}",
+                    path("/run/containers/kube-apiserver/etc/kubernetes/api-server/policy.yaml")
+                ),
+            ),
+        ] {
+            assert_eq!(mounts.on_host(argument).unwrap(), expected);
+        }
+        let refused = mounts.on_host("--audit-log-path=/etc/policy.yaml").unwrap_err().to_string();
+        assert!(refused.contains("read-only file system"), "{refused}");
+        let twice = self::pod(&[("/a", "/x", "", json!(null)), ("/b", "/x", "", json!(null))]);
+        assert!(HostMounts::mount(&twice, &disk).is_err(), "one would hide the other");
+    }
+}
