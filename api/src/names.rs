@@ -151,6 +151,7 @@ pub mod annotation {
         AUTOSCALER_TAINTS,
         UPGRADE_IN_STEPS,
         MADE_AS,
+        API_SERVER,
         RESOLVE_OS_IMAGE,
         PROVIDER_SERVICE_ACCOUNT,
         REMEDIATE_MACHINE,
@@ -217,6 +218,11 @@ pub mod annotation {
     /// On a TanzuKubernetesCluster: the uid under which its cluster was made. A copy elsewhere, as `clusterctl move` makes one,
     /// has another, and waits for its Cluster.
     pub const MADE_AS: &str = "run.tanzu.vmware.com/made-as";
+    /// On a TanzuKubernetesCluster: what its API servers do that those of earlier versions do not, noted before anything is
+    /// created for it: `audit,encryption`. Only gcm can set it.
+    pub const API_SERVER: &str = "run.tanzu.vmware.com/api-server";
+    /// What gcm notes on a TanzuKubernetesCluster once. The policy `vmware-system-tkg-records` has the same names.
+    pub const RECORDS: &[&str] = &[API_SERVER];
     /// What a node image must be like: a label query.
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
     /// On a release that is labelled incompatible because of an image: what the image says.
@@ -396,6 +402,11 @@ pub fn ssh_password_secret(cluster: &str) -> String {
 /// The Secret with the hash of that password, which is all that nodes get of it.
 pub fn ssh_password_hash_secret(cluster: &str) -> String {
     format!("{cluster}-ssh-password-hashed")
+}
+
+/// The Secret with the keys by which the API servers of a cluster encrypt Secrets.
+pub fn encryption_secret(cluster: &str) -> String {
+    format!("{cluster}-encryption")
 }
 
 /// The VirtualMachineSetResourcePolicy of a cluster, and with it its folder and resource pool.

@@ -38,8 +38,8 @@ const VMS: &str = "virtualmachines";
 const BOOTSTRAP: &str = "vmware-system-vmop-bootstrap-data";
 const MACHINES: &str = "vmware-system-capw-bootstrap-data";
 /// The Secrets that a cluster finds by its name.
-const BY_NAME: [&str; 8] =
-    ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed"];
+const BY_NAME: [&str; 9] =
+    ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed", "encryption"];
 
 /// What names a Secret and needs no guard, and why.
 const EXCEPTED: &[(&str, &str, &str)] = &[(
@@ -145,11 +145,27 @@ fn every_guard_asks_whether_the_user_may_get_what_he_names() {
         api::names::ssh_secret,
         api::names::ssh_password_secret,
         api::names::ssh_password_hash_secret,
+        api::names::encryption_secret,
     ];
     for name in of_names {
         let name = name("c");
         assert!(BY_NAME.iter().any(|ending| name == format!("c-{ending}")), "{name} is not guarded");
     }
+}
+
+#[test]
+fn every_record_of_a_cluster_is_guarded() {
+    let name = "vmware-system-tkg-records";
+    let policies = policies();
+    let spec = &named(&policies, "ValidatingAdmissionPolicy", name)["spec"];
+    let records: Vec<_> = api::names::annotation::RECORDS.iter().map(|key| format!("'{key}'")).collect();
+    let condition = spec["matchConditions"][0]["expression"].as_str().unwrap();
+    assert!(condition.contains(&format!("[{}].exists(", records.join(", "))), "{condition}");
+    assert_eq!(
+        spec["matchConstraints"]["resourceRules"][0]["operations"],
+        serde_json::json!(["CREATE", "UPDATE"])
+    );
+    assert_enforced(&policies, name);
 }
 
 fn assert_enforced(policies: &[Value], name: &str) {

@@ -1,7 +1,8 @@
 //! What admission fills in where the author of a cluster left a field out.
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::label;
+use api::names::{annotation, label};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::container_network::default_network;
@@ -37,10 +38,21 @@ pub fn missing_values(
     let network = |release| default_network(release, node_images::chosen(new, release));
     let cni = resolved.as_ref().map_or(CNI, |release| network(release));
     let mut values = constants(new, cni);
+    values.extend(omitted_records(new, old));
     if let Ok(candidate) = resolved {
         values.extend(release(new, old, &candidate.version));
     }
     values
+}
+
+/// Annotations that a user left out, as kubectl replace does, and that a cluster keeps. A policy refuses other changes of them.
+fn omitted_records(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Vec<DefaultValue> {
+    let kept = |key: &str| {
+        let value = old?.annotations().get(key)?;
+        let path = ["metadata", "annotations", key].map(str::to_owned).to_vec();
+        (!new.annotations().contains_key(key)).then(|| DefaultValue { path, value: value.as_str().into() })
+    };
+    annotation::RECORDS.iter().filter_map(|key| kept(key)).collect()
 }
 
 fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValue> {

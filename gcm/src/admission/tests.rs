@@ -3,10 +3,12 @@
 mod references;
 
 use api::gcm::TanzuKubernetesCluster;
+use api::names::annotation;
+use kube::ResourceExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::defaults::{missing_values, patch, with_defaults};
+use super::defaults::{filled_in, missing_values, patch, with_defaults};
 use super::{path_in, validate, warnings};
 use crate::testing::{SITE_VERSIONS, available, cluster, hub, manifest, sound};
 
@@ -388,6 +390,23 @@ spec:
     assert!(missing_values(&full, Some(&full), &available).is_empty());
     let document = serde_json::to_value(&bare).unwrap();
     insta::assert_yaml_snapshot!("patch", patch(&document, &missing_values(&bare, None, &available)));
+}
+
+#[test]
+fn records_of_a_cluster_that_a_user_leaves_out_are_put_back() {
+    let available = available(&SITE_VERSIONS);
+    let mut old = with_defaults(&sound(), None, &available);
+    let replaced = old.clone();
+    for key in annotation::RECORDS {
+        old.annotations_mut().insert((*key).to_owned(), "noted".to_owned());
+    }
+    old.annotations_mut().insert("a".to_owned(), "b".to_owned());
+    let document = serde_json::to_value(&replaced).unwrap();
+    let filled = filled_in(&document, &missing_values(&replaced, Some(&old), &available));
+    let annotations = filled["metadata"]["annotations"].as_object().unwrap();
+    assert!(annotations.keys().eq(annotation::RECORDS), "{annotations:?}");
+    assert!(missing_values(&old, Some(&old), &available).is_empty());
+    assert!(missing_values(&replaced, None, &available).is_empty());
 }
 
 #[test]

@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::applied::{AddonReports, Applied};
+use super::cluster_secret::NewSecrets;
 use super::context::{Context, KindCache};
 use super::error::Error;
 use super::facts::Facts;
-use super::login::objects::NewSecrets;
 use super::network::cluster;
 use super::node_groups::machines;
 use super::plan::{Obsolete, Plan};
@@ -50,7 +50,7 @@ pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> (Applied, Re
 
 async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context) -> Result<(), Error> {
     let Plan {
-        login_secrets,
+        new_secrets,
         machine_templates,
         config_templates,
         mut wcp_cluster,
@@ -63,7 +63,7 @@ async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context
         obsolete,
     } = plan;
     let kinds = &ctx.kinds;
-    create_login(login_secrets, ctx).await?;
+    create_secrets(new_secrets, ctx).await?;
     apply_all(&machine_templates, &kinds.machine_templates, ctx).await?;
     apply_all(&config_templates, &kinds.config_templates, ctx).await?;
     let applied = apply(&cluster, &kinds.clusters, &ctx.api).await?;
@@ -88,7 +88,7 @@ async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context
 }
 
 /// Creates what is missing in the order that a crash leaves usable, before anything refers to it.
-async fn create_login(NewSecrets(secrets): NewSecrets, ctx: &Context) -> Result<(), Error> {
+async fn create_secrets(NewSecrets(secrets): NewSecrets, ctx: &Context) -> Result<(), Error> {
     for secret in secrets {
         match ctx.api.create(&secret).await {
             Ok(_) => {}

@@ -27,11 +27,11 @@ pub enum Error {
     /// Something has to end first, and nobody says when it does.
     #[error("waiting for {0}")]
     Settling(String),
-    /// A Secret by which people get into nodes holds something else.
+    /// A Secret that the cluster finds by its name is missing, or cannot be used.
     #[error("Secret {0}")]
-    Login(String),
-    /// The computation of its login does not end within its limits.
-    #[error("its login: {0}")]
+    Secret(String),
+    /// The computation on its Secrets does not end within its limits.
+    #[error("its Secrets: {0}")]
     Exceeded(#[from] Exceeded),
     /// Our own last write is not in the cache yet.
     #[error(transparent)]
@@ -54,7 +54,7 @@ impl Error {
             | Self::Waiting(_)
             | Self::Arriving(_)
             | Self::Settling(_)
-            | Self::Login(_)
+            | Self::Secret(_)
             | Self::Exceeded(_)
             | Self::Taken(_) => false,
         }
@@ -68,7 +68,7 @@ impl ReconcileError for Error {
             Self::Waiting(_) | Self::Arriving(_) => Disposition::Waiting(None),
             Self::Settling(_) => Disposition::Waiting(Some(SETTLING)),
             Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
-            Self::Login(_) | Self::Exceeded(_) | Self::Taken(_) => Disposition::Failed,
+            Self::Secret(_) | Self::Exceeded(_) | Self::Taken(_) => Disposition::Failed,
             Self::Api(error) => Disposition::from_api_error(error),
         }
     }
@@ -77,7 +77,7 @@ impl ReconcileError for Error {
         match self {
             Self::Invalid(_) => "Invalid",
             Self::Waiting(_) | Self::Arriving(_) | Self::Settling(_) => "Waiting",
-            Self::Login(_) | Self::Exceeded(_) => "Login",
+            Self::Secret(_) | Self::Exceeded(_) => "Secret",
             Self::Behind(_) => "Behind",
             Self::Taken(_) => "Taken",
             Self::Api(_) => "Api",

@@ -7,13 +7,16 @@ use api::capi::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, Machin
 use api::capw::{WCPCluster, WCPMachine};
 use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
+use api::names::annotation;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use super::encryption::gather::Encryption;
 use super::facts::{Facts, ReleaseLookup};
 use super::input::Input;
 use super::invalid::Invalid;
 use super::login::gather::Login;
+use super::node_groups::api_server::ApiServerFeatures;
 use super::node_groups::machines;
 use super::plan::Plan;
 use super::spec::ValidatedCluster;
@@ -69,9 +72,9 @@ pub(crate) fn nothing() -> Facts {
     }
 }
 
-/// The plan for a cluster whose login Secrets exist.
+/// The plan for a cluster whose Secrets exist.
 pub(crate) fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
-    super::plan::plan(tkc, facts, &login())
+    super::plan::plan(tkc, facts, &login(), &Encryption::default())
 }
 
 /// The release that a cluster requests, and the first of its images.
@@ -90,8 +93,10 @@ pub(crate) fn login() -> Login {
     Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() }
 }
 
-/// The cluster as admission stores it.
+/// The cluster as admission stores it, with what gcm notes on a new one.
 pub(crate) fn stored(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
+    let features = ApiServerFeatures::OF_NEW_CLUSTER.to_owned();
+    tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), features);
     tkc.metadata.uid = Some("5e434bbe-7b24-4fbd-81c0-aecc72326002".to_owned());
     tkc.metadata.generation = Some(1);
     with_defaults(&tkc, None, &nothing().available_releases)

@@ -2,8 +2,10 @@
 
 pub mod applied;
 pub mod carry_out;
+pub mod cluster_secret;
 pub mod context;
 pub mod delete;
+pub mod encryption;
 pub mod error;
 pub mod facts;
 pub mod flags;
@@ -74,30 +76,38 @@ async fn make(
     facts: &Facts,
     ctx: &Context,
 ) -> (Applied, Result<Next, Error>) {
-    let (plan, next) = match prepare(tkc, facts, ctx).await {
+    let Prepared { plan, next, unusable_secret } = match prepare(tkc, facts, ctx).await {
         Ok(prepared) => prepared,
         Err(error) => return (Applied::default(), Err(error)),
     };
     let (applied, outcome) = carry_out::carry_out(plan, facts, ctx).await; // every write below the cluster
-    (applied, outcome.map(|()| next))
+    let usable = unusable_secret.map_or(Ok(next), |why| Err(Error::Secret(why)));
+    (applied, outcome.and(usable))
 }
 
-/// Marks the cluster as made here, reads its login, and returns its plan and when to reconcile again if nothing changes.
-async fn prepare(
-    tkc: &Arc<TanzuKubernetesCluster>,
-    facts: &Facts,
-    ctx: &Context,
-) -> Result<(Plan, Next), Error> {
+/// The result of all reads of a reconcile that makes or changes a cluster.
+struct Prepared {
+    plan: Plan,
+    /// When to reconcile again if nothing changes.
+    next: Next,
+    /// Why a Secret of a cluster that runs cannot be used. The plan is carried out nevertheless.
+    unusable_secret: Option<String>,
+}
+
+/// Marks the cluster as made here, reads its Secrets, and plans it.
+async fn prepare(tkc: &Arc<TanzuKubernetesCluster>, facts: &Facts, ctx: &Context) -> Result<Prepared, Error> {
     let note = origin::note(tkc, facts)?;
     let tkc = &*carry_out::note_origin(tkc, note, ctx).await?;
     if is_cluster_deleted(facts) {
         return Err(Error::Waiting(describe_recreation(tkc)));
     }
     let login = login::gather::gather(tkc, &ctx.api).await?;
-    let plan = plan::plan(tkc, facts, &login)?; // thinks; where it is invalid, the user must act: no retry
+    let encryption = encryption::gather::gather(tkc, facts, &ctx.api).await?;
+    let plan = plan::plan(tkc, facts, &login, &encryption)?; // thinks; where it is invalid, the user must act: no retry
     let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
-    let wait = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
-    Ok((plan, wait.map_or(Next::OnChange, Next::After)))
+    let resumes = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
+    let next = resumes.into_iter().chain(encryption.next_look()).min().map_or(Next::OnChange, Next::After);
+    Ok(Prepared { plan, next, unusable_secret: encryption.unusable })
 }
 
 /// Whether somebody deleted the Cluster: what Cluster API takes down is not put up again meanwhile.

@@ -7,15 +7,19 @@ use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachineTemplate};
 use api::gcm::TanzuKubernetesCluster;
 use kube::{Resource, ResourceExt};
 
+use super::cluster_secret::NewSecrets;
+use super::encryption;
+use super::encryption::gather::Encryption;
 use super::facts::Facts;
 use super::guest::{accounts, addons};
 use super::health::budget;
 use super::input::Input;
 use super::invalid::Invalid;
+use super::login;
 use super::login::gather::Login;
-use super::login::objects::{NewSecrets, secrets};
 use super::network::cluster;
 use super::network::virtual_ip::VirtualIp;
+use super::node_groups::api_server::ApiServerFeatures;
 use super::node_groups::group_input::GroupInput;
 use super::node_groups::groups;
 use super::spec::ValidatedCluster;
@@ -30,8 +34,8 @@ const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 /// The objects of a cluster, in the order in which they are made, and those to be removed.
 #[derive(Debug)]
 pub struct Plan {
-    /// The Secrets by which people get into nodes, as far as they are not there yet.
-    pub login_secrets: NewSecrets,
+    /// The Secrets of its login and its encryption that do not exist yet.
+    pub new_secrets: NewSecrets,
     /// The templates of machines.
     pub machine_templates: Vec<WCPMachineTemplate>,
     /// The templates of workers' bootstrap configurations.
@@ -70,7 +74,12 @@ pub struct Obsolete {
 }
 
 /// The plan for one cluster.
-pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Result<Plan, Invalid> {
+pub fn plan(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+    login: &Login,
+    encryption: &Encryption,
+) -> Result<Plan, Invalid> {
     let cluster = ValidatedCluster::validate(tkc, facts)?;
     let tkc = cluster.tkc();
     let Target { release, image, gates } = upgrade::choose_target(tkc, facts)?;
@@ -83,9 +92,11 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts, login: &Login) -> Resul
         health: &facts.health,
         virtual_ip: &virtual_ip,
         login,
+        api_server: ApiServerFeatures::of(tkc, facts.control_plane.as_deref()),
         unreplaced: &unreplaced,
     };
     let mut plan = objects(&input, facts)?;
+    plan.new_secrets.0.extend(encryption::objects::secret(&input.cluster, encryption));
     plan.addons = addons::addons(&input.cluster, facts);
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
@@ -111,7 +122,7 @@ fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {
     let groups::ControlPlaneObjects { template, control_plane, check } = groups::control_plane(input, facts)?;
     let cluster_input = &input.cluster;
     let mut plan = Plan {
-        login_secrets: secrets(cluster_input, input.login),
+        new_secrets: NewSecrets(login::objects::secrets(cluster_input, input.login)),
         machine_templates: vec![template],
         config_templates: Vec::new(),
         wcp_cluster: cluster::wcp_cluster(cluster_input),

@@ -81,7 +81,7 @@ fn document<K: Serialize>(object: &K) -> Value {
 
 pub(super) fn documents(plan: &Plan) -> Vec<Value> {
     let Plan {
-        login_secrets: _,
+        new_secrets: _,
         machine_templates,
         config_templates,
         wcp_cluster,
@@ -120,6 +120,7 @@ fn cluster_api_knows_every_field() {
     use super::flags::health::HealthFlags;
     use super::input::Input;
     use super::network::virtual_ip::VirtualIp;
+    use super::node_groups::api_server::ApiServerFeatures;
     use super::node_groups::group_input::GroupInput;
     use super::node_groups::{control_plane, machines};
     use super::volumes::setup::VolumesAs;
@@ -134,6 +135,7 @@ fn cluster_api_knows_every_field() {
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
         login: &login(),
+        api_server: ApiServerFeatures { audit: true, encryption: true },
         unreplaced: &BTreeSet::new(),
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
@@ -148,6 +150,7 @@ fn cluster_api_knows_every_field() {
         "/kubeadmConfigSpec/clusterConfiguration/etcd/local/imageTag",
         "/kubeadmConfigSpec/clusterConfiguration/dns/imageTag",
         "/kubeadmConfigSpec/clusterConfiguration/apiServer/extraArgs/1/value",
+        "/kubeadmConfigSpec/clusterConfiguration/apiServer/extraVolumes/0/pathType",
         "/kubeadmConfigSpec/initConfiguration/nodeRegistration/name",
         "/kubeadmConfigSpec/joinConfiguration/nodeRegistration/kubeletExtraArgs/1/value",
         "/kubeadmConfigSpec/files/0/permissions",

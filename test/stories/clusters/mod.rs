@@ -1,6 +1,7 @@
 //! A cluster from its manifest to its deletion: admission, changes, upgrades.
 
 mod admission;
+mod api_server;
 mod autoscaler;
 mod day_two;
 mod day_two_causes;

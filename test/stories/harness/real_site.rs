@@ -337,6 +337,29 @@ impl Guest {
         self.kubectl(&["exec", toolbox.trim(), "--", BUSYBOX, "sync"], None).await.unwrap();
     }
 
+    /// A Secret is in the files of etcd in no readable form, and the audit log of the node names its user and not its content.
+    pub async fn assert_secrets_are_encrypted_and_logged(&self) {
+        const VALUE: &str = "prefix-of-hidden-value";
+        let literal = format!("--from-literal=a={VALUE}");
+        self.kubectl(&["create", "secret", "generic", "hidden", &literal], None).await.unwrap();
+        let node = self.nodes().await.into_iter().find(|node| is_control_plane(node)).unwrap();
+        let on_node = format!("spec.nodeName={}", node.name_any());
+        let toolbox = ["get", "pods", "-l", "app=toolbox", "-o", "name", "--field-selector", &on_node];
+        let toolbox = self.kubectl(&toolbox, None).await.unwrap();
+        let shell = async |script: &str| {
+            let command = ["exec", toolbox.trim(), "--", BUSYBOX, "sh", "-c", script];
+            self.kubectl(&command, None).await.unwrap()
+        };
+        let grep = format!("{BUSYBOX} grep -rF");
+        let log = shell(&format!("{grep}h '\"name\":\"hidden\"' /host/var/log/kubernetes/audit.log")).await;
+        assert!(log.contains("kubernetes-admin") && !log.contains(VALUE), "{log}");
+        let etcd = "/host/var/lib/etcd/member/wal";
+        let encrypted = shell(&format!("{grep}l k8s:enc:aescbc:v1:key1: {etcd} || echo none")).await;
+        assert!(encrypted.contains(".wal"), "{encrypted}");
+        let readable = shell(&format!("{grep}l {VALUE} {etcd} || echo none")).await;
+        assert_eq!(readable.trim(), "none");
+    }
+
     /// cloud-init has nothing to complain of, volumes are file systems of their own, and flannel's interface has its link file.
     pub async fn assert_no_warnings_and_disks(&self) {
         let pods = self.kubectl(&["get", "pods", "-l", "app=toolbox", "-o", "name"], None).await.unwrap();

@@ -252,6 +252,30 @@ const MUTATIONS: &[Mutation] = &[
         &[R::CertificateMissing],
     ),
     (
+        "no audit policy",
+        ControlPlane,
+        |t| renamed(t, "/etc/kubernetes/api-server/audit-policy.yaml"),
+        &[R::StaticPod],
+    ),
+    (
+        "no encryption configuration",
+        ControlPlane,
+        |t| renamed(t, "/etc/kubernetes/api-server/encryption.yaml"),
+        &[R::StaticPod],
+    ),
+    (
+        "a file that the API server does not see",
+        ControlPlane,
+        |t| t.replace("mountPath: /etc/kubernetes/api-server/encryption.yaml", "mountPath: /encryption.yaml"),
+        &[R::ApiServer],
+    ),
+    (
+        "an audit log that can't be written",
+        ControlPlane,
+        |t| with_line_before(t, "mountPath: /var/log/kubernetes", "readOnly: true"),
+        &[R::StaticPod],
+    ),
+    (
         "another CA's key",
         ControlPlane,
         |t| swapped(t, "/etc/kubernetes/pki/ca.key", "/etc/kubernetes/pki/etcd/ca.key"),
@@ -310,6 +334,13 @@ const MUTATIONS: &[Mutation] = &[
         &[R::Command, R::UnknownCommand],
     ),
 ];
+
+/// A line stands before another one, as deep as that.
+fn with_line_before(text: &str, line: &str, new: &str) -> String {
+    let at = text.find(line).unwrap_or_default();
+    let indentation = &text[text[..at].rfind('\n').map_or(0, |end| end + 1)..at];
+    format!("{}{new}\n{indentation}{}", &text[..at], &text[at..])
+}
 
 /// The file at `path` is written elsewhere.
 fn renamed(text: &str, path: &str) -> String {
@@ -370,7 +401,7 @@ async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str)
         programs: Arc::new(Programs::from(&story.shared.tools)),
         stack: stack.marked().clone(),
         kubernetes_version: None,
-        images: ContainerImages::new(Arc::new(image.container_images()), Registry::default()),
+        images: ContainerImages::new(Arc::new(image.container_images()), Registry::new(true)),
         boot_timeout: Duration::from_secs(6),
         addresses: Arc::default(),
         silent: Patterns::default(),

@@ -182,6 +182,7 @@ async fn run_steps(site: &RealSite, release: &str) {
     }
     guest.assert_pods_serve().await;
     guest.assert_no_warnings_and_disks().await;
+    guest.assert_secrets_are_encrypted_and_logged().await;
     site.reboot_worker(&guest).await;
     site.delete_all().await;
 }

@@ -9,9 +9,7 @@ use api::names;
 use k8s_openapi::api::core::v1::Secret;
 use kit::apply;
 use kit::bounded::{Budget, Limits, compute};
-use kit::controller::controller_of;
-use kit::events::named;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use rand::RngExt;
 use rand::distr::Alphanumeric;
 use ring::signature::{Ed25519KeyPair, KeyPair};
@@ -21,6 +19,7 @@ use ssh_key::public::Ed25519PublicKey;
 use ssh_key::{LineEnding, PrivateKey, PublicKey};
 use zeroize::Zeroizing;
 
+use crate::cluster::cluster_secret::{refuse_leftover, text, wrong};
 use crate::cluster::error::Error;
 
 /// The key of a Secret's private key; its type demands it.
@@ -131,50 +130,8 @@ fn check_hash(secret: &Secret, budget: &Budget) -> Result<(), Error> {
     })
 }
 
-/// A Secret of a former cluster of this name is about to be collected, and its key with it.
-fn refuse_leftover(tkc: &TanzuKubernetesCluster, secret: &Secret) -> Result<(), Error> {
-    let of_same_name = controller_of::<TanzuKubernetesCluster, Secret>(secret)
-        .is_some_and(|owner| owner.name == tkc.name_any());
-    let is_ours = secret.owner_references().iter().any(|owner| Some(&owner.uid) == tkc.meta().uid.as_ref());
-    let former = of_same_name && !is_ours;
-    if former || secret.meta().deletion_timestamp.is_some() {
-        let name = named(secret);
-        return Err(Error::Settling(format!(
-            "the deletion of {name}, which belonged to a former cluster of this name"
-        )));
-    }
-    Ok(())
-}
-
-/// The text at a key, if there is one.
-///
-/// # Errors
-/// One with more than so many bytes.
-fn text(
-    secret: &Secret,
-    key: &str,
-    most: usize,
-    budget: &Budget,
-) -> Result<Option<Zeroizing<String>>, Error> {
-    let Some(bytes) = secret.data.as_ref().and_then(|data| data.get(key)) else { return Ok(None) };
-    if bytes.0.len() > most {
-        let found = bytes.0.len();
-        return Err(wrong(
-            secret,
-            &format!("has {found} bytes at key {key}; the limit is {most}. Use a shorter value"),
-        ));
-    }
-    budget.spend(bytes.0.len())?;
-    Ok(String::from_utf8(bytes.0.clone()).ok().map(Zeroizing::new))
-}
-
-fn wrong(secret: &Secret, what: &str) -> Error {
-    let namespace = secret.namespace().unwrap_or_default();
-    Error::Login(format!("{namespace}/{} {what}", secret.name_any()))
-}
-
 fn failed(name: String) -> Error {
-    Error::Login(name + " cannot be created: the cryptographic library reported an error. Report this")
+    Error::Secret(name + " cannot be created: the cryptographic library reported an error. Report this")
 }
 
 /// The public key of a Secret: what it names as such, else that of its private key. Comments are left out: cloud-init

@@ -1,18 +1,14 @@
 //! How people get into nodes: the node user, its SSH key and its password, and the Secrets that hold them.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
 use api::capi::{
     KubeadmConfigSpecUsers as ConfigUser, KubeadmConfigSpecUsersPasswdFrom as ConfigPassword,
     KubeadmConfigSpecUsersPasswdFromSecret as ConfigPasswordSecret,
 };
 use api::names;
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
 
 use super::gather::{Login, PASSWORD, PRIVATE_KEY, PUBLIC_KEY};
+use crate::cluster::cluster_secret::{OPAQUE, new_secret};
 use crate::cluster::input::Input;
 
 /// The type of Secrets that hold a private key for SSH.
@@ -24,41 +20,18 @@ const SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
 /// The user's shell.
 const SHELL: &str = "/bin/bash";
 
-/// Secrets that are to be created, in this order: a hash is younger than its password.
-pub struct NewSecrets(pub Vec<Secret>);
-
-/// Their content is in no print.
-impl fmt::Debug for NewSecrets {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_list().entries(self.0.iter().map(ResourceExt::name_any)).finish()
-    }
-}
-
-/// The Secrets of a cluster's login that are not there yet.
-pub fn secrets(input: &Input<'_>, login: &Login) -> NewSecrets {
+/// Returns the Secrets of a cluster's login that do not exist yet. The hash comes after its password.
+pub fn secrets(input: &Input<'_>, login: &Login) -> Vec<Secret> {
     let Login { public_key, new_private_key, new_password, new_password_hash } = login;
     let cluster = input.name();
-    let secret = |name: String, type_: &str, data: &[(&str, &str)]| Secret {
-        metadata: input.metadata(&name, &[]),
-        type_: Some(type_.to_owned()),
-        data: Some(
-            data.iter()
-                .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
-                .collect::<BTreeMap<_, _>>(),
-        ),
-        ..Secret::default()
-    };
     let key = new_private_key.as_ref().map(|private| {
-        secret(
-            names::ssh_secret(&cluster),
-            SSH_TYPE,
-            &[(PRIVATE_KEY, private.as_str()), (PUBLIC_KEY, public_key)],
-        )
+        let data = [(PRIVATE_KEY, private.as_str()), (PUBLIC_KEY, public_key)];
+        new_secret(input, &names::ssh_secret(&cluster), SSH_TYPE, &data)
     });
-    let opaque = |name: String, text: &str| secret(name, "Opaque", &[(PASSWORD, text)]);
+    let opaque = |name: String, text: &str| new_secret(input, &name, OPAQUE, &[(PASSWORD, text)]);
     let password = new_password.as_ref().map(|text| opaque(names::ssh_password_secret(&cluster), text));
     let hash = new_password_hash.as_ref().map(|text| opaque(names::ssh_password_hash_secret(&cluster), text));
-    NewSecrets(key.into_iter().chain(password).chain(hash).collect())
+    key.into_iter().chain(password).chain(hash).collect()
 }
 
 /// Returns the user of the cluster's nodes. Its password comes from a Secret: no other object holds even the hash.

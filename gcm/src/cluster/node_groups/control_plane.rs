@@ -23,6 +23,7 @@ use api::gcm::release::ContainerImage;
 use api::names::{self, finalizer, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::api_server::ApiServerSetup;
 use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds, node_config, node_registration};
 use super::group_input::GroupInput;
 use crate::cluster::input::reference_to;
@@ -94,6 +95,7 @@ fn config(input: &GroupInput<'_>, volumes: VolumeSetup) -> ConfigSpec {
         ..node_config(input, volumes, joins)
     };
     input.virtual_ip.clone().put_into(&mut config);
+    ApiServerSetup::new(input.api_server, &input.cluster.name()).put_into(&mut config);
     config
 }
 

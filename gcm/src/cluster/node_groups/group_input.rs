@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::api_server::ApiServerFeatures;
 use crate::cluster::flags::health::HealthFlags;
 use crate::cluster::input::Input;
 use crate::cluster::login::gather::Login;
@@ -24,4 +25,6 @@ pub struct GroupInput<'a> {
     pub unreplaced: &'a BTreeSet<String>,
     /// The login on its nodes.
     pub login: &'a Login,
+    /// What its API servers do.
+    pub api_server: ApiServerFeatures,
 }

@@ -2,6 +2,8 @@
 //!
 //! `clusterctl move` copies it before its Cluster and all else. A second cluster of its name, with other keys, must not be made
 //! meanwhile. So it bears its own uid since before anything was made of it; a copy has another.
+//!
+//! The same write notes what a new cluster gets that older ones do not have: a copy has it from the original.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::error::Error;
 use crate::cluster::facts::Facts;
+use crate::cluster::node_groups::api_server::ApiServerFeatures;
 
 /// Where a TanzuKubernetesCluster comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,12 @@ fn origin(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Origin {
         Some(_) if facts.cluster.is_none() => Origin::Arriving,
         _ => Origin::Unnoted,
     }
+}
+
+/// Returns true if nothing was made for it, here or elsewhere.
+fn is_new(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    let Facts { cluster, control_plane, .. } = facts;
+    !tkc.annotations().contains_key(annotation::MADE_AS) && cluster.is_none() && control_plane.is_none()
 }
 
 /// What is to be written before anything is made, if anything: the finalizer, and that the cluster is made here.
@@ -51,7 +60,10 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
     if !marked {
         finalizers.push(finalizer::TKC.to_owned());
     }
-    let annotations = json!({ annotation::MADE_AS: tkc.metadata.uid });
+    let mut annotations = json!({ annotation::MADE_AS: tkc.metadata.uid });
+    if is_new(tkc, facts) {
+        annotations[annotation::API_SERVER] = ApiServerFeatures::OF_NEW_CLUSTER.into();
+    }
     Ok(Some(json!({ "metadata": { "finalizers": finalizers, "annotations": annotations } })))
 }
 
@@ -77,5 +89,24 @@ mod tests {
         assert_eq!(origin(&with(Some("here")), &there), Origin::Here);
         assert_eq!(origin(&with(Some("elsewhere")), &none), Origin::Arriving);
         assert_eq!(origin(&with(Some("elsewhere")), &there), Origin::Unnoted, "it has arrived");
+    }
+
+    #[test]
+    fn only_a_new_cluster_is_noted_to_have_what_is_new() {
+        let noted = |made_as: Option<&str>, facts: &Facts| {
+            let mut tkc = sound();
+            tkc.metadata.uid = Some("here".to_owned());
+            let made_as = made_as.map(|uid| (annotation::MADE_AS.to_owned(), uid.to_owned()));
+            tkc.annotations_mut().extend(made_as);
+            let note = note(&tkc, facts).unwrap().unwrap();
+            note["metadata"]["annotations"].get(annotation::API_SERVER).cloned()
+        };
+        let (none, there) = (nothing(), ClusterFixture::running(sound()).facts());
+        assert_eq!(noted(None, &none), Some(json!("audit,encryption")));
+        assert_eq!(noted(None, &there), None, "one of an earlier version");
+        assert_eq!(noted(Some("here"), &none), None, "an earlier version was about to create it");
+        assert_eq!(noted(Some("elsewhere"), &there), None, "a copy of one of an earlier version");
+        let without_cluster = Facts { cluster: None, ..there };
+        assert_eq!(noted(None, &without_cluster), None, "its Cluster was deleted");
     }
 }

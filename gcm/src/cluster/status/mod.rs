@@ -80,7 +80,9 @@ fn summary(
         Some(Error::Invalid(invalid)) => {
             Condition::is_false(READY, ERROR, words::INVALID, invalid.to_string()).into()
         }
-        Some(Error::Taken(_) | Error::Login(_) | Error::Exceeded(_) | Error::Settling(_) | Error::Api(_)) => {
+        Some(
+            Error::Taken(_) | Error::Secret(_) | Error::Exceeded(_) | Error::Settling(_) | Error::Api(_),
+        ) => {
             let message = error.map(ToString::to_string).unwrap_or_default();
             Condition::is_false(READY, WARNING, words::RECONCILE_FAILED, message).into()
         }

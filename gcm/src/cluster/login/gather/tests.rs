@@ -6,8 +6,9 @@ use kit::apply::controlled_by;
 use sha_crypt::PasswordVerifier;
 
 use super::*;
+use crate::cluster::cluster_secret::NewSecrets;
+use crate::cluster::encryption::gather::Encryption;
 use crate::cluster::fixtures::{ClusterFixture, nothing, stored};
-use crate::cluster::login::objects::NewSecrets;
 use crate::cluster::plan::{Plan, plan};
 use crate::testing::sound;
 
@@ -36,7 +37,7 @@ fn value(secret: &Secret, key: &str) -> Option<String> {
 
 /// The type says so.
 #[test]
-fn generated_login_secrets_are_wiped_from_memory() {
+fn generated_new_secrets_are_wiped_from_memory() {
     let Login { public_key: _, new_private_key, new_password, new_password_hash } =
         login(&stored(sound()), &none(), &enough()).unwrap();
     let drawn: [Option<Zeroizing<String>>; 3] = [new_private_key, new_password, new_password_hash];
@@ -44,7 +45,7 @@ fn generated_login_secrets_are_wiped_from_memory() {
 }
 
 fn planned(login: &Login) -> Plan {
-    plan(&stored(sound()), &nothing(), login).unwrap()
+    plan(&stored(sound()), &nothing(), login, &Encryption::default()).unwrap()
 }
 
 fn verify(password: &str, hash: &str) -> bool {
@@ -63,7 +64,7 @@ fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
     assert!(other.public_key != drawn.public_key && other.new_password != drawn.new_password);
 
     let plan = planned(&drawn);
-    let NewSecrets(secrets) = &plan.login_secrets;
+    let NewSecrets(secrets) = &plan.new_secrets;
     let names: Vec<_> = secrets.iter().map(ResourceExt::name_any).collect();
     assert_eq!(
         names,
@@ -97,7 +98,7 @@ fn nodes_get_the_public_key_and_where_the_hash_is_and_nothing_else() {
     assert_eq!(user.passwd, None, "a hash that everybody may read who sees the control plane");
     let from = &user.passwd_from.as_ref().unwrap().secret;
     assert_eq!((from.name.as_str(), from.key.as_str()), ("c-ssh-password-hashed", "ssh-passwordkey"));
-    let public = value(&plan.login_secrets.0[0], PUBLIC_KEY).unwrap();
+    let public = value(&plan.new_secrets.0[0], PUBLIC_KEY).unwrap();
     assert_eq!(user.ssh_authorized_keys, Some(vec![public]));
     let worker = plan.config_templates[0].spec.template.spec.clone().unwrap();
     assert_eq!(serde_json::json!(worker.users), serde_json::json!(config.users));
@@ -111,7 +112,7 @@ fn what_is_there_is_used_and_not_made_again() {
     let all =
         login(&tkc, &Found { key: Some(key.clone()), password: None, hash: Some(hash) }, &enough()).unwrap();
     assert_eq!(all.public_key, KEY, "braces in a comment would be cloud-init's");
-    assert!(planned(&all).login_secrets.0.is_empty());
+    assert!(planned(&all).new_secrets.0.is_empty());
 
     // Somebody brought a password, or the program ended between the two.
     let password = secret("c-ssh-password", &[(PASSWORD, "of my own\n")]);
@@ -151,7 +152,7 @@ fn what_cannot_be_used_is_named_and_never_printed() {
         let error = login(&tkc, &found, &enough()).err().unwrap();
         let message = error.to_string();
         assert!(message.contains(wanted) && !message.contains("hidden"), "{message}");
-        assert!(matches!(error, Error::Login(_)), "tried again: no watch shows that it was mended");
+        assert!(matches!(error, Error::Secret(_)), "tried again: no watch shows that it was mended");
     }
 }
 
@@ -174,12 +175,17 @@ fn another_key_replaces_no_nodes() {
     let fixture = ClusterFixture::running(sound());
     let facts = fixture.facts();
     let login = Login { public_key: KEY.to_owned(), ..Login::default() };
-    let same = plan(&fixture.tkc, &facts, &login).unwrap();
+    let same = plan(&fixture.tkc, &facts, &login, &Encryption::default()).unwrap();
     assert_eq!(same.control_plane.spec, fixture.plan.control_plane.spec);
     assert_eq!(same.deployments[0].spec.template, fixture.plan.deployments[0].spec.template);
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.control_plane.vm_class = "large".to_owned();
-    let next = plan(&tkc, &facts, &login).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
+    let next = plan(&tkc, &facts, &login, &Encryption::default())
+        .unwrap()
+        .control_plane
+        .spec
+        .kubeadm_config_spec
+        .unwrap();
     assert_eq!(next.users.unwrap()[0].ssh_authorized_keys, Some(vec![KEY.to_owned()]), "with the next roll");
 }
 

@@ -1,0 +1,160 @@
+//! The files of the API servers of a control plane, with the arguments that name them and the volumes through which the static
+//! Pod sees them.
+//!
+//! A new file is a call of [`ApiServerSetup::add_file`]. If not every cluster gets it, whether a cluster has it must not change
+//! by an upgrade of gcm: see [`ApiServerFeatures`].
+
+use api::capi::{
+    KubeadmArgument as Argument, KubeadmConfigSpec as ConfigSpec, KubeadmConfigSpecFiles as ConfigFile,
+    KubeadmConfigSpecFilesContentFrom as ContentFrom,
+    KubeadmConfigSpecFilesContentFromSecret as ContentFromSecret, KubeadmControlPlane,
+    KubeadmHostMount as HostMount,
+};
+use api::gcm::TanzuKubernetesCluster;
+use api::names::{self, annotation};
+use kube::ResourceExt;
+
+use crate::cluster::node_file::NodeFile;
+
+/// The key of the encryption configuration in its Secret, and the name of its file on nodes.
+pub const ENCRYPTION: &str = "encryption.yaml";
+/// The path of that file.
+pub const ENCRYPTION_FILE: &str = "/etc/kubernetes/api-server/encryption.yaml";
+/// The folder of the files, on nodes and in the static Pod.
+const FOLDER: &str = "/etc/kubernetes/api-server";
+const AUDIT_POLICY: &str = "audit-policy.yaml";
+/// The folder of the audit log, on nodes and in the static Pod. The kubelet creates it.
+const LOG_FOLDER: &str = "/var/log/kubernetes";
+/// The most MiB of one file of the audit log. With the file that is written, a node keeps 300 MiB.
+const AUDIT_LOG_MIB: &str = "50";
+/// The number of files that are kept besides the one that is written.
+const AUDIT_LOG_BACKUPS: &str = "5";
+/// The days that a file is kept.
+const AUDIT_LOG_DAYS: &str = "30";
+
+/// The words of the annotation [`annotation::API_SERVER`].
+const AUDIT: &str = "audit";
+const ENCRYPTED: &str = "encryption";
+
+/// What the API servers of a cluster do that clusters of earlier versions do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApiServerFeatures {
+    /// They write an audit log.
+    pub audit: bool,
+    /// They encrypt Secrets before etcd stores them.
+    pub encryption: bool,
+}
+
+impl ApiServerFeatures {
+    /// The value of [`annotation::API_SERVER`] for a new cluster.
+    pub const OF_NEW_CLUSTER: &str = "audit,encryption";
+
+    /// Returns the features of a cluster. They are noted on the TanzuKubernetesCluster before anything is created for it, and a
+    /// control plane that has them keeps them. A cluster of an earlier version has neither.
+    pub fn of(tkc: &TanzuKubernetesCluster, live: Option<&KubeadmControlPlane>) -> Self {
+        let noted = tkc.annotations().get(annotation::API_SERVER).map(String::as_str).unwrap_or_default();
+        let is_noted = |feature| noted.split(',').any(|word| word.trim() == feature);
+        let files = live.and_then(|live| live.spec.kubeadm_config_spec.as_ref()?.files.as_deref());
+        let has = |name: &str| files.unwrap_or_default().iter().any(|file| file.path == path(name));
+        Self {
+            audit: is_noted(AUDIT) || has(AUDIT_POLICY),
+            encryption: is_noted(ENCRYPTED) || has(ENCRYPTION),
+        }
+    }
+}
+
+/// What the nodes of a control plane are configured with for their API servers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ApiServerSetup {
+    arguments: Vec<Argument>,
+    files: Vec<ConfigFile>,
+    volumes: Vec<HostMount>,
+}
+
+/// Where the content of a file comes from.
+enum FileContent {
+    /// Here.
+    Text(String),
+    /// From the key of a Secret that has the file's name. Cluster API reads it when it configures a node.
+    Secret(String),
+}
+
+impl ApiServerSetup {
+    /// Returns the setup of this cluster's API servers.
+    pub fn new(features: ApiServerFeatures, cluster: &str) -> Self {
+        let ApiServerFeatures { audit, encryption } = features;
+        let mut setup = Self::default();
+        if audit {
+            let policy = include_str!("api_server/audit-policy.yaml").to_owned();
+            setup.add_file("audit-policy-file", AUDIT_POLICY, FileContent::Text(policy));
+            setup.add_audit_log();
+        }
+        if encryption {
+            let content = FileContent::Secret(names::encryption_secret(cluster));
+            setup.add_file("encryption-provider-config", ENCRYPTION, content);
+        }
+        setup
+    }
+
+    /// Adds a file that the API server reads, and the argument that names it. The kubelet does not start an API server whose
+    /// file is missing.
+    fn add_file(&mut self, argument: &str, name: &str, content: FileContent) {
+        let file_path = path(name);
+        let file = NodeFile { path: file_path.clone(), permissions: "0600", content: String::new() };
+        let mut file = ConfigFile::from(file);
+        match content {
+            FileContent::Text(text) => file.content = Some(text),
+            FileContent::Secret(secret) => {
+                file.content = None;
+                let secret = ContentFromSecret { name: secret, key: name.to_owned() };
+                file.content_from = Some(ContentFrom { secret });
+            }
+        }
+        self.files.push(file);
+        self.volumes.push(HostMount {
+            name: name.replace('.', "-"),
+            host_path: file_path.clone(),
+            mount_path: file_path.clone(),
+            path_type: Some("File".to_owned()),
+            read_only: Some(true),
+        });
+        self.add_argument(argument, &file_path);
+    }
+
+    fn add_audit_log(&mut self) {
+        self.volumes.push(HostMount {
+            name: "audit-log".to_owned(),
+            host_path: LOG_FOLDER.to_owned(),
+            mount_path: LOG_FOLDER.to_owned(),
+            path_type: Some("DirectoryOrCreate".to_owned()),
+            read_only: None,
+        });
+        self.add_argument("audit-log-path", &format!("{LOG_FOLDER}/audit.log"));
+        self.add_argument("audit-log-maxage", AUDIT_LOG_DAYS);
+        self.add_argument("audit-log-maxbackup", AUDIT_LOG_BACKUPS);
+        self.add_argument("audit-log-maxsize", AUDIT_LOG_MIB);
+    }
+
+    fn add_argument(&mut self, name: &str, value: &str) {
+        self.arguments.push(Argument { name: name.to_owned(), value: value.to_owned() });
+    }
+
+    /// Puts it into what the nodes are configured with.
+    pub fn put_into(self, config: &mut ConfigSpec) {
+        let Self { arguments, files, volumes } = self;
+        if files.is_empty() {
+            return;
+        }
+        config.files.get_or_insert_default().extend(files);
+        let server = config.cluster_configuration.get_or_insert_default().api_server.get_or_insert_default();
+        server.extra_args.get_or_insert_default().extend(arguments);
+        server.extra_volumes.get_or_insert_default().extend(volumes);
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("{FOLDER}/{name}")
+}
+
+#[cfg(test)]
+mod tests;

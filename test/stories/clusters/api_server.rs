@@ -1,0 +1,207 @@
+//! The API servers of a new cluster write an audit log and encrypt Secrets; those of older clusters stay as they are.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::harness::objects::{one_and_one, role_binding};
+use crate::harness::story::{CLUSTER, SOON, Story, api_resource, assert_contains, condition, merge, story};
+use crate::harness::tenants::act_as;
+
+const SECRET: &str = "prefix-of-hidden-value";
+const KEY: &str = "kept-encryption";
+const FILE: &str = "/etc/kubernetes/api-server/encryption.yaml";
+const RECORD: &str = "run.tanzu.vmware.com/api-server";
+
+#[test]
+fn a_new_cluster_encrypts_its_secrets_and_logs_who_reads_them() {
+    story("api-server", |story| async move {
+        story.apply(&one_and_one("kept", "workers")).await;
+        story.wait_until_running("kept").await;
+        let first = story.vm_with("kept-control-plane-").await.name;
+        a_secret_is_stored_encrypted(&story, &first).await;
+        the_log_names_users_and_no_content(&story, &first).await;
+        users_do_not_change_what_was_noted(&story).await;
+        a_lost_key_is_reported_and_no_other_made(&story).await;
+        let second = a_new_node_gets_the_key_that_is_put_back(&story, &first).await;
+        another_key_takes_its_place(&story, &second).await;
+        story.delete("TanzuKubernetesCluster", "kept", CLUSTER).await;
+        a_cluster_of_an_earlier_version_stays_as_it_is(&story).await;
+    });
+}
+
+async fn a_secret_is_stored_encrypted(story: &Story, control_plane: &str) {
+    let mut config = story.guest_config("kept").await;
+    config.auth_info.impersonate = Some("alice".to_owned());
+    config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+    let secrets: Api<Secret> = Api::default_namespaced(Client::try_from(config).unwrap());
+    let mut secret = Secret { string_data: Some([("a".into(), SECRET.into())].into()), ..Secret::default() };
+    secret.metadata.name = Some("hidden".to_owned());
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    let read = secrets.get("hidden").await.unwrap().data.unwrap();
+    assert_eq!(read["a"].0, SECRET.as_bytes());
+
+    let stored = story.shared.guests.etcd_value(control_plane, "/registry/secrets/default/hidden").await;
+    let stored = stored.unwrap().expect("etcd has it");
+    assert!(stored.starts_with(b"k8s:enc:aescbc:v1:key1:"), "{}", String::from_utf8_lossy(&stored));
+    assert!(!String::from_utf8_lossy(&stored).contains(SECRET));
+    let map =
+        story.shared.guests.etcd_value(control_plane, "/registry/configmaps/kube-system/kubeadm-config");
+    assert!(map.await.unwrap().expect("etcd has it").starts_with(b"k8s\0"), "all else is as ever");
+}
+
+async fn the_log_names_users_and_no_content(story: &Story, control_plane: &str) {
+    let log = || story.shared.guests.read_file(control_plane, "/var/log/kubernetes/audit.log");
+    let of_alice =
+        |line: &&str| line.contains("\"username\":\"alice\"") && line.contains("\"name\":\"hidden\"");
+    let verbs = story
+        .wait_for("alice is in the audit log", SOON, async || {
+            let log = log()?;
+            let entries =
+                log.lines().filter(of_alice).map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let verbs: Vec<_> = entries.map(|entry| entry["verb"].as_str().unwrap().to_owned()).collect();
+            (verbs.len() == 2).then_some(verbs)
+        })
+        .await;
+    assert_eq!(verbs, ["create", "get"]);
+    let log = log().unwrap();
+    let encoded = BASE64_STANDARD.encode(SECRET);
+    for hidden in [SECRET, &encoded, "requestObject", "responseObject", "\"resource\":\"leases\"", "/readyz"]
+    {
+        assert!(!log.contains(hidden), "{hidden} is in the audit log");
+    }
+}
+
+/// gcm's webhook puts back what kubectl replace leaves out.
+async fn users_do_not_change_what_was_noted(story: &Story) {
+    let alice = json!([{"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}]);
+    let role = role_binding(&story.namespace, "alice", "tanzukubernetescluster-edit", &alice);
+    story.apply_object(&role).await;
+    let api = api_resource("TanzuKubernetesCluster");
+    let clusters = Api::<kube::api::DynamicObject>::namespaced_with(
+        act_as(story, "alice").await,
+        &story.namespace,
+        &api,
+    );
+    let change = async |value: Value| {
+        merge(&clusters, "kept", json!({"metadata": {"annotations": {RECORD: value}}})).await
+    };
+    let changed = story
+        .wait_for("alice may change clusters", SOON, async || match change(json!("audit")).await {
+            Err(kube::Error::Api(status)) if status.message.contains("cannot patch") => None,
+            other => Some(other),
+        })
+        .await;
+    assert_contains(changed.expect_err("a refusal"), &["only gcm can set or change", RECORD]);
+    let kept = change(Value::Null).await.unwrap();
+    assert_eq!(kept.metadata.annotations.unwrap()[RECORD], "audit,encryption");
+}
+
+async fn a_lost_key_is_reported_and_no_other_made(story: &Story) {
+    story.delete("Secret", KEY, SOON).await;
+    roll(story).await;
+    let parts = ["api-server/kept-encryption does not exist", FILE, "backup"];
+    story.wait_for_ready("kept", &parts).await;
+    // The rest of the cluster is not held up, and Cluster API waits for the key.
+    let waiting = async || {
+        let configs = story.list("KubeadmConfig").await;
+        let waits = |config: &&Value| {
+            condition(config, "DataSecretAvailable").is_some_and(|condition| condition["status"] == "False")
+        };
+        configs.iter().filter(waits).count() > 0
+    };
+    story.wait_until("a node of the control plane waits for the key", CLUSTER, waiting).await;
+    assert!(story.get("Secret", KEY).await.is_none(), "no other key is made");
+    let cluster = story.get("TanzuKubernetesCluster", "kept").await.unwrap();
+    assert_eq!(condition(&cluster, "Ready").unwrap()["reason"], "ReconcileFailed");
+}
+
+/// The page on operating a cluster has the steps. A second key is added at the same time, as the first step of a rotation.
+async fn a_new_node_gets_the_key_that_is_put_back(story: &Story, first: &str) -> String {
+    let file = story.shared.guests.read_file(first, FILE).expect("the file of a node");
+    let one = file.lines().find(|line| line.contains("key1")).expect("its key");
+    let new = format!("      - {{name: key2, secret: {}}}", BASE64_STANDARD.encode([7; 32]));
+    let both = file.replace(one, &format!("{one}\n{new}"));
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {
+            "name": KEY, "namespace": story.namespace, "labels": {"clusterctl.cluster.x-k8s.io/move": ""},
+        },
+        "stringData": {"encryption.yaml": both},
+    });
+    story.apply_object(&secret).await;
+    let second = new_control_plane(story, first).await;
+    assert_eq!(story.shared.guests.read_file(&second, FILE), Some(both));
+    assert_contains(read_hidden(story).await, &[SECRET]);
+    second
+}
+
+/// The new key comes first on all nodes, and then each Secret is written once.
+async fn another_key_takes_its_place(story: &Story, second: &str) {
+    let both = story.shared.guests.read_file(second, FILE).unwrap();
+    let keys: Vec<_> = both.lines().filter(|line| line.contains("name: key")).collect();
+    let [one, other] = keys[..] else { panic!("two keys") };
+    let turned = both.replace(&format!("{one}\n{other}"), &format!("{other}\n{one}"));
+    story.patch("Secret", KEY, json!({"stringData": {"encryption.yaml": turned}})).await;
+    roll(story).await;
+    let third = new_control_plane(story, second).await;
+    let secrets: Api<Secret> = Api::default_namespaced(story.guest_client("kept").await);
+    secrets.replace("hidden", &PostParams::default(), &secrets.get("hidden").await.unwrap()).await.unwrap();
+    let stored = story.shared.guests.etcd_value(&third, "/registry/secrets/default/hidden").await;
+    assert!(stored.unwrap().expect("etcd has it").starts_with(b"k8s:enc:aescbc:v1:key2:"));
+    assert_contains(read_hidden(story).await, &[SECRET]);
+}
+
+/// Replaces the nodes of the control plane.
+async fn roll(story: &Story) {
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    story
+        .patch("KubeadmControlPlane", "kept-control-plane", json!({"spec": {"rollout": {"after": now}}}))
+        .await;
+}
+
+/// Waits until the only node of the control plane is another one and the cluster runs.
+async fn new_control_plane(story: &Story, before: &str) -> String {
+    let vm = story
+        .wait_for("the node of the control plane is replaced", CLUSTER, async || {
+            let machines = story.list("Machine").await;
+            let names = machines.iter().filter_map(|machine| machine["metadata"]["name"].as_str());
+            let names: Vec<_> = names.filter(|name| name.contains("-control-plane-")).collect();
+            let [name] = names[..] else { return None };
+            (name != before).then(|| name.to_owned())
+        })
+        .await;
+    story.wait_until_running("kept").await;
+    vm
+}
+
+async fn read_hidden(story: &Story) -> String {
+    let secrets: Api<Secret> = Api::default_namespaced(story.guest_client("kept").await);
+    let read = secrets.get("hidden").await.unwrap();
+    String::from_utf8(read.data.unwrap()["a"].0.clone()).unwrap()
+}
+
+/// An earlier version noted where the cluster was made, and had not created it yet.
+async fn a_cluster_of_an_earlier_version_stays_as_it_is(story: &Story) {
+    let manifest = one_and_one("older", "workers")
+        .replace("metadata: {", "metadata: {annotations: {cluster.x-k8s.io/paused: ''}, ");
+    story.apply(&manifest).await;
+    let cluster = story.get("TanzuKubernetesCluster", "older").await.unwrap();
+    let annotations = json!({
+        "cluster.x-k8s.io/paused": null, "run.tanzu.vmware.com/made-as": cluster["metadata"]["uid"],
+    });
+    story.patch("TanzuKubernetesCluster", "older", json!({"metadata": {"annotations": annotations}})).await;
+    let control_plane = story
+        .wait_for("it has a control plane", SOON, || story.get("KubeadmControlPlane", "older-control-plane"))
+        .await;
+    let api_server = &control_plane["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"];
+    assert_eq!(api_server["extraArgs"].as_array().unwrap().len(), 2);
+    assert!(api_server.get("extraVolumes").is_none());
+    assert!(story.get("Secret", "older-encryption").await.is_none());
+    let deleted = story.api("TanzuKubernetesCluster").delete("older", &DeleteParams::default()).await;
+    deleted.unwrap();
+    story.wait_until_gone("TanzuKubernetesCluster", "older", CLUSTER).await;
+}
