@@ -152,6 +152,7 @@ pub mod annotation {
         UPGRADE_IN_STEPS,
         MADE_AS,
         API_SERVER,
+        CLUSTER_ID,
         RESOLVE_OS_IMAGE,
         PROVIDER_SERVICE_ACCOUNT,
         REMEDIATE_MACHINE,
@@ -221,8 +222,11 @@ pub mod annotation {
     /// On a TanzuKubernetesCluster: what its API servers do that those of earlier versions do not, noted before anything is
     /// created for it: `audit,encryption`. Only gcm can set it.
     pub const API_SERVER: &str = "run.tanzu.vmware.com/api-server";
+    /// On a TanzuKubernetesCluster: an id of its cluster that outlives moves to other management clusters, where objects get other
+    /// uids. Only gcm can set it.
+    pub const CLUSTER_ID: &str = "run.tanzu.vmware.com/cluster-id";
     /// What gcm notes on a TanzuKubernetesCluster once. The policy `vmware-system-tkg-records` has the same names.
-    pub const RECORDS: &[&str] = &[API_SERVER];
+    pub const RECORDS: &[&str] = &[API_SERVER, CLUSTER_ID];
     /// What a node image must be like: a label query.
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
     /// On a release that is labelled incompatible because of an image: what the image says.

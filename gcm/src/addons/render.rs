@@ -23,6 +23,8 @@ pub struct Values {
     pub cluster_name: String,
     /// The cluster's namespace.
     pub cluster_namespace: String,
+    /// The id of the cluster, which outlives moves.
+    pub cluster_id: String,
     /// The host of the control plane's endpoint.
     pub control_plane_host: String,
     /// Its port.
@@ -41,9 +43,8 @@ impl Values {
     /// Bytes of the longest value.
     fn longest(&self) -> usize {
         let Self { pod_cidr, service_cidr, service_domain, cluster_name, .. } = self;
-        let Self { cluster_namespace, control_plane_host, control_plane_port: _, kubernetes_version, .. } =
-            self;
-        let names = [pod_cidr, service_cidr, service_domain, cluster_name, cluster_namespace];
+        let Self { cluster_namespace, cluster_id, control_plane_host, kubernetes_version, .. } = self;
+        let names = [pod_cidr, service_cidr, service_domain, cluster_name, cluster_namespace, cluster_id];
         names
             .into_iter()
             .chain([control_plane_host, kubernetes_version])
@@ -54,12 +55,13 @@ impl Values {
 }
 
 /// The names of the values, as templates write them.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "pod_cidr",
     "service_cidr",
     "service_domain",
     "cluster_name",
     "cluster_namespace",
+    "cluster_id",
     "control_plane_host",
     "control_plane_port",
     "kubernetes_version",

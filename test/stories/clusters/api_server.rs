@@ -15,6 +15,7 @@ const SECRET: &str = "prefix-of-hidden-value";
 const KEY: &str = "kept-encryption";
 const FILE: &str = "/etc/kubernetes/api-server/encryption.yaml";
 const RECORD: &str = "run.tanzu.vmware.com/api-server";
+const CLUSTER_ID: &str = "run.tanzu.vmware.com/cluster-id";
 
 #[test]
 fn a_new_cluster_encrypts_its_secrets_and_logs_who_reads_them() {
@@ -78,8 +79,9 @@ async fn the_log_names_users_and_no_content(story: &Story, control_plane: &str) 
 /// gcm's webhook puts back what kubectl replace leaves out.
 async fn users_do_not_change_what_was_noted(story: &Story) {
     let alice = json!([{"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}]);
-    let role = role_binding(&story.namespace, "alice", "tanzukubernetescluster-edit", &alice);
-    story.apply_object(&role).await;
+    for (name, role) in [("alice", "tanzukubernetescluster-edit"), ("alice-edit", "edit")] {
+        story.apply_object(&role_binding(&story.namespace, name, role, &alice)).await;
+    }
     let api = api_resource("TanzuKubernetesCluster");
     let clusters = Api::<kube::api::DynamicObject>::namespaced_with(
         act_as(story, "alice").await,
@@ -96,6 +98,16 @@ async fn users_do_not_change_what_was_noted(story: &Story) {
         })
         .await;
     assert_contains(changed.expect_err("a refusal"), &["only gcm can set or change", RECORD]);
+    let mut copy = story.get("TanzuKubernetesCluster", "kept").await.unwrap();
+    copy["metadata"] = json!({
+        "name": "copied", "namespace": story.namespace, "annotations": {CLUSTER_ID: copy["metadata"]["uid"]},
+    });
+    copy.as_object_mut().unwrap().remove("status");
+    let copied = clusters.create(&PostParams::default(), &serde_json::from_value(copy).unwrap()).await;
+    assert_contains(
+        copied.expect_err("the id of another cluster"),
+        &["only gcm can set or change", CLUSTER_ID],
+    );
     let kept = change(Value::Null).await.unwrap();
     assert_eq!(kept.metadata.annotations.unwrap()[RECORD], "audit,encryption");
 }

@@ -19,6 +19,7 @@ use crate::harness::requests::Requests;
 use crate::harness::second_cluster::SecondCluster;
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story, merge};
+use crate::moves::cluster_id::{BUNDLE, ClusterId};
 use crate::moves::plain_cluster::{
     clusterctl, clusterctl_move, clusterctl_move_command, management_cluster, vms_of,
 };
@@ -33,8 +34,9 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
             eprintln!("skipped: a load balancer of another management cluster gives another address");
             return;
         }
-        story.apply(&one_and_one("mover", "workers")).await;
+        story.apply(&format!("{BUNDLE}---{}", one_and_one("mover", "workers"))).await;
         story.wait_until_running("mover").await;
+        let named = ClusterId::find(&story).await;
         clusterctl_describes_it(&story).await;
         a_timeout_is_set(&story).await;
         let second = management_cluster(&story).await;
@@ -47,6 +49,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         story.shared.control().take_journal().await.unwrap();
         it_goes(&story, &second).await;
         the_other_gcm_takes_over(&story, &second, leader).await;
+        named.assert_same(&story, &second.api("TanzuKubernetesCluster", &story.namespace)).await;
         assert_untouched(&story).await;
         // Who gives addresses there is the admin's to bring; so far nobody needed any.
         let providers =
@@ -54,6 +57,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         it_is_scaled(&story, &second).await;
         story.shared.control().take_journal().await.unwrap();
         it_comes_back(&story, &second).await;
+        named.assert_same(&story, &story.api("TanzuKubernetesCluster")).await;
         assert_untouched(&story).await;
         client.assert_none_lost();
         story.delete("TanzuKubernetesCluster", "mover", CLUSTER).await;

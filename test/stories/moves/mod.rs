@@ -1,5 +1,6 @@
 //! Moves of objects to another management cluster.
 
 mod cluster;
+mod cluster_id;
 pub mod plain_cluster;
 mod virtual_machines;

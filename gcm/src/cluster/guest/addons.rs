@@ -17,6 +17,7 @@ use crate::addons::render::Values;
 use crate::cluster::facts::Facts;
 use crate::cluster::input::Input;
 use crate::cluster::node_groups::bootstrap::node_release;
+use crate::cluster::pause::origin;
 use crate::release::KubernetesRelease;
 use crate::sync;
 
@@ -41,6 +42,7 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
         service_domain: input.network().domain.to_owned(),
         cluster_name: name.clone(),
         cluster_namespace: input.namespace(),
+        cluster_id: origin::cluster_id(input.tkc).cloned().unwrap_or_default(),
         control_plane_host: host,
         control_plane_port: port,
         kubernetes_version: input.release.kubernetes.clone(),

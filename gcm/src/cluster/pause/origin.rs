@@ -3,7 +3,8 @@
 //! `clusterctl move` copies it before its Cluster and all else. A second cluster of its name, with other keys, must not be made
 //! meanwhile. So it bears its own uid since before anything was made of it; a copy has another.
 //!
-//! The same write notes what a new cluster gets that older ones do not have: a copy has it from the original.
+//! The same write notes the id of the cluster, and what a new cluster gets that older ones do not have: a copy has both from the
+//! original.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
@@ -33,6 +34,14 @@ fn origin(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Origin {
     }
 }
 
+/// Returns the id of the cluster: the uid of the TanzuKubernetesCluster that it was first created from. Of a cluster that an earlier
+/// version moved, it is the uid after the last of these moves.
+pub fn cluster_id(tkc: &TanzuKubernetesCluster) -> Option<&String> {
+    let annotations = tkc.annotations();
+    let noted = annotations.get(annotation::CLUSTER_ID).or_else(|| annotations.get(annotation::MADE_AS));
+    noted.or(tkc.metadata.uid.as_ref())
+}
+
 /// Returns true if nothing was made for it, here or elsewhere.
 fn is_new(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let Facts { cluster, control_plane, .. } = facts;
@@ -54,14 +63,19 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
     }
     let mut finalizers = tkc.finalizers().to_vec();
     let marked = finalizers.iter().any(|there| there == finalizer::TKC);
-    if marked && origin == Origin::Here {
+    if marked && origin == Origin::Here && tkc.annotations().contains_key(annotation::CLUSTER_ID) {
         return Ok(None);
     }
     if !marked {
         finalizers.push(finalizer::TKC.to_owned());
     }
-    let mut annotations = json!({ annotation::MADE_AS: tkc.metadata.uid });
+    let mut annotations = json!({
+        annotation::MADE_AS: tkc.metadata.uid,
+        annotation::CLUSTER_ID: cluster_id(tkc),
+    });
     if is_new(tkc, facts) {
+        // Its former annotations are those of another cluster, of which it is a copy.
+        annotations[annotation::CLUSTER_ID] = tkc.metadata.uid.clone().into();
         annotations[annotation::API_SERVER] = ApiServerFeatures::OF_NEW_CLUSTER.into();
     }
     Ok(Some(json!({ "metadata": { "finalizers": finalizers, "annotations": annotations } })))
@@ -92,6 +106,31 @@ mod tests {
     }
 
     #[test]
+    fn the_id_of_a_cluster_outlives_moves() {
+        let there = ClusterFixture::running(sound()).facts();
+        let noted = |annotations: &[(&str, &str)], facts: &Facts| {
+            let mut tkc = sound();
+            tkc.metadata.uid = Some("here".to_owned());
+            tkc.finalizers_mut().push(finalizer::TKC.to_owned());
+            let own = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            tkc.annotations_mut().extend(own);
+            let note = note(&tkc, facts).unwrap();
+            note.map(|note| {
+                note["metadata"]["annotations"][annotation::CLUSTER_ID].as_str().unwrap().to_owned()
+            })
+        };
+        let (made_as, id) = (annotation::MADE_AS, annotation::CLUSTER_ID);
+        let here = |uid: &str| Some(uid.to_owned());
+        assert_eq!(noted(&[], &nothing()), here("here"), "a new one");
+        assert_eq!(noted(&[], &there), here("here"), "one of an earlier version");
+        assert_eq!(noted(&[(made_as, "here")], &there), here("here"));
+        assert_eq!(noted(&[(made_as, "first")], &there), here("first"), "it has just been moved");
+        assert_eq!(noted(&[(made_as, "second"), (id, "first")], &there), here("first"), "once more");
+        assert_eq!(noted(&[(made_as, "here"), (id, "first")], &there), None, "all is noted");
+        assert_eq!(noted(&[(id, "first")], &there), here("first"), "somebody removed made-as");
+    }
+
+    #[test]
     fn only_a_new_cluster_is_noted_to_have_what_is_new() {
         let noted = |made_as: Option<&str>, facts: &Facts| {
             let mut tkc = sound();
@@ -106,6 +145,14 @@ mod tests {
         assert_eq!(noted(None, &there), None, "one of an earlier version");
         assert_eq!(noted(Some("here"), &none), None, "an earlier version was about to create it");
         assert_eq!(noted(Some("elsewhere"), &there), None, "a copy of one of an earlier version");
+        let earlier = [(annotation::API_SERVER, "audit"), (annotation::CLUSTER_ID, "elsewhere")];
+        let copied = earlier.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let mut copy = sound();
+        copy.metadata.uid = Some("here".to_owned());
+        copy.annotations_mut().extend(copied);
+        let annotations = &note(&copy, &none).unwrap().unwrap()["metadata"]["annotations"];
+        assert_eq!(annotations[annotation::CLUSTER_ID], "here", "it is a cluster of its own");
+        assert_eq!(annotations[annotation::API_SERVER], "audit,encryption");
         let without_cluster = Facts { cluster: None, ..there };
         assert_eq!(noted(None, &without_cluster), None, "its Cluster was deleted");
     }
