@@ -19,6 +19,7 @@ pub mod places;
 pub mod queries;
 pub mod rolls;
 pub mod settings;
+mod trust;
 pub mod version;
 pub mod volumes;
 
@@ -75,6 +76,7 @@ pub fn validate_with(
     denials.extend(volumes::denials(&new.spec.topology, old.map(|old| &old.spec.topology)));
     denials.extend(version::denials(new, old, available));
     denials.extend(node_images::denials(new, old, available, bundles, virtual_ip));
+    denials.extend(trust::denial(new, old, available));
     denials.extend(network::denials(&new.spec));
     denials.extend(network::cni_denial(&new.spec, old.map(|old| &old.spec), bundles));
     denials.extend(settings::denials(&new.spec));
@@ -130,6 +132,7 @@ pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) ->
     let mut warnings = version::warnings(new, available);
     warnings.extend(network::warnings(&new.spec));
     warnings.extend(settings::warnings(&new.spec));
+    warnings.extend(trust::warning(new, available));
     warnings.extend(ignored::warnings(&new.spec));
     warnings.extend(queries::idle_bounds(new));
     warnings

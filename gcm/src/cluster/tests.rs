@@ -6,6 +6,7 @@ mod health;
 mod last_release;
 mod recipes;
 mod rolled;
+mod trust;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -272,6 +272,17 @@ fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRel
     CarriedRelease { version, kubernetes, packages, os, keepalived, incompatible }
 }
 
+/// Parts of guest ids and names of images, with the operating system and the version that they stand for. Photon is every other.
+const GUESSED: [(&str, &str, &str); 7] = [
+    ("ubuntu", "ubuntu", "22.04"),
+    ("rhel", "rhel", "9"),
+    ("rocky", "rockylinux", "9"),
+    ("almalinux", "almalinux", "9"),
+    ("centos", "centos", "9"),
+    ("oraclelinux", "oraclelinux", "9"),
+    ("amazonlinux", "amazon", "2"),
+];
+
 /// The operating system of an image that does not say it: by properties, else by its guest id and name.
 fn guessed_os(image: &VirtualMachineImage) -> OSInfo {
     let property = |key: &str, or: &str| {
@@ -280,7 +291,8 @@ fn guessed_os(image: &VirtualMachineImage) -> OSInfo {
     };
     let guest = image.spec.os_info.as_ref().and_then(|os| os.type_.clone()).unwrap_or_default();
     let hints = format!("{} {guest}", image.name_any()).to_ascii_lowercase();
-    let (name, version) = if hints.contains("ubuntu") { ("ubuntu", "22.04") } else { ("photon", "3.0") };
+    let known = GUESSED.iter().find(|(hint, ..)| hints.contains(hint));
+    let (name, version) = known.map_or(("photon", "3.0"), |(_, name, version)| (*name, *version));
     let name = property("os-name", image_builder::DISTRO_NAME).unwrap_or_else(|| name.to_owned());
     let type_ = if name.contains("windows") { "windows" } else { "linux" };
     OSInfo {

@@ -20,6 +20,7 @@ pub mod plan;
 pub mod query;
 pub mod resolution;
 pub mod status;
+pub mod trust_store;
 pub mod version;
 pub mod virtual_ip;
 

@@ -41,7 +41,7 @@ pub struct Release {
     pub kubernetes_version: String,
     /// Its container images, by name and tag.
     pub container_images: Arc<BTreeSet<String>>,
-    /// Its operating system: `photon`, `ubuntu` or `debian`.
+    /// Its operating system: `photon`, `ubuntu`, `debian` or one of Red Hat's family.
     pub os: &'static str,
 }
 

@@ -88,7 +88,7 @@ pub enum Command {
     TriggerUdev,
     /// `systemctl VERB containerd`.
     Containerd(String),
-    /// `update-ca-certificates` or `rehash_ca_certificates.sh`.
+    /// `update-ca-certificates`, `rehash_ca_certificates.sh` or `update-ca-trust`.
     CollectAuthorities(Collector),
     /// `exit 1`: nothing after it runs.
     Exit,
@@ -260,6 +260,9 @@ fn command(line: &str, words: &[Word]) -> Result<Command, Failure> {
         }
         ("update-ca-certificates", None) if args.is_empty() => {
             Ok(Command::CollectAuthorities(Collector::Debian))
+        }
+        ("update-ca-trust", None) if args.is_empty() || args == ["extract"] => {
+            Ok(Command::CollectAuthorities(Collector::RedHat))
         }
         ("hostname", None) if args.len() == 1 => Ok(Command::Hostname(args[0].to_owned())),
         (name, _) if WITHOUT_EFFECT.contains(&name) => Ok(Command::WithoutEffect),

@@ -6,8 +6,11 @@ use std::fs;
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 
-/// The collected certificates. Programs read this file when they start.
-const COLLECTED: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// Systems of Red Hat's family, as `/etc/os-release` and the names of images have them.
+const RED_HAT: [&str; 10] =
+    ["rhel", "rocky", "rockylinux", "centos", "almalinux", "ol", "oraclelinux", "amzn", "amazon", "fedora"];
+/// The files with collected certificates of the systems. Programs read them when they start.
+const COLLECTED: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 /// The certificates that containerd read at its last start. A boot removes this file.
 const READ: &str = "/run/containerd/ca-certificates.crt";
 const OS_RELEASE: &str = "/etc/os-release";
@@ -19,6 +22,8 @@ pub enum Collector {
     Photon,
     /// `update-ca-certificates` of Debian and Ubuntu.
     Debian,
+    /// `update-ca-trust` of Red Hat's family.
+    RedHat,
 }
 
 impl Collector {
@@ -26,6 +31,24 @@ impl Collector {
         match self {
             Self::Photon => "rehash_ca_certificates.sh",
             Self::Debian => "update-ca-certificates",
+            Self::RedHat => "update-ca-trust",
+        }
+    }
+
+    /// Returns true if the system of this id has the program.
+    fn is_on(self, id: &str) -> bool {
+        match self {
+            Self::Photon => id == "photon",
+            Self::Debian => ["debian", "ubuntu"].contains(&id),
+            Self::RedHat => RED_HAT.contains(&id),
+        }
+    }
+
+    /// The file that it writes.
+    fn collected(self) -> &'static str {
+        match self {
+            Self::Photon | Self::Debian => COLLECTED[0],
+            Self::RedHat => COLLECTED[1],
         }
     }
 
@@ -34,20 +57,22 @@ impl Collector {
         match self {
             Self::Photon => ("/etc/ssl/certs", "pem"),
             Self::Debian => ("/usr/local/share/ca-certificates", "crt"),
+            Self::RedHat => ("/etc/pki/ca-trust/source/anchors", "pem"),
         }
     }
 }
 
 impl Disk {
-    /// Notes which operating system is on the disk, as its image says: `photon`, `ubuntu` or `debian`.
+    /// Notes which operating system is on the disk, as its image says: `photon`, `ubuntu`, `debian` or one of Red Hat's family.
     pub fn install_os(&self, name: &str) -> Result<(), Failure> {
         self.write(OS_RELEASE, format!("ID={name}\n"))
     }
 
     /// Runs a program that collects certificates. The other systems do not have it.
     pub(super) fn collect_authorities(&self, collector: Collector) -> Result<(), Failure> {
-        let is_photon = self.read(OS_RELEASE).map(|text| text.contains("ID=photon"));
-        if is_photon.is_some_and(|photon| photon != (collector == Collector::Photon)) {
+        let release = self.read(OS_RELEASE);
+        let id = release.as_deref().and_then(|text| text.trim().strip_prefix("ID="));
+        if id.is_some_and(|id| !collector.is_on(id)) {
             return Err(Failure::new(Reason::Command, format!("{}: command not found", collector.name())));
         }
         let (folder, ending) = collector.source();
@@ -59,12 +84,13 @@ impl Disk {
             .collect();
         files.sort();
         let texts: Vec<_> = files.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
-        self.write(COLLECTED, texts.join("\n"))
+        self.write(collector.collected(), texts.join("\n"))
     }
 
     /// containerd starts: it reads the authorities.
     pub(super) fn read_authorities(&self) -> Result<(), Failure> {
-        self.write(READ, self.read(COLLECTED).unwrap_or_default())
+        let collected: String = COLLECTED.iter().filter_map(|path| self.read(path)).collect();
+        self.write(READ, collected)
     }
 
     /// Returns true if containerd trusts certificates that this authority (PEM) signed.
@@ -88,6 +114,18 @@ mod tests {
                 "rehash_ca_certificates.sh",
                 "/usr/local/share/ca-certificates/a.crt",
             ),
+            (
+                "rockylinux",
+                "update-ca-trust",
+                "update-ca-certificates",
+                "/etc/pki/ca-trust/source/anchors/a.pem",
+            ),
+            (
+                "rhel",
+                "update-ca-trust extract",
+                "rehash_ca_certificates.sh",
+                "/etc/pki/ca-trust/source/anchors/a.pem",
+            ),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let disk = Disk::at(folder.path().to_owned()).unwrap();
@@ -104,6 +142,13 @@ mod tests {
             assert!(disk.containerd_trusts("authority a") && !disk.containerd_trusts("authority b"));
             disk.boot().unwrap();
             assert!(disk.containerd_trusts("authority a"), "{os}: it starts with each boot");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        disk.install_os("sles").unwrap();
+        for command in ["rehash_ca_certificates.sh", "update-ca-certificates", "update-ca-trust"] {
+            let outcome = line(command).unwrap()[0].run(&disk);
+            assert!(outcome.unwrap_err().message.contains("command not found"), "{command}");
         }
     }
 }

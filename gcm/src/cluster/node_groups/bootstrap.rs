@@ -22,15 +22,11 @@ use crate::cluster::node_file::NodeFile;
 use crate::cluster::volumes::setup::{VolumeFilesystem, VolumeSetup};
 use crate::duration;
 use crate::release::KubernetesRelease;
+use crate::release::trust_store::TrustStore;
 use crate::spec::labels::registered_labels;
 
 /// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
 const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
-
-/// Makes Photon trust the certificates in its folder.
-const PHOTON_TRUST: &str = "rehash_ca_certificates.sh";
-/// Makes systems of Debian's family trust the certificates in their folder for local ones.
-const DEBIAN_TRUST: &str = "update-ca-certificates";
 
 /// Returns the configuration of a node with this registration and these volumes. Nodes of the control plane and of pools
 /// share it.
@@ -98,10 +94,12 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
     commands.extend(volumes.commands.iter().cloned());
-    let authorities = input.network().trust.map(trusted_files).unwrap_or_default();
+    let trust_store = trust_store(input);
+    let authorities =
+        input.network().trust.map(|trust| trusted_files(trust, trust_store)).unwrap_or_default();
     let proxy = proxy::files(&input.network());
     if !authorities.is_empty() {
-        commands.push(trust_command(&input.image.labels).to_owned());
+        commands.push(trust_store.command().to_owned());
     }
     if !proxy.is_empty() {
         commands.push("systemctl daemon-reload".to_owned());
@@ -139,30 +137,19 @@ pub fn drain_seconds(text: Option<&str>) -> Option<i32> {
     text.and_then(duration::parse_seconds).filter(|seconds| *seconds > 0)
 }
 
-/// Photon keeps authorities where OpenSSL looks; Debian's family has a folder of its own for local ones.
-fn trust_command(os: &BTreeMap<String, String>) -> &'static str {
-    let photon = os.get("os-name").is_some_and(|name| name == "photon");
-    if photon { PHOTON_TRUST } else { DEBIAN_TRUST }
+/// Returns the trust store of the cluster's nodes. Of an unknown system it is Debian's, as in earlier versions: admission refuses
+/// additional authorities for it, or warns.
+fn trust_store(input: &Input<'_>) -> TrustStore {
+    TrustStore::of(&input.image.labels).unwrap_or(TrustStore::Debian)
 }
 
-/// Whether a node that these commands set up runs Photon.
-///
-/// No object of a cluster names its operating system, and its OSImage may be gone: the command that `node_setup`
-/// chose is the only record. It is there whenever the answer changes anything.
-pub fn runs_photon(commands: &[String]) -> bool {
-    commands.iter().any(|command| command == PHOTON_TRUST)
-}
-
-fn trusted_files(trust: &Trust) -> Vec<NodeFile> {
+fn trusted_files(trust: &Trust, store: TrustStore) -> Vec<NodeFile> {
     let authorities = trust.additional_trusted_cas.iter().flatten();
     authorities
         .filter_map(|authority| Some((settings::stem(&authority.name), settings::pem(&authority.data)?)))
         .flat_map(|(name, pem)| {
-            let paths = [
-                format!("/etc/ssl/certs/{name}.pem"),
-                format!("/usr/local/share/ca-certificates/{name}.crt"),
-            ];
-            paths.map(|path| NodeFile { path, permissions: "0644", content: pem.clone() })
+            let files = store.files(name).into_iter();
+            files.map(move |path| NodeFile { path, permissions: "0644", content: pem.clone() })
         })
         .collect()
 }

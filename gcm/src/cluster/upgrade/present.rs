@@ -10,8 +10,8 @@ use kube::ResourceExt;
 
 use crate::cluster::facts::Facts;
 use crate::cluster::input::release_label;
-use crate::cluster::node_groups::bootstrap::runs_photon;
 use crate::release::resolution::AvailableRelease;
+use crate::release::trust_store::TrustStore;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::release::current_version;
 
@@ -42,7 +42,10 @@ pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Kubernete
         os_images: Vec::new(),
     };
     let commands = config.and_then(|config| config.pre_kubeadm_commands.as_deref()).unwrap_or_default();
-    let labels = runs_photon(commands).then(|| ("os-name".to_owned(), "photon".to_owned()));
+    // No object of a cluster names its operating system, and its OSImage may be gone: the command that collects additional authorities
+    // is the only record. It exists if the answer changes anything.
+    let store = TrustStore::of_commands(commands);
+    let labels = store.map(|store| ("os-name".to_owned(), store.os_name().to_owned()));
     let name = image(facts)?.to_owned();
     Some((release, ReleaseImage { name, labels: BTreeMap::from_iter(labels), ..ReleaseImage::default() }))
 }

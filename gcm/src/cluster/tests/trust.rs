@@ -1,0 +1,90 @@
+//! How nodes of each operating system come to trust additional authorities, and that nodes of earlier versions stay.
+
+use std::sync::Arc;
+
+use api::gcm::TanzuKubernetesCluster;
+use api::names::annotation;
+use kube::ResourceExt;
+
+use super::pools;
+use super::recipes::rolls;
+use crate::cluster::facts::Facts;
+use crate::cluster::fixtures::{ClusterFixture, nothing, plan, stored};
+
+/// Facts with an image of this operating system.
+fn of_system(mut facts: Facts, os: &str) -> Facts {
+    for image in &mut facts.releases.fixed {
+        image.labels.insert("os-name".to_owned(), os.to_owned());
+    }
+    facts
+}
+
+/// The command and the files for authorities that nodes get.
+fn trust(tkc: &TanzuKubernetesCluster, facts: &Facts) -> (Vec<String>, Vec<String>) {
+    let config = plan(tkc, facts).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
+    let commands = config.pre_kubeadm_commands.unwrap().into_iter();
+    let files = config.files.unwrap().into_iter().map(|file| file.path);
+    (
+        commands.filter(|command| command.contains("ca-") || command.contains("ca_")).collect(),
+        files.filter(|path| path.contains("corp")).collect(),
+    )
+}
+
+#[test]
+fn each_system_collects_authorities_with_its_own_program() {
+    let folders = ["/etc/ssl/certs/corp.pem", "/usr/local/share/ca-certificates/corp.crt"];
+    let anchors = ["/etc/pki/ca-trust/source/anchors/corp.pem"];
+    for (os, command, files) in [
+        ("photon", "rehash_ca_certificates.sh", folders.as_slice()),
+        ("ubuntu", "update-ca-certificates", &folders),
+        ("debian", "update-ca-certificates", &folders),
+        ("rockylinux", "update-ca-trust", &anchors),
+        ("amazon", "update-ca-trust", &anchors),
+    ] {
+        let (commands, paths) = trust(&stored(pools()), &of_system(nothing(), os));
+        assert_eq!(commands, [command], "{os}");
+        assert_eq!(paths, files, "{os}");
+    }
+}
+
+/// An earlier version gave nodes of Red Hat's family Debian's program, which they do not have. They get theirs when they are replaced
+/// anyway.
+#[test]
+fn nodes_with_the_program_of_another_system_are_not_replaced_for_it() {
+    let mut fixture = ClusterFixture::new(pools());
+    fixture.plan = plan(&fixture.tkc, &of_system(nothing(), "debian")).unwrap();
+    let running =
+        ClusterFixture { groups: ClusterFixture::running(pools()).groups, initialized: true, ..fixture };
+    let mut there = of_system(running.facts(), "rhel");
+    // The texts are those of another version.
+    let remark = |annotations: &mut std::collections::BTreeMap<String, String>| {
+        let recipe = annotations[annotation::MACHINE_RECIPE].split_once('.').unwrap().0.to_owned();
+        annotations.insert(annotation::MACHINE_RECIPE.to_owned(), format!("{recipe}.0123456789abcdef"));
+    };
+    remark(Arc::make_mut(there.control_plane.as_mut().unwrap()).annotations_mut());
+    for pool in &mut there.deployments {
+        remark(Arc::make_mut(pool).annotations_mut());
+    }
+    assert_eq!(rolls(&running.tkc, &there), [false; 4]);
+    let mut changed = running.tkc.clone();
+    changed.spec.topology.control_plane.vm_class = "guaranteed-large".to_owned();
+    assert_eq!(rolls(&changed, &there), [true, false, false, false]);
+    assert_eq!(trust(&changed, &there).0, ["update-ca-trust"]);
+}
+
+/// What a cluster runs is all that is known of its operating system then.
+#[test]
+fn a_cluster_whose_image_is_gone_keeps_its_program() {
+    for os in ["photon", "debian", "rhel"] {
+        let mut fixture = ClusterFixture::new(pools());
+        fixture.plan = plan(&fixture.tkc, &of_system(nothing(), os)).unwrap();
+        let running =
+            ClusterFixture { groups: ClusterFixture::running(pools()).groups, initialized: true, ..fixture };
+        let mut gone = running.facts();
+        gone.releases.fixed.clear();
+        assert_eq!(rolls(&running.tkc, &gone), [false; 4], "{os}");
+        let mut changed = running.tkc.clone();
+        changed.spec.topology.control_plane.vm_class = "guaranteed-large".to_owned();
+        assert_eq!(trust(&changed, &gone), trust(&running.tkc, &of_system(running.facts(), os)), "{os}");
+    }
+}
