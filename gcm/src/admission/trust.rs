@@ -107,7 +107,7 @@ mod tests {
 
     fn cluster(version: &str, authority: Option<&str>) -> TanzuKubernetesCluster {
         let mut tkc = sound();
-        tkc.spec.topology.control_plane.tkr = Some(Tkr::named(&version.replace('+', "---")));
+        tkc.spec.topology.control_plane.tkr = Some(Tkr::named(version.replace('+', "---")));
         let trust: Option<Trust> = authority.map(|name| {
             serde_json::from_value(json!({"additionalTrustedCAs": [{"name": name, "data": "x"}]})).unwrap()
         });
