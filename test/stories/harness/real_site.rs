@@ -342,7 +342,7 @@ impl Guest {
         const VALUE: &str = "prefix-of-hidden-value";
         let literal = format!("--from-literal=a={VALUE}");
         self.kubectl(&["create", "secret", "generic", "hidden", &literal], None).await.unwrap();
-        let node = self.nodes().await.into_iter().find(|node| is_control_plane(node)).unwrap();
+        let node = self.nodes().await.into_iter().find(is_control_plane).unwrap();
         let on_node = format!("spec.nodeName={}", node.name_any());
         let toolbox = ["get", "pods", "-l", "app=toolbox", "-o", "name", "--field-selector", &on_node];
         let toolbox = self.kubectl(&toolbox, None).await.unwrap();
