@@ -9,11 +9,11 @@ constants! {
     ADDONS_READY = "AddonsReady";
     /// Every node is Ready.
     NODES_HEALTHY = "NodesHealthy";
-    /// The accounts of the guest's cloud provider and storage driver exist.
+    /// The accounts of the guest's cloud provider and storage driver exist, and programs in the guest use them.
     PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
-    /// Those who may edit the namespace may administer the guest.
+    /// Those who may edit the namespace may administer the guest, and can log in there.
     ROLE_BINDING_SYNCED = "RoleBindingSynced";
-    /// The namespace's storage classes are in the guest.
+    /// The namespace's storage classes are in the guest, and their driver runs there.
     STORAGE_CLASS_SYNCED = "StorageClassSynced";
     /// The guest finds the Supervisor.
     SERVICE_DISCOVERY_READY = "ServiceDiscoveryReady";
@@ -25,6 +25,8 @@ constants! {
     PAUSED = "Paused";
     /// Of one add-on: it is applied.
     PROVISIONED = "Provisioned";
+    /// Reason of `AddonsReady` that holds: the node image contains add-ons that the cluster does not get; the message names them.
+    ADDONS_LEFT_IN_IMAGE = "AddonsLeftInImage";
 }
 
 reasons! {
@@ -52,6 +54,16 @@ reasons! {
     Warning ROLE_BINDING_SYNC_FAILED = "RoleBindingSyncFailed";
     /// A storage class could not be made in the guest.
     Warning STORAGE_CLASS_SYNC_FAILED = "StorageClassSyncFailed";
+    /// The cluster asks for storage, and its storage classes have no driver.
+    Warning STORAGE_DRIVER_NOT_FOUND = "StorageDriverNotFound";
+    /// The storage classes have no driver, and the cluster does not ask for storage.
+    Info NO_STORAGE_DRIVER = "NoStorageDriver";
+    /// An add-on needs an account, and no Pod uses the account's token.
+    Warning PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND = "ProviderServiceAccountUserNotFound";
+    /// The accounts exist, no Pod uses their tokens, and no add-on needs them.
+    Info PROVIDER_SERVICE_ACCOUNTS_UNUSED = "ProviderServiceAccountsUnused";
+    /// The administrators are bound in the guest, which has no way to authenticate them.
+    Info NO_AUTHENTICATOR = "NoAuthenticator";
     /// The Supervisor's service could not be made in the guest.
     Warning SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED = "SupervisorHeadlessServiceSetupFailed";
     /// The role bindings are not in the guest yet.
@@ -85,3 +97,7 @@ reasons! {
     /// Of a Machine: nothing has been reported of it yet.
     Waiting PENDING = "Pending";
 }
+
+/// Reasons of conditions about parts that a cluster lacks and does not ask for. No cluster waits for them, and they are no cause of anything.
+pub const LIMITS: [&str; 4] =
+    [ADDONS_LEFT_IN_IMAGE, NO_STORAGE_DRIVER, PROVIDER_SERVICE_ACCOUNTS_UNUSED, NO_AUTHENTICATOR];

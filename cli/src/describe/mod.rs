@@ -2,6 +2,7 @@
 
 pub mod cause;
 pub mod gather;
+pub mod limits;
 pub mod next;
 pub mod node;
 pub mod object;
@@ -17,13 +18,16 @@ use kube::Client;
 use serde::Serialize;
 
 pub use cause::Blocking;
+pub use limits::Limit;
 pub use node::TreeNode;
 
-/// What `describe` shows: the first blocking cause, and the tree.
+/// What `describe` shows: the first blocking cause, the limits of the cluster, and the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Description {
     /// The first object that everything else waits for; none if the cluster is up.
     pub blocking: Option<Blocking>,
+    /// The parts that the cluster lacks and does not ask for.
+    pub limits: Vec<Limit>,
     /// The cluster, from the TanzuKubernetesCluster down to the vSphere VMs.
     pub tree: TreeNode,
 }
@@ -36,12 +40,15 @@ pub async fn describe(client: &Client, namespace: &str, name: &str) -> Result<De
             "TanzuKubernetesCluster {namespace}/{name} not found: list the clusters with `kubectl get tkc -A`"
         );
     };
-    Ok(Description { blocking: cause::blocking(namespace, &tree), tree })
+    let cluster = objects.get("TanzuKubernetesCluster").and_then(|all| all.first());
+    let limits = cluster.map(limits::limits).unwrap_or_default();
+    Ok(Description { blocking: cause::blocking(namespace, &tree), limits, tree })
 }
 
 impl Description {
     /// The description as a person reads it; `consoles` says whether nodes have a console that can be read here.
     pub fn text(&self, consoles: bool) -> String {
-        print::text(self.blocking.as_ref(), &self.tree, Timestamp::now(), None, consoles)
+        let tree = print::text(self.blocking.as_ref(), &self.tree, Timestamp::now(), None, consoles);
+        tree + &limits::print(&self.limits)
     }
 }

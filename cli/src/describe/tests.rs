@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Blocking;
 use super::cause::blocking;
+use super::limits::{limits, print};
 use super::tree::{Objects, tree};
 
 const KINDS: [&str; 12] = [
@@ -75,6 +76,43 @@ fn a_first_boot_that_failed_comes_before_a_probe_that_waits_for_it() {
 #[test]
 fn nothing_blocks_a_running_cluster() {
     assert_eq!(blocking("demo", &tree(&seen(RUNNING)).unwrap()), None);
+}
+
+/// A cluster that lacks a part which nothing asks for runs, and its description says what it lacks.
+#[test]
+fn limits_are_shown_and_block_nothing() {
+    let mut objects = seen(RUNNING);
+    let limited = |ready: &Value| {
+        json!([
+            ready,
+            {"type": "AddonsReady", "status": "True", "reason": "AddonsLeftInImage", "message": "pvcsi is not applied"},
+            {"type": "StorageClassSynced", "status": "False", "severity": "Info", "reason": "NoStorageDriver", "message": "2 storage classes, no driver"},
+            {"type": "RoleBindingSynced", "status": "False", "severity": "Info", "reason": "NoAuthenticator", "message": "1 user"},
+            {"type": "UpdatesAvailable", "status": "True", "message": "[1.36.3]"},
+        ])
+    };
+    conditions(
+        &mut objects,
+        "TanzuKubernetesCluster",
+        "small-v3",
+        limited(&json!({"type": "Ready", "status": "True"})),
+    );
+    assert_eq!(blocking("demo", &tree(&objects).unwrap()), None);
+    insta::assert_snapshot!(print(&limits(&objects["TanzuKubernetesCluster"][0])));
+    let silent = json!({"type": "Ready", "status": "False", "severity": "Warning", "reason": "RoleBindingSyncFailed", "message": ""});
+    conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", limited(&silent));
+    assert_eq!(cause(&objects).reason, "RoleBindingSyncFailed", "a limit explains nothing");
+    assert_eq!(print(&[]), "");
+}
+
+#[test]
+fn storage_that_is_asked_for_and_has_no_driver_is_the_clusters_own_cause() {
+    let mut objects = seen(RUNNING);
+    let missing = json!([{"type": "Ready", "status": "False", "severity": "Warning", "reason": "StorageDriverNotFound", "message": "there is no CSI driver"}]);
+    conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", missing);
+    let cause = cause(&objects);
+    assert_eq!(cause.object, "TanzuKubernetesCluster demo/small-v3");
+    assert_eq!(cause.reason, "StorageDriverNotFound");
 }
 
 #[test]

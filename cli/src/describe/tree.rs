@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::conditions::tkc;
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -119,6 +120,12 @@ const ABOUT_CHANGE: [&str; 8] = [
     "UpdatesAvailable",
 ];
 
+/// Returns true if a condition that is False may explain why its object is not ready.
+fn explains(found: &Value) -> bool {
+    let is = |field: &str, words: &[&str]| words.iter().any(|word| found[field] == **word);
+    !is("type", &ABOUT_CHANGE) && !is("reason", &tkc::LIMITS)
+}
+
 /// What an object's conditions come to.
 struct Readiness<'a> {
     ready: String,
@@ -128,11 +135,7 @@ struct Readiness<'a> {
 
 fn readiness(object: &DynamicObject) -> Readiness<'_> {
     let summary = condition(object, "Ready").or_else(|| condition(object, "Available"));
-    let bad = || {
-        conditions(object).iter().find(|found| {
-            found["status"] == "False" && !ABOUT_CHANGE.iter().any(|type_| found["type"] == *type_)
-        })
-    };
+    let bad = || conditions(object).iter().find(|found| found["status"] == "False" && explains(found));
     let found = match summary {
         // The finer condition knows why; the summary may only know that.
         Some(summary) if summary["status"] != "True" && text(summary, "message").is_empty() => {

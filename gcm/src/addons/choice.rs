@@ -117,6 +117,12 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     chosen
 }
 
+/// Returns the names of the bundles in the node image that are not among the chosen add-ons, in their order.
+pub fn left_in_image(image: Option<&VirtualMachineImage>, chosen: &[ChosenAddon]) -> Vec<String> {
+    let is_left = |name: &&str| !chosen.iter().any(|addon| addon.name == **name);
+    image.into_iter().flat_map(image::carried).filter(is_left).map(str::to_owned).collect()
+}
+
 /// Returns the names of the container networks among the bundles in these ConfigMaps. A bundle is one by its type, or by its name.
 pub fn container_networks<'m>(
     maps: impl IntoIterator<Item = &'m PartialObjectMeta<ConfigMap>>,
@@ -247,6 +253,28 @@ mod tests {
         );
         let names = container_networks(maps.iter().map(AsRef::as_ref));
         assert_eq!(names.into_iter().collect::<Vec<_>>(), ["calico"]);
+    }
+
+    #[test]
+    fn bundles_of_the_image_that_are_not_chosen_are_named() {
+        let mut image = (*image("antrea")).clone();
+        for name in ["pvcsi", "calico", "metrics-server"] {
+            let key = format!("vmware-system.guest.kubernetes.addons.{name}");
+            image.annotations_mut().insert(key, "{}".into());
+        }
+        let image = Arc::new(image);
+        let left = |cni: &str, maps: &[Arc<PartialObjectMeta<ConfigMap>>]| {
+            let chosen = choose(&Offer { cluster: "c", cni, config_maps: maps, image: Some(&image) });
+            left_in_image(Some(&image), &chosen).join(" ")
+        };
+        assert_eq!(left("antrea", &[]), "calico metrics-server pvcsi");
+        let maps = [map("m", "metrics-server", None, None), map("other", "pvcsi", Some("d"), Some("csi"))];
+        assert_eq!(
+            left("flannel", &maps),
+            "antrea calico pvcsi",
+            "a bundle of another cluster does not count"
+        );
+        assert!(left_in_image(None, &[]).is_empty());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::health::{self, Health, Live};
 use super::manifest::{Manifest, ObjectKey, stage};
 use super::render::Values;
 use super::report::AddonState;
+use super::survey::GuestSecret;
 
 /// How long definitions may take before what is of them is applied.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);
@@ -37,6 +38,8 @@ pub struct Deployment {
     pub after: Vec<String>,
     /// How it is kept.
     pub mode: Mode,
+    /// The Secrets with tokens that its objects refer to.
+    pub required_tokens: BTreeSet<GuestSecret>,
     values: Values,
     hash: Option<u64>,
     objects: BTreeMap<ObjectKey, AppliedObject>,

@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::apply::get;
 use kit::bounded::compute;
 use kit::guest::GuestError;
-use kit::retry::{Failures, jitter};
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
@@ -27,17 +26,13 @@ use super::manifest::Manifest;
 use super::node_bound::bind;
 use super::render::Values;
 use super::report::{AddonReport, AddonState};
+use super::rhythm::Rhythm;
 use super::session::Session;
+use super::survey::{GuestSurvey, SurveyPlan, required_tokens};
 use super::{config_map, image, manifest};
 
 /// A round of one cluster takes no longer.
 const ROUND: Duration = Duration::from_mins(3);
-/// After a round that left something to wait for, the first and the longest pause.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
-/// While add-ons come up, they are looked at this often, whether a watch shows a change or not.
-const PROGRESS: Duration = Duration::from_secs(20);
-/// When nothing is left to do, Secrets are read again after this time: nobody watches them.
-const RESYNC: Duration = Duration::from_mins(10);
 /// Changes in a guest are gathered for so long before they are acted on, and rounds follow each other no faster.
 const GATHER: Duration = Duration::from_secs(1);
 /// Clusters of one namespace whose bundles are read and applied at the same time.
@@ -56,6 +51,8 @@ pub struct WantedAddons {
     pub values: Values,
     /// The image and the nodes of the add-ons of kubeadm.
     pub kubeadm: KubeadmAddons,
+    /// The programs to look for.
+    pub survey: SurveyPlan,
 }
 
 impl WantedAddons {
@@ -69,6 +66,7 @@ impl WantedAddons {
 struct GuestReports {
     addons: Arc<Vec<AddonReport>>,
     synced: Arc<Vec<AddonReport>>,
+    survey: Option<Arc<GuestSurvey>>,
     /// The version of Kubernetes for which this is wanted.
     kubernetes: String,
 }
@@ -147,6 +145,11 @@ impl Engine {
         Some(self.all_reports(key)?.synced)
     }
 
+    /// The last survey of the guest.
+    pub fn survey(&self, key: &str) -> Option<Arc<GuestSurvey>> {
+        self.all_reports(key)?.survey
+    }
+
     /// The version of Kubernetes that the add-ons were last looked at for.
     pub fn looked_at_for(&self, key: &str) -> Option<String> {
         Some(self.all_reports(key)?.kubernetes)
@@ -180,33 +183,33 @@ impl Cluster {
     /// Keeps the cluster's add-ons as they are wanted, until nobody wants them any more.
     async fn keep(self, mut wanted: watch::Receiver<Arc<WantedAddons>>) {
         let mut session: Option<Session> = None;
-        let failures = Failures::new(PAUSES.0, PAUSES.1);
+        let rhythm = Rhythm::default();
         loop {
             let now = Arc::clone(&wanted.borrow_and_update());
             let round = tokio::time::timeout(ROUND, self.round(&now, &mut session)).await;
             let late =
                 || Err(GuestError::Unreachable(format!("a round took longer than {} s", ROUND.as_secs())));
             let delay = match round.unwrap_or_else(|_| late()) {
-                Ok(reports) => {
-                    let delay = Self::delay(&reports, &failures);
-                    self.publish(reports, &now);
+                Ok((reports, survey)) => {
+                    let delay = rhythm.after_round(&reports, survey.lacks_requested(&now.survey));
+                    self.publish(reports, Some(survey), &now);
                     delay
                 }
                 Err(error) => {
                     session = None;
                     // One call that fails is no news.
-                    if failures.has_failed(&()) {
+                    if rhythm.has_failed() {
                         let state = AddonState::Pending(error.to_string());
                         let reports = now.all().map(|addon| report(addon, None, state.clone())).collect();
-                        self.publish(reports, &now);
+                        self.publish(reports, None, &now);
                     }
-                    failures.next(())
+                    rhythm.after_failure()
                 }
             };
             tokio::select! {
                 () = self.shared.shutdown.cancelled() => return,
                 changed = wanted.changed() => match changed {
-                    Ok(()) => failures.reset(&()),
+                    Ok(()) => rhythm.reset(),
                     Err(_) => return,
                 },
                 () = tokio::time::sleep(delay) => {}
@@ -215,24 +218,15 @@ impl Cluster {
         }
     }
 
-    fn delay(reports: &[AddonReport], failures: &Failures<()>) -> Duration {
-        let failing =
-            |report: &AddonReport| matches!(report.state, AddonState::Failed(_) | AddonState::Pending(_));
-        if reports.iter().any(failing) {
-            return failures.next(());
-        }
-        failures.reset(&());
-        let rising = |report: &AddonReport| matches!(report.state, AddonState::InProgress(_));
-        jitter(if reports.iter().any(rising) { PROGRESS } else { RESYNC })
-    }
-
-    /// Shows reports about everything that was wanted, in its order.
-    fn publish(&self, mut reports: Vec<AddonReport>, wanted: &WantedAddons) {
+    /// Shows reports about everything that was wanted, in its order. Without a survey, the last one stays.
+    fn publish(&self, mut reports: Vec<AddonReport>, survey: Option<GuestSurvey>, wanted: &WantedAddons) {
         let synced = Arc::new(reports.split_off(wanted.addons.len().min(reports.len())));
         let kubernetes = wanted.values.kubernetes_version.clone();
-        let reports = GuestReports { addons: Arc::new(reports), synced, kubernetes };
         {
             let mut shown = self.reports.lock();
+            let before = || shown.as_ref().and_then(|shown| shown.survey.clone());
+            let survey = survey.map(Arc::new).or_else(before);
+            let reports = GuestReports { addons: Arc::new(reports), synced, survey, kubernetes };
             if shown.as_ref() == Some(&reports) {
                 return;
             }
@@ -247,32 +241,35 @@ impl Cluster {
         &self,
         wanted: &WantedAddons,
         session: &mut Option<Session>,
-    ) -> Result<Vec<AddonReport>, GuestError> {
+    ) -> Result<(Vec<AddonReport>, GuestSurvey), GuestError> {
         if session.as_ref().is_none_or(|session| session.server != wanted.server) {
             *session = None;
             *session = Some(Session::new(self.connect(&wanted.server).await?, &wanted.server));
         }
-        let Some(session) = session else { return Ok(Vec::new()) };
+        // It was just set.
+        let Some(session) = session else { return Err(GuestError::Unreachable(String::new())) };
         session.keep_only(wanted.all());
         session.notice();
         let mut reports: Vec<AddonReport> = Vec::with_capacity(wanted.addons.len() + wanted.synced.len());
         for addon in wanted.all() {
-            let state = self.look_after(addon, &wanted.values, session, &reports).await?;
+            let state = self.look_after(addon, wanted, session, &reports).await?;
             let version = session.deployment(addon.slot()).version.clone();
             reports.push(report(addon, version, state));
         }
         session.bind_to_nodes(&wanted.kubeadm).await?;
         session.watch();
-        Ok(reports)
+        let survey = session.survey(&wanted.survey).await?;
+        Ok((reports, survey))
     }
 
     async fn look_after(
         &self,
         addon: &ChosenAddon,
-        values: &Values,
+        wanted: &WantedAddons,
         session: &mut Session,
         before: &[AddonReport],
     ) -> Result<AddonState, GuestError> {
+        let values = &wanted.values;
         if let Source::Nowhere { known } = &addon.source {
             return Ok(AddonState::Unprovided(describe_unprovided(&addon.name, known)));
         }
@@ -309,6 +306,7 @@ impl Cluster {
                 Err(error) => return failed(error.to_string()),
             };
             let slot = addon.slot();
+            session.deployment(slot).required_tokens = required_tokens(&manifests, &wanted.survey.tokens);
             let intent =
                 Intent { slot, source: &addon.source, bundle: &bundle, manifests: &manifests, values };
             if let Some(state) = session.apply(&intent).await? {

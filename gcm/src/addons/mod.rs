@@ -15,12 +15,15 @@
 //! | [`apply_set`], [`marks`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
 //! | [`pods`] | why Pods do not start |
 //! | [`report`] | how add-ons are, as status and cause |
+//! | [`rhythm`] | the time between two looks at a guest |
 //! | [`guest`] | the guest's API server, and what is asked of it |
 //! | [`kubeadm`] | CoreDNS and kube-proxy, which are no add-ons of ours |
+//! | [`survey`] | the programs in the guest that its storage classes and accounts need |
 //! | [`deployment`], [`session`], [`engine`] | one add-on in a guest, one guest, all clusters |
 //!
 //! The guest is its tenant's. Answers are bounded in size and time, lists in their number, messages in length; nothing
-//! that a guest says decides anything but the status of its add-ons. All but the modules of the last two lines are pure.
+//! that a guest says decides anything but the status of its add-ons. All but the modules of the last three lines and of [`guest`]
+//! are pure.
 
 pub mod apply_set;
 pub mod builtin;
@@ -41,4 +44,6 @@ pub mod node_bound;
 pub mod pods;
 pub mod render;
 pub mod report;
+pub mod rhythm;
 pub mod session;
+pub mod survey;

@@ -1,9 +1,11 @@
 //! What is known of one guest for as long as it answers: its add-ons, and the watches of their objects.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use kit::guest::GuestError;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::apply_set;
@@ -14,9 +16,12 @@ use super::guest::{Guest, Sighting};
 use super::kubeadm::KubeadmAddons;
 use super::manifest::ObjectKey;
 use super::report::AddonState;
+use super::survey::{GuestSecret, GuestSurvey, SurveyPlan};
 
 /// Changes that a guest shows and nobody has looked at yet: more wait at the guest.
 const BACKLOG: usize = 64;
+/// A survey that lacks nothing that is asked for stands for this time, whatever else happens in the guest.
+const SURVEY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A connected guest.
 pub struct Session {
@@ -28,6 +33,15 @@ pub struct Session {
     sightings: (mpsc::Sender<Sighting>, mpsc::Receiver<Sighting>),
     /// The image of kube-proxy that new nodes get.
     kube_proxy: Option<String>,
+    surveyed: Option<Surveyed>,
+}
+
+/// The last survey, its subject and its time.
+struct Surveyed {
+    plan: SurveyPlan,
+    required: BTreeSet<GuestSecret>,
+    survey: GuestSurvey,
+    at: Instant,
 }
 
 impl Session {
@@ -40,6 +54,7 @@ impl Session {
             watches: HashMap::new(),
             sightings: mpsc::channel(BACKLOG),
             kube_proxy: None,
+            surveyed: None,
         }
     }
 
@@ -72,6 +87,25 @@ impl Session {
             unless_refused(self.guest.bind_coredns(nodes).await.map(|()| true))?;
         }
         Ok(())
+    }
+
+    /// Returns a survey of the guest. One of the last minute is repeated if its subject is the same and it lacks nothing that is asked for, so
+    /// that events in the guest, which begin rounds, cause no further lists.
+    pub async fn survey(&mut self, plan: &SurveyPlan) -> Result<GuestSurvey, GuestError> {
+        let required: BTreeSet<GuestSecret> =
+            self.deployments.values().flat_map(|deployment| &deployment.required_tokens).cloned().collect();
+        let is_current = |last: &&Surveyed| {
+            (&last.plan, &last.required) == (plan, &required)
+                && last.at.elapsed() < SURVEY_INTERVAL
+                && !last.survey.lacks_requested(plan)
+        };
+        if let Some(last) = self.surveyed.as_ref().filter(is_current) {
+            return Ok(last.survey.clone());
+        }
+        let survey = self.guest.survey(plan, &required).await?;
+        let (plan, at) = (plan.clone(), Instant::now());
+        self.surveyed = Some(Surveyed { plan, required, survey: survey.clone(), at });
+        Ok(survey)
     }
 
     /// Looks after an add-on no more.

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 
 use super::facts::Facts;
 use crate::addons::report::AddonReport;
+use crate::addons::survey::GuestSurvey;
 
 /// The objects that a reconcile has applied, as the API server returned them. After an error: the objects that were
 /// applied before the error.
@@ -32,6 +33,8 @@ pub struct AddonReports {
     pub addons: Option<Arc<Vec<AddonReport>>>,
     /// The state of the namespace's objects in the guest. `None` before the first look at the guest.
     pub synced: Option<Arc<Vec<AddonReport>>>,
+    /// The last survey of the guest. `None` before the first look at the guest.
+    pub survey: Option<Arc<GuestSurvey>>,
 }
 
 impl Applied {
@@ -44,9 +47,9 @@ impl Applied {
         pools.retain(|deployment| !written(&deployment.name_any()));
         pools.extend(deployments);
         pools.sort_by_key(|deployment| deployment.name_any());
-        let (addons, synced) = match guest {
-            Some(AddonReports { addons, synced }) => (addons, synced),
-            None => (read.addons, read.synced),
+        let (addons, synced, survey) = match guest {
+            Some(AddonReports { addons, synced, survey }) => (addons, synced, survey),
+            None => (read.addons, read.synced, read.survey),
         };
         Facts {
             cluster: cluster.or(read.cluster),
@@ -55,6 +58,7 @@ impl Applied {
             deployments: pools,
             addons,
             synced,
+            survey,
             ..read
         }
     }
@@ -81,7 +85,7 @@ mod tests {
         assert_eq!(replicas, [("a-new-pool".to_owned(), Some(7)), (name, Some(7))]);
         assert_eq!(seen.cluster, read.cluster);
         assert_eq!(seen.addons.map(|reports| reports.len()), Some(1), "nothing was requested of the guest");
-        let guest = Some(AddonReports { addons: None, synced: None });
+        let guest = Some(AddonReports { addons: None, synced: None, survey: None });
         assert!(Applied { guest, ..Applied::default() }.over(read).addons.is_none());
     }
 }

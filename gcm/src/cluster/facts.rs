@@ -17,6 +17,7 @@ use kube::core::PartialObjectMeta;
 
 use super::flags::health::HealthFlags;
 use crate::addons::report::AddonReport;
+use crate::addons::survey::GuestSurvey;
 use crate::release::cache::ReleaseCache;
 use crate::release::resolution::AvailableRelease;
 use crate::release::virtual_ip::VirtualIpFlags;
@@ -68,6 +69,8 @@ pub struct Facts {
     pub namespace: NamespaceFacts,
     /// The state of these objects in the guest. `None` before the engine has looked at the guest.
     pub synced: Option<Arc<Vec<AddonReport>>>,
+    /// The last survey of the guest. `None` before the engine has looked at the guest.
+    pub survey: Option<Arc<GuestSurvey>>,
     /// The version of Kubernetes that its add-ons were last looked at for.
     pub addons_for: Option<String>,
 }

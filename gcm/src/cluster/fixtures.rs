@@ -24,6 +24,7 @@ use super::volumes::setup::VolumesAs;
 use crate::addons::bundle::AddonType;
 use crate::addons::choice::{ChosenAddon, Source};
 use crate::addons::report::{AddonReport, AddonState};
+use crate::addons::survey::{GuestSecret, GuestSurvey, Presence, TokenUse};
 use crate::admission::defaults::with_defaults;
 use crate::release::cache::ReleaseCache;
 use crate::release::resolution::resolve_release;
@@ -182,6 +183,7 @@ impl ClusterFixture {
         facts.addons = self.initialized.then(|| Arc::new(vec![self.network.clone()]));
         facts.addons_for = self.initialized.then(|| self.plan.control_plane.spec.version.clone());
         facts.synced = self.initialized.then(|| Arc::new(self.synced(&facts)));
+        facts.survey = self.initialized.then(|| Arc::new(self.survey()));
         facts.machine_templates = self.plan.machine_templates.iter().cloned().map(Arc::new).collect();
         facts.config_templates = self.plan.config_templates.iter().cloned().map(Arc::new).collect();
         facts.checks = self.plan.checks.iter().cloned().map(Arc::new).collect();
@@ -221,8 +223,21 @@ impl ClusterFixture {
         facts
     }
 
+    /// A guest without a storage driver and a cloud provider.
+    fn survey(&self) -> GuestSurvey {
+        let tokens = self.plan.accounts.iter().map(|account| TokenUse {
+            secret: GuestSecret {
+                namespace: account.spec.target_namespace.clone(),
+                name: account.spec.target_secret_name.clone(),
+            },
+            program: Presence::Missing,
+            is_required: false,
+        });
+        GuestSurvey { driver: Presence::Missing, tokens: tokens.collect(), left_in_image: Vec::new() }
+    }
+
     /// Everything that the namespace gives is in the guest.
-    fn synced(&self, facts: &Facts) -> Vec<AddonReport> {
+    pub(crate) fn synced(&self, facts: &Facts) -> Vec<AddonReport> {
         let report = |set: ChosenAddon| {
             let Source::Generated(generated) = &set.source else { panic!("a set of others") };
             let version = Some(generated.version().to_owned());

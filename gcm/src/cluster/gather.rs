@@ -47,6 +47,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
         addons: ctx.addons.reports(&of),
         namespace: ctx.namespaces.facts(namespace.unwrap_or_default()),
         synced: ctx.addons.sync_reports(&of),
+        survey: ctx.addons.survey(&of),
         addons_for: ctx.addons.looked_at_for(&of),
     })
 }

@@ -25,6 +25,7 @@ use kube::ResourceExt;
 
 use crate::addons::choice::{ChosenAddon, Source};
 use namespace::NamespaceFacts;
+use role_bindings::People;
 use wanted::WantedObjects;
 
 /// What the storage classes are known by in the guest; no user can name an add-on so.
@@ -41,9 +42,20 @@ pub fn storage_classes(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> 
     storage_classes::wanted(settings, &tkc.namespace().unwrap_or_default(), &facts.classes)
 }
 
+/// Returns true if the spec of a cluster asks for storage.
+pub fn is_storage_requested(tkc: &TanzuKubernetesCluster) -> bool {
+    let settings = tkc.spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
+    storage_classes::is_requested(settings)
+}
+
 /// The administrators that a cluster's guest is to have.
 pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> WantedObjects {
     role_bindings::wanted(&tkc.namespace().unwrap_or_default(), &facts.role_bindings)
+}
+
+/// The users and groups that become administrators of a cluster's guest.
+pub fn people(facts: &NamespaceFacts) -> People {
+    role_bindings::count(&facts.role_bindings)
 }
 
 /// The way to the management cluster that a guest is to have, where anybody knows it.

@@ -17,6 +17,9 @@ use super::wanted::{Problem, WantedObjects};
 /// The ClusterRoles that allow to edit a namespace.
 const EDITORS: [&str; 2] = ["admin", "edit"];
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// The kinds of subjects that are people.
+const USER: &str = "User";
+const GROUP: &str = "Group";
 /// What the names of all bindings begin with.
 const PREFIX: &str = "vmware-system-auth-sync-wcp";
 /// Kubernetes' own users and groups: in the guest these are others than in the management cluster.
@@ -41,13 +44,36 @@ struct Person<'a> {
     name: &'a str,
 }
 
-/// The ClusterRoleBindings of a guest in this namespace.
-pub fn wanted(namespace: &str, bindings: &[Arc<RoleBinding>]) -> WantedObjects {
+/// The number of users and groups with bindings in a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct People {
+    /// The users.
+    pub users: usize,
+    /// The groups. The number of their members is not known.
+    pub groups: usize,
+}
+
+/// Counts the users and groups that these bindings make administrators.
+pub fn count(bindings: &[Arc<RoleBinding>]) -> People {
+    let people: Vec<_> = people(bindings)
+        .into_iter()
+        .filter(|person| person.name.len() <= MAX_NAME)
+        .take(MAX_PEOPLE)
+        .collect();
+    let groups = people.iter().filter(|person| person.kind == GROUP).count();
+    People { users: people.len() - groups, groups }
+}
+
+fn people(bindings: &[Arc<RoleBinding>]) -> BTreeSet<Person<'_>> {
     let bindings = bindings.iter().filter(|binding| makes_administrators(binding));
     let subjects = bindings.flat_map(|binding| binding.subjects.as_deref().unwrap_or_default());
-    let people: BTreeSet<Person<'_>> = subjects.filter_map(person).collect();
+    subjects.filter_map(person).collect()
+}
+
+/// The ClusterRoleBindings of a guest in this namespace.
+pub fn wanted(namespace: &str, bindings: &[Arc<RoleBinding>]) -> WantedObjects {
     let (people, long): (Vec<_>, Vec<_>) =
-        people.into_iter().partition(|person| person.name.len() <= MAX_NAME);
+        people(bindings).into_iter().partition(|person| person.name.len() <= MAX_NAME);
     let mut problems = Vec::new();
     if let Some(person) = long.first() {
         let message = format!(
@@ -72,7 +98,7 @@ pub fn wanted(namespace: &str, bindings: &[Arc<RoleBinding>]) -> WantedObjects {
 fn person(subject: &Subject) -> Option<Person<'_>> {
     let Subject { api_group, kind, name, namespace: _ } = subject;
     let is_rbac = api_group.as_deref().is_none_or(|group| group.is_empty() || group == RBAC);
-    let is_person = is_rbac && matches!(kind.as_str(), "User" | "Group");
+    let is_person = is_rbac && [USER, GROUP].contains(&kind.as_str());
     (is_person && !name.is_empty() && !name.starts_with(OF_KUBERNETES)).then_some(Person { kind, name })
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::wanted::{Problem, WantedObjects};
 
 /// The driver of volumes in guests.
-const PROVISIONER: &str = "csi.vsphere.vmware.com";
+pub const PROVISIONER: &str = "csi.vsphere.vmware.com";
 /// Marks the class of claims that name none.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 /// What the second edition's name ends with.
@@ -28,6 +28,12 @@ const MAX_NAME: usize = 253;
 
 /// The classes of the management cluster that are assigned to the namespace, by name.
 type Assigned = BTreeMap<String, Option<Arc<StorageClass>>>;
+
+/// Returns true if a cluster asks for storage: it names a class.
+pub fn is_requested(settings: Option<&StorageSettings>) -> bool {
+    let Some(StorageSettings { classes, default_class }) = settings else { return false };
+    classes.iter().flatten().chain(default_class).any(|name| !name.is_empty())
+}
 
 /// The StorageClasses of a guest: those of `assigned` that the cluster asks for, or all.
 pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &Assigned) -> WantedObjects {

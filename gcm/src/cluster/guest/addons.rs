@@ -10,16 +10,20 @@ use k8s_openapi::api::core::v1::Taint;
 use kit::guest::server;
 use kube::ResourceExt;
 
-use crate::addons::choice::{Offer, choose};
+use crate::addons::bundle::AddonType;
+use crate::addons::choice::{ChosenAddon, Offer, choose, left_in_image};
 use crate::addons::engine::WantedAddons;
 use crate::addons::kubeadm::{DnsNodes, KubeadmAddons};
 use crate::addons::render::Values;
+use crate::addons::survey::{GuestSecret, SurveyPlan};
 use crate::cluster::facts::Facts;
+use crate::cluster::guest::accounts::accounts;
 use crate::cluster::input::Input;
 use crate::cluster::node_groups::bootstrap::node_release;
 use crate::cluster::pause::origin;
 use crate::release::KubernetesRelease;
 use crate::sync;
+use crate::sync::storage_classes::PROVISIONER;
 
 /// The add-ons of a cluster whose API server has answered.
 pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
@@ -50,7 +54,25 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     };
     let synced = sync::sets(input.tkc, &facts.namespace);
     let kubeadm = KubeadmAddons { kube_proxy: kube_proxy(input.release), dns: dns_nodes(input, facts) };
-    Some(WantedAddons { server, addons: choose(&offer), synced, values, kubeadm })
+    let addons = choose(&offer);
+    let left_in_image = left_in_image(image.as_deref(), &addons);
+    let survey = survey_plan(input, &addons, left_in_image);
+    Some(WantedAddons { server, addons, synced, values, kubeadm, survey })
+}
+
+/// The programs that the conditions of the cluster are about.
+fn survey_plan(input: &Input<'_>, addons: &[ChosenAddon], left_in_image: Vec<String>) -> SurveyPlan {
+    let tokens = accounts(input).into_iter().map(|account| GuestSecret {
+        namespace: account.spec.target_namespace,
+        name: account.spec.target_secret_name,
+    });
+    let has_storage_bundle = addons.iter().any(|addon| addon.type_ == Some(AddonType::Csi));
+    SurveyPlan {
+        driver: PROVISIONER.to_owned(),
+        is_storage_requested: sync::is_storage_requested(input.tkc) || has_storage_bundle,
+        tokens: tokens.collect(),
+        left_in_image,
+    }
 }
 
 /// The image of kube-proxy as kubeadm names it.

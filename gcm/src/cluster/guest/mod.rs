@@ -2,4 +2,6 @@
 
 pub mod accounts;
 pub mod addons;
+pub mod left_in_image;
 pub mod synced;
+pub mod usable;

@@ -2,10 +2,11 @@
 
 use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
-use api::conditions::{Condition, FALSE, TRUE, WARNING, find, tkc as words};
+use api::conditions::{Condition, FALSE, INFO, WARNING, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 
+use super::usable::{self, Verdict};
 use crate::addons::report::{AddonReport, AddonState};
 use crate::cluster::facts::Facts;
 use crate::sync::wanted::WantedObjects;
@@ -17,6 +18,8 @@ struct Kind {
     failed: &'static str,
     syncing: &'static str,
     slot: &'static str,
+    /// Judges whether the guest can use the objects, which are all there.
+    judge: fn(&TanzuKubernetesCluster, &Facts, &WantedObjects) -> Verdict,
 }
 
 const OF_ROLE_BINDINGS: Kind = Kind {
@@ -24,12 +27,14 @@ const OF_ROLE_BINDINGS: Kind = Kind {
     failed: words::ROLE_BINDING_SYNC_FAILED,
     syncing: words::ROLE_BINDING_SYNCING,
     slot: ROLE_BINDINGS,
+    judge: usable::role_bindings,
 };
 const OF_STORAGE_CLASSES: Kind = Kind {
     type_: words::STORAGE_CLASS_SYNCED,
     failed: words::STORAGE_CLASS_SYNC_FAILED,
     syncing: words::STORAGE_CLASS_SYNCING,
     slot: STORAGE_CLASSES,
+    judge: usable::storage,
 };
 
 const OF_SUPERVISOR: Kind = Kind {
@@ -37,11 +42,12 @@ const OF_SUPERVISOR: Kind = Kind {
     failed: words::SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED,
     syncing: words::SERVICE_DISCOVERY_RECONCILING,
     slot: SUPERVISOR,
+    judge: |_, _, _| (Condition::is_true(words::SERVICE_DISCOVERY_READY), None),
 };
 
 /// The conditions, in the order in which the summary looks at them, each with the cause that its message names. Of the way to
 /// the management cluster there is none where nobody knows it.
-pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<(Condition, Option<Cause>)> {
+pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Verdict> {
     let supervisor = sync::supervisor(&facts.namespace);
     let mut all = vec![
         condition(&OF_ROLE_BINDINGS, &sync::role_bindings(tkc, &facts.namespace), tkc, facts),
@@ -51,18 +57,16 @@ pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<(Condition
     all
 }
 
-/// Whether the condition is one of these and keeps the cluster from being ready: what takes a moment does not.
+/// Whether the condition is one of these and keeps the cluster from being ready: what takes a moment does not, and neither does a part
+/// that is missing and not asked for.
 pub fn is_failing(condition: &Condition) -> bool {
     let types = [OF_ROLE_BINDINGS.type_, OF_STORAGE_CLASSES.type_, OF_SUPERVISOR.type_];
-    types.contains(&condition.type_.as_ref()) && condition.status == FALSE
+    types.contains(&condition.type_.as_ref())
+        && condition.status == FALSE
+        && condition.severity.as_deref() != Some(INFO)
 }
 
-fn condition(
-    kind: &Kind,
-    wanted: &WantedObjects,
-    tkc: &TanzuKubernetesCluster,
-    facts: &Facts,
-) -> (Condition, Option<Cause>) {
+fn condition(kind: &Kind, wanted: &WantedObjects, tkc: &TanzuKubernetesCluster, facts: &Facts) -> Verdict {
     let failing = |object: String, message: &str, more: usize| {
         let (reason, severity) = (kind.failed.to_owned(), Severity::Warning);
         let cause = Cause { object, reason, message: message.to_owned(), severity };
@@ -78,14 +82,14 @@ fn condition(
     let Some(AddonReport { version, state, .. }) = facts.synced.as_ref().and_then(|all| report(all)) else {
         // Nobody has looked since this program began: what was so is so.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, kind.type_));
-        return match before.filter(|before| before.status == TRUE) {
+        return match before {
             Some(before) => (before.clone(), None),
             None => syncing("Waiting for the API server of the cluster"),
         };
     };
     let is_of_now = version.as_deref() == Some(wanted.objects.version());
     match state {
-        AddonState::Applied if is_of_now => (Condition::is_true(kind.type_), None),
+        AddonState::Applied if is_of_now => (kind.judge)(tkc, facts, wanted),
         AddonState::Failed(why) if is_of_now => {
             let name = tkc.metadata.name.as_deref().unwrap_or_default();
             failing(format!("In cluster {name}"), &bounded(&why), 0)

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 
 use super::blocking;
 use crate::cluster::facts::Facts;
-use crate::cluster::guest::synced;
+use crate::cluster::guest::{left_in_image, synced, usable};
 use crate::cluster::health::budget;
 use crate::cluster::node_groups::nodes::Node;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
@@ -38,7 +38,7 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
     let nodes = Node::all(facts);
     let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
     conditions.push(addons(tkc, facts, &nodes));
-    conditions.extend(provider_accounts(facts));
+    conditions.extend(provider_accounts(tkc, facts));
     conditions.push(nodes_healthy(tkc, facts, &nodes));
     let synced = synced::conditions(tkc, facts);
     conditions.extend(synced.into_iter().map(|(condition, cause)| ConditionWithCause { condition, cause }));
@@ -63,9 +63,11 @@ pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
     }
 }
 
-/// Whether an account can't be had: what takes a moment keeps no cluster from being ready.
+/// Whether an account can't be had: what takes a moment keeps no cluster from being ready, and neither does an account without a user.
 fn is_failing(condition: &Condition) -> bool {
-    condition.type_ == words::PROVIDER_SERVICE_ACCOUNTS_READY && condition.status == FALSE
+    condition.type_ == words::PROVIDER_SERVICE_ACCOUNTS_READY
+        && condition.status == FALSE
+        && condition.severity.as_deref() != Some(INFO)
 }
 
 /// A condition that does not hold, with the cause in its message and its severity.
@@ -155,7 +157,7 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
     let serves = all_nodes_ready(nodes);
     let causes = reports.iter().filter_map(|report| report.cause(serves));
     let Some(cause) = cause::gravest(causes, |cause| cause.severity) else {
-        return Condition::is_true(words::ADDONS_READY).into();
+        return addons_applied(facts).into();
     };
     let reason =
         if cause.is_failing() { words::ADDONS_RECONCILIATION_FAILED } else { words::ADDONS_RECONCILING };
@@ -169,13 +171,23 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
     unmet(words::ADDONS_READY, reason, &text, Some(cause))
 }
 
-/// What the WCPCluster says of the accounts of the guest's programs; nothing before it does.
-fn provider_accounts(facts: &Facts) -> Option<ConditionWithCause> {
+/// All add-ons are applied and healthy; the message names those of the node image that the cluster does not get.
+fn addons_applied(facts: &Facts) -> Condition {
+    let left = facts.survey.as_ref().and_then(|survey| left_in_image::summary(&survey.left_in_image));
+    let reason = left.is_some().then(|| words::ADDONS_LEFT_IN_IMAGE.to_owned());
+    Condition { reason, message: left, ..Condition::is_true(words::ADDONS_READY) }
+}
+
+/// What the WCPCluster says of the accounts of the guest's programs, and whether the programs are there; nothing before it does.
+fn provider_accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<ConditionWithCause> {
     const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
     let wcp_cluster = facts.wcp_cluster.as_deref()?;
     let found = metav1::find(&wcp_cluster.status.as_ref()?.conditions, TYPE)?;
     Some(match found.status.as_str() {
-        TRUE => Condition::is_true(TYPE).into(),
+        TRUE => {
+            let (condition, cause) = usable::accounts(tkc, facts);
+            ConditionWithCause { condition, cause }
+        }
         FALSE => {
             let (object, reason) = (format!("WCPCluster {}", wcp_cluster.name_any()), found.reason.clone());
             let cause = Cause { object, reason, message: found.message.clone(), severity: Severity::Warning };

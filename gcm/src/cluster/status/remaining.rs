@@ -35,6 +35,7 @@ fn left(facts: &Facts) -> Vec<String> {
         addons: _,
         namespace: _,
         synced: _,
+        survey: _,
         addons_for: _,
     } = facts;
     names(machines)

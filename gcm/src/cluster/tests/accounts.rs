@@ -1,4 +1,4 @@
-//! What a cluster says of the accounts of its guest's programs: what its WCPCluster says.
+//! What a cluster says of the accounts of its guest's programs: what its WCPCluster says, and that nothing uses them.
 
 use std::sync::Arc;
 
@@ -35,7 +35,12 @@ fn only_an_account_that_fails_keeps_a_cluster_from_being_ready() {
     let fine = || ("True".to_owned(), String::new());
     let at = |status: &str, reason: &str| Some((status.to_owned(), reason.to_owned()));
     assert_eq!(shown(None), (None, fine()));
-    assert_eq!(shown(Some(("True", "Ready"))), (at("True", ""), fine()));
+    let unused = "ProviderServiceAccountsUnused";
+    assert_eq!(
+        shown(Some(("True", "Ready"))),
+        (at("False", unused), fine()),
+        "nothing in the guest uses them"
+    );
     let reconciling = "ProviderServiceAccountsReconciling";
     assert_eq!(shown(Some(("Unknown", reconciling))), (at("Unknown", reconciling), fine()));
     let failed = "ProviderServiceAccountsReconciliationFailed";

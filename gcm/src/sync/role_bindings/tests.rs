@@ -35,6 +35,20 @@ fn administrators(bindings: &[Arc<RoleBinding>]) -> Vec<(String, String)> {
 }
 
 #[test]
+fn users_and_groups_with_a_binding_are_counted_once() {
+    let [ann, devs, robot] = [("User", "ann"), ("Group", "devs"), ("ServiceAccount", "robot")];
+    let bindings = [
+        binding("ClusterRole", "edit", &[ann, devs, robot, ("Group", "system:authenticated")]),
+        binding("ClusterRole", "admin", &[ann, ("User", "bob")]),
+        binding("ClusterRole", "view", &[("User", "eve")]),
+    ];
+    let People { users, groups } = count(&bindings);
+    assert_eq!((users, groups), (2, 1));
+    assert_eq!(users + groups, wanted("ns", &bindings).objects.manifests().len());
+    assert_eq!(count(&[]), People::default());
+}
+
+#[test]
 fn who_may_edit_the_namespace_administers_the_guest_and_nobody_else() {
     let people = [("Group", "sso:devs@vsphere.local"), ("User", "alice")];
     let devs = "vmware-system-auth-sync-wcp:ns:group:vsphere.local:devs";

@@ -1,0 +1,97 @@
+//! The time between two rounds of a guest.
+
+use std::time::Duration;
+
+use kit::retry::{Failures, jitter};
+
+use super::report::{AddonReport, AddonState};
+
+/// After a round that left something to wait for, the first and the longest pause.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
+/// While add-ons come up, they are looked at this often, whether a watch shows a change or not.
+const PROGRESS: Duration = Duration::from_secs(20);
+/// When nothing is left to do, Secrets are read again after this time: nobody watches them.
+const RESYNC: Duration = Duration::from_mins(10);
+
+/// The rounds in a row that did not come to an end.
+pub struct Rhythm {
+    failures: Failures<()>,
+    absences: Failures<()>,
+}
+
+impl Default for Rhythm {
+    fn default() -> Self {
+        Self { failures: Failures::new(PAUSES.0, PAUSES.1), absences: Failures::new(PAUSES.0, PAUSES.1) }
+    }
+}
+
+impl Rhythm {
+    /// Returns the pause after a round with these reports. If all add-ons are settled and the guest lacks a program that the cluster
+    /// asks for, the pauses grow.
+    pub fn after_round(&self, reports: &[AddonReport], lacks_requested: bool) -> Duration {
+        let failing =
+            |report: &AddonReport| matches!(report.state, AddonState::Failed(_) | AddonState::Pending(_));
+        if reports.iter().any(failing) {
+            return self.failures.next(());
+        }
+        self.failures.reset(&());
+        let rising = |report: &AddonReport| matches!(report.state, AddonState::InProgress(_));
+        let is_rising = reports.iter().any(rising);
+        if lacks_requested && !is_rising {
+            return self.absences.next(());
+        }
+        self.absences.reset(&());
+        jitter(if is_rising { PROGRESS } else { RESYNC })
+    }
+
+    /// Returns the pause after a round that the guest did not answer.
+    pub fn after_failure(&self) -> Duration {
+        self.failures.next(())
+    }
+
+    /// Returns true if the last round failed.
+    pub fn has_failed(&self) -> bool {
+        self.failures.has_failed(&())
+    }
+
+    /// Begins with the first pauses again: the cluster has changed.
+    pub fn reset(&self) {
+        self.failures.reset(&());
+        self.absences.reset(&());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reports(state: AddonState) -> Vec<AddonReport> {
+        vec![AddonReport { name: "a".to_owned(), type_: None, version: None, state }]
+    }
+
+    /// Pauses have a jitter of a fifth.
+    fn is_about(pause: Duration, expected: Duration) -> bool {
+        pause >= expected.mul_f64(0.8) && pause <= expected.mul_f64(1.2)
+    }
+
+    #[test]
+    fn a_program_that_is_asked_for_is_looked_for_less_and_less_often() {
+        let rhythm = Rhythm::default();
+        let applied = reports(AddonState::Applied);
+        assert!(is_about(rhythm.after_round(&applied, false), RESYNC));
+        for seconds in [2, 4, 8, 16] {
+            assert!(is_about(rhythm.after_round(&applied, true), Duration::from_secs(seconds)), "{seconds}");
+        }
+        assert!(!rhythm.has_failed(), "the guest answers");
+        for _ in 0..10 {
+            rhythm.after_round(&applied, true);
+        }
+        assert!(is_about(rhythm.after_round(&applied, true), PAUSES.1));
+        let rising = reports(AddonState::InProgress("0 of 1 Pods are available".to_owned()));
+        assert!(is_about(rhythm.after_round(&rising, true), PROGRESS));
+        assert!(is_about(rhythm.after_round(&applied, true), PAUSES.0), "an add-on has just come up");
+        rhythm.after_round(&applied, true);
+        rhythm.reset();
+        assert!(is_about(rhythm.after_round(&applied, true), PAUSES.0), "the cluster has changed");
+    }
+}

@@ -1,0 +1,177 @@
+//! Whether a guest can use what it gets: classes need a driver, tokens a program, and bindings a way to log in.
+//!
+//! Objects alone are no evidence: volumes of a class stay Pending without a driver. Where the cluster asks for something that is missing,
+//! the condition counts in `Ready`. Where it does not ask, the condition has the severity `Info`, and `Ready` ignores it.
+
+use api::conditions::cause::Cause;
+use api::conditions::severity::Severity;
+use api::conditions::{Condition, INFO, WARNING, find, tkc as words, wcp_cluster};
+use api::gcm::TanzuKubernetesCluster;
+use api::names;
+use kit::guest::bounded;
+use kube::ResourceExt;
+
+use super::left_in_image::{self, Purpose};
+use crate::addons::bundle::AddonType;
+use crate::addons::report::{AddonReport, AddonState};
+use crate::addons::survey::{GuestSurvey, Presence, TokenUse};
+use crate::cluster::facts::Facts;
+use crate::sync;
+use crate::sync::role_bindings::People;
+use crate::sync::storage_classes::PROVISIONER;
+use crate::sync::wanted::WantedObjects;
+
+/// A condition, with the cause that its message names.
+pub type Verdict = (Condition, Option<Cause>);
+
+/// Judges the storage classes of a guest, which are all there.
+pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObjects) -> Verdict {
+    const TYPE: &str = words::STORAGE_CLASS_SYNCED;
+    let syncing = |why: String| (Condition::is_unknown(TYPE, words::STORAGE_CLASS_SYNCING, why), None);
+    let Some(survey) = &facts.survey else { return syncing(NOT_SURVEYED.to_owned()) };
+    let driver = match &survey.driver {
+        Presence::Running => return (Condition::is_true(TYPE), None),
+        Presence::Refused(why) => {
+            return syncing(bounded(&format!("The cluster refuses to show its CSI driver: {why}")));
+        }
+        Presence::Installed => {
+            format!("CSI driver {PROVISIONER} is registered on no node: no CSINode lists it")
+        }
+        Presence::Missing => format!("there is no CSI driver {PROVISIONER}"),
+    };
+    let remedy = "install the driver in the cluster, for example as an add-on of type csi (docs/addons.md)";
+    let left = left_in_image::sentence(&survey.left_in_image, Purpose::Storage);
+    if asks_for_storage(tkc, facts) {
+        let message =
+            format!("{driver}, so PersistentVolumeClaims stay Pending. To get volumes, {remedy}{left}");
+        return requested(tkc, TYPE, words::STORAGE_DRIVER_NOT_FOUND, message);
+    }
+    let present = match classes.objects.manifests().len() {
+        0 => "The namespace assigns no storage class to the cluster, and".to_owned(),
+        1 => "1 storage class is in the cluster, but".to_owned(),
+        count => format!("{count} storage classes are in the cluster, but"),
+    };
+    let message = format!(
+        "{present} {driver}, so PersistentVolumeClaims stay Pending. If you need volumes, {remedy}{left}"
+    );
+    (Condition::is_false(TYPE, INFO, words::NO_STORAGE_DRIVER, message), None)
+}
+
+/// Judges the administrators of a guest, whose bindings are all there.
+pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObjects) -> Verdict {
+    const TYPE: &str = words::ROLE_BINDING_SYNCED;
+    let People { users, groups } = sync::people(&facts.namespace);
+    if users + groups == 0 || has_authenticator(facts) {
+        return (Condition::is_true(TYPE), None);
+    }
+    let count = |count: usize, one: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {one}s")),
+    };
+    let bound: Vec<_> = [count(users, "user"), count(groups, "group")].into_iter().flatten().collect();
+    let left =
+        facts.survey.as_ref().map(|survey| left_in_image::sentence(&survey.left_in_image, Purpose::Login));
+    let message = format!(
+        "The cluster has ClusterRoleBindings for {} of namespace {}, but its API server has no authenticator that knows these names, so nobody can log in with them. Use the kubeconfig in Secret {}, or install an authenticator (docs/addons.md){}",
+        bound.join(" and "),
+        tkc.namespace().unwrap_or_default(),
+        names::kubeconfig_secret(&tkc.name_any()),
+        left.unwrap_or_default(),
+    );
+    (Condition::is_false(TYPE, INFO, words::NO_AUTHENTICATOR, message), None)
+}
+
+/// Judges the accounts of a guest's programs, whose tokens are all there.
+pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Verdict {
+    const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
+    let unknown = |why: String| {
+        (Condition::is_unknown(TYPE, wcp_cluster::PROVIDER_SERVICE_ACCOUNTS_RECONCILING, why), None)
+    };
+    let Some(survey) = &facts.survey else {
+        return kept_accounts(tkc).unwrap_or_else(|| unknown(NOT_SURVEYED.to_owned()));
+    };
+    let unused = || survey.tokens.iter().filter(|token| token.program == Presence::Missing);
+    if let Some(token) = unused().find(|token| token.is_required) {
+        let message = format!(
+            "an add-on refers to Secret {}, but no running Pod uses the token in it. Check the Pods in namespace {}",
+            path(token),
+            token.secret.namespace
+        );
+        return requested(tkc, TYPE, words::PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND, message);
+    }
+    let refused = survey.tokens.iter().find_map(|token| match &token.program {
+        Presence::Refused(why) => Some(why),
+        _ => None,
+    });
+    if let Some(why) = refused {
+        return unknown(bounded(&format!("The cluster refuses to show its Pods: {why}")));
+    }
+    let secrets: Vec<_> = unused().map(path).collect();
+    if secrets.is_empty() {
+        return (Condition::is_true(TYPE), None);
+    }
+    (
+        Condition::is_false(
+            TYPE,
+            INFO,
+            words::PROVIDER_SERVICE_ACCOUNTS_UNUSED,
+            describe_unused(&secrets, survey),
+        ),
+        None,
+    )
+}
+
+fn describe_unused(secrets: &[String], survey: &GuestSurvey) -> String {
+    let left = [Purpose::CloudProvider, Purpose::Storage]
+        .map(|purpose| left_in_image::sentence(&survey.left_in_image, purpose));
+    format!(
+        "The accounts exist, but no running Pod uses the tokens in the cluster's Secrets {}. If you need the programs that use them, install them as add-ons (docs/addons.md){}",
+        secrets.join(" and "),
+        left.concat()
+    )
+}
+
+/// Nobody has looked since this program began: the use of the accounts is as it was.
+fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<Verdict> {
+    let conditions = &tkc.status.as_ref()?.conditions;
+    let before = find(conditions, words::PROVIDER_SERVICE_ACCOUNTS_READY)?;
+    let reason = before.reason.as_deref();
+    let is_about_use = reason.is_none_or(|reason| {
+        [words::PROVIDER_SERVICE_ACCOUNTS_UNUSED, words::PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND]
+            .contains(&reason)
+    });
+    is_about_use.then(|| (before.clone(), None))
+}
+
+/// Returns true if the API server of the guest can authenticate people by names of their own. Each way to give it an authenticator is one
+/// term of this function.
+pub fn has_authenticator(facts: &Facts) -> bool {
+    let serves = |report: &AddonReport| {
+        report.type_ == Some(AddonType::AuthService) && report.state == AddonState::Applied
+    };
+    facts.addons.iter().flat_map(|reports| reports.iter()).any(serves)
+}
+
+/// Returns true if the spec of the cluster names storage classes, or the cluster gets a storage driver.
+fn asks_for_storage(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    let mut reports = facts.addons.iter().flat_map(|reports| reports.iter());
+    sync::is_storage_requested(tkc) || reports.any(|report| report.type_ == Some(AddonType::Csi))
+}
+
+/// Returns the condition about a part that the cluster asks for and does not have.
+fn requested(tkc: &TanzuKubernetesCluster, type_: &str, reason: &str, message: String) -> Verdict {
+    let object = format!("In cluster {}", tkc.name_any());
+    let cause = Cause { object, reason: reason.to_owned(), message, severity: Severity::Warning };
+    (Condition::is_false(type_, WARNING, reason, cause.to_string()), Some(cause))
+}
+
+fn path(token: &TokenUse) -> String {
+    format!("{}/{}", token.secret.namespace, token.secret.name)
+}
+
+/// The message before the first survey.
+const NOT_SURVEYED: &str = "Waiting for the API server of the cluster";
+
+#[cfg(test)]
+mod tests;

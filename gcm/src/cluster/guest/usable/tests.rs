@@ -1,0 +1,346 @@
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use api::conditions::{FALSE, READY, TRUE, UNKNOWN};
+use api::gcm::TanzuKubernetesClusterStatus;
+use api::gcm::parts::{Settings, StorageSettings};
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::addons::survey::GuestSecret;
+use crate::cluster::fixtures::{ClusterFixture, from};
+use crate::cluster::status::status;
+use crate::testing::sound;
+
+const TYPES: [&str; 3] =
+    [words::STORAGE_CLASS_SYNCED, words::PROVIDER_SERVICE_ACCOUNTS_READY, words::ROLE_BINDING_SYNCED];
+
+/// A cluster with two classes, an account whose token is in the guest, and people who may edit its namespace.
+fn cluster() -> (ClusterFixture, Facts) {
+    let fixture = ClusterFixture::running(sound());
+    let mut facts = fixture.facts();
+    facts.namespace.classes = [("gold".to_owned(), None)].into();
+    let subjects = json!([
+        {"kind": "User", "name": "sso:ann@corp"}, {"kind": "User", "name": "sso:bob@corp"},
+        {"kind": "Group", "name": "sso:devs@corp"}, {"kind": "ServiceAccount", "name": "robot", "namespace": "ns"},
+    ]);
+    bind(&mut facts, &subjects);
+    let wcp_cluster = Arc::make_mut(facts.wcp_cluster.as_mut().unwrap());
+    wcp_cluster.status.as_mut().unwrap().conditions.push(from(json!({
+        "type": words::PROVIDER_SERVICE_ACCOUNTS_READY, "status": "True", "reason": "Ready", "message": "",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    })));
+    apply(&fixture, &mut facts);
+    (fixture, facts)
+}
+
+fn bind(facts: &mut Facts, subjects: &Value) {
+    let binding: RoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": "b", "namespace": "ns"}, "subjects": subjects,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+    }))
+    .unwrap();
+    facts.namespace.role_bindings = vec![Arc::new(binding)];
+}
+
+/// Everything that the namespace gives is in the guest.
+fn apply(fixture: &ClusterFixture, facts: &mut Facts) {
+    facts.synced = Some(Arc::new(fixture.synced(facts)));
+}
+
+fn survey(facts: &mut Facts) -> &mut GuestSurvey {
+    Arc::make_mut(facts.survey.as_mut().unwrap())
+}
+
+fn ask(fixture: &mut ClusterFixture, facts: &mut Facts) {
+    let settings = fixture.tkc.spec.settings.get_or_insert_with(Settings::default);
+    settings.storage = Some(StorageSettings { classes: Some(vec!["gold".into()]), default_class: None });
+    apply(fixture, facts);
+}
+
+fn add(facts: &mut Facts, type_: AddonType, state: AddonState) {
+    let report = AddonReport { name: "added".to_owned(), type_: Some(type_), version: None, state };
+    Arc::make_mut(facts.addons.as_mut().unwrap()).push(report);
+}
+
+/// Status, severity and reason of a condition, and the status of the summary.
+fn shown(fixture: &ClusterFixture, facts: &Facts, type_: &str) -> String {
+    let conditions = status(&fixture.tkc, facts, None).status.conditions;
+    let condition = find(&conditions, type_).unwrap();
+    let word = |word: &Option<String>| word.clone().unwrap_or_default();
+    let ready = &find(&conditions, READY).unwrap().status;
+    let of = [
+        condition.status.to_string(),
+        word(&condition.severity),
+        word(&condition.reason),
+        format!("Ready {ready}"),
+    ];
+    of.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+type Change = fn(&mut ClusterFixture, &mut Facts);
+
+#[test]
+fn classes_count_only_with_their_driver() {
+    let cases: [(&str, Change, &str); 12] = [
+        ("nothing asked for", |_, _| {}, "False Info NoStorageDriver Ready True"),
+        (
+            "the driver is there although nothing asks for it",
+            |_, facts| survey(facts).driver = Presence::Running,
+            "True Ready True",
+        ),
+        (
+            "no class, no driver",
+            |fixture, facts| {
+                facts.namespace.classes.clear();
+                apply(fixture, facts);
+            },
+            "False Info NoStorageDriver Ready True",
+        ),
+        (
+            "no class, a driver",
+            |fixture, facts| {
+                facts.namespace.classes.clear();
+                apply(fixture, facts);
+                survey(facts).driver = Presence::Running;
+            },
+            "True Ready True",
+        ),
+        (
+            "empty settings ask for nothing",
+            |fixture, _| {
+                fixture.tkc.spec.settings.as_mut().unwrap().storage =
+                    Some(StorageSettings { classes: Some(Vec::new()), default_class: Some(String::new()) })
+            },
+            "False Info NoStorageDriver Ready True",
+        ),
+        (
+            "classes in the spec",
+            |fixture, facts| ask(fixture, facts),
+            "False Warning StorageDriverNotFound Ready False",
+        ),
+        (
+            "classes in the spec, and no node has the driver",
+            |fixture, facts| {
+                ask(fixture, facts);
+                survey(facts).driver = Presence::Installed;
+            },
+            "False Warning StorageDriverNotFound Ready False",
+        ),
+        (
+            "classes in the spec and a driver",
+            |fixture, facts| {
+                ask(fixture, facts);
+                survey(facts).driver = Presence::Running;
+            },
+            "True Ready True",
+        ),
+        (
+            "a bundle",
+            |_, facts| add(facts, AddonType::Csi, AddonState::Applied),
+            "False Warning StorageDriverNotFound Ready False",
+        ),
+        (
+            "a bundle that another tool applies",
+            |_, facts| add(facts, AddonType::Csi, AddonState::Unmanaged),
+            "False Warning StorageDriverNotFound Ready False",
+        ),
+        (
+            "a bundle of another type",
+            |_, facts| add(facts, AddonType::MetricsServer, AddonState::Applied),
+            "False Info NoStorageDriver Ready True",
+        ),
+        (
+            "a guest that refuses the question",
+            |fixture, facts| {
+                ask(fixture, facts);
+                survey(facts).driver = Presence::Refused("no".into());
+            },
+            "Unknown StorageClassSyncing Ready True",
+        ),
+    ];
+    for (name, change, expected) in cases {
+        let (mut fixture, mut facts) = cluster();
+        change(&mut fixture, &mut facts);
+        assert_eq!(shown(&fixture, &facts, words::STORAGE_CLASS_SYNCED), expected, "{name}");
+    }
+}
+
+#[test]
+fn accounts_count_only_with_a_program_that_uses_them() {
+    let use_all = |facts: &mut Facts| {
+        survey(facts).tokens.iter_mut().for_each(|token| token.program = Presence::Running)
+    };
+    let cases: [(&str, &dyn Fn(&mut Facts), &str); 8] = [
+        ("no program", &|_| {}, "False Info ProviderServiceAccountsUnused Ready True"),
+        (
+            "one of two",
+            &|facts| survey(facts).tokens[0].program = Presence::Running,
+            "False Info ProviderServiceAccountsUnused Ready True",
+        ),
+        ("both", &use_all, "True Ready True"),
+        (
+            "an add-on needs it",
+            &|facts| survey(facts).tokens[1].is_required = true,
+            "False Warning ProviderServiceAccountUserNotFound Ready False",
+        ),
+        (
+            "an add-on needs it, and it runs",
+            &|facts| {
+                use_all(facts);
+                survey(facts).tokens[1].is_required = true;
+            },
+            "True Ready True",
+        ),
+        // A driver that connects to vCenter itself needs no token of the management cluster.
+        (
+            "a driver that does not need it",
+            &|facts| {
+                survey(facts).driver = Presence::Running;
+                add(facts, AddonType::Csi, AddonState::Applied);
+            },
+            "False Info ProviderServiceAccountsUnused Ready True",
+        ),
+        (
+            "a guest that refuses the question",
+            &|facts| survey(facts).tokens[0].program = Presence::Refused("no".into()),
+            "Unknown ProviderServiceAccountsReconciling Ready True",
+        ),
+        (
+            "no survey yet",
+            &|facts| facts.survey = None,
+            "Unknown ProviderServiceAccountsReconciling Ready True",
+        ),
+    ];
+    for (name, change, expected) in cases {
+        let (fixture, mut facts) = cluster();
+        change(&mut facts);
+        assert_eq!(shown(&fixture, &facts, words::PROVIDER_SERVICE_ACCOUNTS_READY), expected, "{name}");
+    }
+}
+
+#[test]
+fn bindings_count_only_if_people_can_log_in() {
+    let user = |name: &str| json!([{"kind": "User", "name": name}]);
+    let cases: [(&str, &dyn Fn(&mut Facts), &str); 6] = [
+        ("users and a group", &|_| {}, "False Info NoAuthenticator Ready True"),
+        (
+            "a group alone",
+            &|facts| bind(facts, &json!([{"kind": "Group", "name": "devs"}])),
+            "False Info NoAuthenticator Ready True",
+        ),
+        ("nobody", &|facts| facts.namespace.role_bindings.clear(), "True Ready True"),
+        // Programs of the management cluster, and names that mean others in the guest, get no binding there.
+        (
+            "only programs",
+            &|facts| {
+                bind(
+                    facts,
+                    &json!([{"kind": "ServiceAccount", "name": "robot", "namespace": "ns"}, {"kind": "Group", "name": "system:serviceaccounts:ns"}]),
+                )
+            },
+            "True Ready True",
+        ),
+        (
+            "an authenticator",
+            &|facts| add(facts, AddonType::AuthService, AddonState::Applied),
+            "True Ready True",
+        ),
+        (
+            "an authenticator that another tool applies",
+            &|facts| add(facts, AddonType::AuthService, AddonState::Unmanaged),
+            "False Info NoAuthenticator Ready True",
+        ),
+    ];
+    for (name, change, expected) in cases {
+        let (fixture, mut facts) = cluster();
+        change(&mut facts);
+        apply(&fixture, &mut facts);
+        assert_eq!(shown(&fixture, &facts, words::ROLE_BINDING_SYNCED), expected, "{name}");
+    }
+    let (fixture, mut facts) = cluster();
+    bind(&mut facts, &user("a"));
+    apply(&fixture, &mut facts);
+    let conditions = status(&fixture.tkc, &facts, None).status.conditions;
+    let message = find(&conditions, words::ROLE_BINDING_SYNCED).unwrap().message.clone().unwrap();
+    assert!(message.contains("for 1 user of namespace ns"), "{message}");
+}
+
+#[test]
+fn every_message_says_what_is_there_what_is_missing_and_what_to_do() {
+    let mut text = String::new();
+    let mut show = |name: &str, fixture: &ClusterFixture, facts: &Facts, types: &[&str]| {
+        let conditions = status(&fixture.tkc, facts, None).status.conditions;
+        for type_ in types {
+            let condition = find(&conditions, type_).unwrap();
+            let message = condition.message.as_deref().unwrap_or_default();
+            writeln!(text, "{name}: {type_}\n    {message}").unwrap();
+        }
+    };
+    let (mut fixture, mut facts) = cluster();
+    show("nothing installed", &fixture, &facts, &TYPES);
+    survey(&mut facts).left_in_image =
+        ["authsvc", "calico", "metrics-server", "pvcsi", "vmware-guest-cluster"].map(str::to_owned).to_vec();
+    show("an image of vSphere 7", &fixture, &facts, &[&TYPES[..], &[words::ADDONS_READY]].concat());
+    survey(&mut facts).tokens[0].is_required = true;
+    ask(&mut fixture, &mut facts);
+    show(
+        "asked for",
+        &fixture,
+        &facts,
+        &[words::STORAGE_CLASS_SYNCED, words::PROVIDER_SERVICE_ACCOUNTS_READY, READY],
+    );
+    survey(&mut facts).driver = Presence::Installed;
+    show("on no node", &fixture, &facts, &[words::STORAGE_CLASS_SYNCED]);
+    insta::assert_snapshot!(text);
+}
+
+/// A program that begins knows nothing of the guest: until it has looked, the status of before stays, word for word.
+#[test]
+fn after_a_restart_a_status_is_kept_until_somebody_has_looked() {
+    let (fixture, facts) = cluster();
+    let with_image = |facts: &Facts| {
+        let mut facts = facts.clone();
+        survey(&mut facts).left_in_image = vec!["pvcsi".to_owned()];
+        facts
+    };
+    let used = |facts: &Facts| {
+        let mut facts = facts.clone();
+        survey(&mut facts).driver = Presence::Running;
+        survey(&mut facts).tokens.iter_mut().for_each(|token| token.program = Presence::Running);
+        facts
+    };
+    let (mut asking, mut asked) = cluster();
+    ask(&mut asking, &mut asked);
+    let mut required = facts.clone();
+    survey(&mut required).tokens[0].is_required = true;
+    for (fixture, facts) in [
+        (&fixture, &facts),
+        (&fixture, &with_image(&facts)),
+        (&fixture, &used(&facts)),
+        (&fixture, &required),
+        (&asking, &asked),
+    ] {
+        let before = status(&fixture.tkc, facts, None).status;
+        let mut tkc = fixture.tkc.clone();
+        tkc.status = Some(before.clone());
+        let restarted = Facts { addons: None, synced: None, survey: None, ..facts.clone() };
+        assert_eq!(status(&tkc, &restarted, None).status, before);
+        assert_eq!(status(&tkc, facts, None).status, before, "and when it has looked");
+    }
+}
+
+/// What capw says is not what a survey says: a failure that is over does not outlive a restart.
+#[test]
+fn a_failure_of_capw_is_not_kept() {
+    let (mut fixture, mut facts) = cluster();
+    facts.survey = None;
+    let failed = words::PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED;
+    let before = Condition::is_false(words::PROVIDER_SERVICE_ACCOUNTS_READY, WARNING, failed, "not held");
+    let conditions = vec![before];
+    fixture.tkc.status = Some(TanzuKubernetesClusterStatus { conditions, ..Default::default() });
+    let now = shown(&fixture, &facts, words::PROVIDER_SERVICE_ACCOUNTS_READY);
+    assert!(now.starts_with(UNKNOWN) && now.ends_with(&format!("Ready {TRUE}")), "{now}");
+    assert!(!now.starts_with(FALSE));
+}
