@@ -170,6 +170,14 @@ fn report(addon: &ChosenAddon, version: Option<String>, state: AddonState) -> Ad
     AddonReport { name: addon.name.clone(), type_: addon.type_, version, state }
 }
 
+/// The result of a round.
+struct Round {
+    reports: Vec<AddonReport>,
+    survey: GuestSurvey,
+    /// The time until the next survey, if this one is repeated.
+    next_survey: Option<Duration>,
+}
+
 /// One cluster, as its task sees it.
 struct Cluster {
     namespace: String,
@@ -190,8 +198,9 @@ impl Cluster {
             let late =
                 || Err(GuestError::Unreachable(format!("a round took longer than {} s", ROUND.as_secs())));
             let delay = match round.unwrap_or_else(|_| late()) {
-                Ok((reports, survey)) => {
+                Ok(Round { reports, survey, next_survey }) => {
                     let delay = rhythm.after_round(&reports, survey.lacks_requested(&now.survey));
+                    let delay = next_survey.map_or(delay, |next| delay.min(next));
                     self.publish(reports, Some(survey), &now);
                     delay
                 }
@@ -237,11 +246,7 @@ impl Cluster {
     }
 
     /// Looks at every add-on once; an error says that the guest does not answer.
-    async fn round(
-        &self,
-        wanted: &WantedAddons,
-        session: &mut Option<Session>,
-    ) -> Result<(Vec<AddonReport>, GuestSurvey), GuestError> {
+    async fn round(&self, wanted: &WantedAddons, session: &mut Option<Session>) -> Result<Round, GuestError> {
         if session.as_ref().is_none_or(|session| session.server != wanted.server) {
             *session = None;
             *session = Some(Session::new(self.connect(&wanted.server).await?, &wanted.server));
@@ -258,8 +263,8 @@ impl Cluster {
         }
         session.bind_to_nodes(&wanted.kubeadm).await?;
         session.watch();
-        let survey = session.survey(&wanted.survey).await?;
-        Ok((reports, survey))
+        let (survey, next_survey) = session.survey(&wanted.survey).await?;
+        Ok(Round { reports, survey, next_survey })
     }
 
     async fn look_after(

@@ -21,7 +21,7 @@ use super::survey::{GuestSecret, GuestSurvey, SurveyPlan};
 /// Changes that a guest shows and nobody has looked at yet: more wait at the guest.
 const BACKLOG: usize = 64;
 /// A survey that lacks nothing that is asked for stands for this time, whatever else happens in the guest.
-const SURVEY_INTERVAL: Duration = Duration::from_mins(1);
+const SURVEY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A connected guest.
 pub struct Session {
@@ -89,23 +89,24 @@ impl Session {
         Ok(())
     }
 
-    /// Returns a survey of the guest. One of the last minute is repeated if its subject is the same and it lacks nothing that is asked for, so
-    /// that events in the guest, which begin rounds, cause no further lists.
-    pub async fn survey(&mut self, plan: &SurveyPlan) -> Result<GuestSurvey, GuestError> {
+    /// Returns a survey of the guest, and the time until the next one if this one is not new.
+    ///
+    /// Events in the guest begin rounds. So that they do not cause a list each, a survey is repeated for a while if its subject is the same
+    /// and it lacks nothing that is asked for.
+    pub async fn survey(&mut self, plan: &SurveyPlan) -> Result<(GuestSurvey, Option<Duration>), GuestError> {
         let required: BTreeSet<GuestSecret> =
             self.deployments.values().flat_map(|deployment| &deployment.required_tokens).cloned().collect();
-        let is_current = |last: &&Surveyed| {
-            (&last.plan, &last.required) == (plan, &required)
-                && last.at.elapsed() < SURVEY_INTERVAL
-                && !last.survey.lacks_requested(plan)
-        };
-        if let Some(last) = self.surveyed.as_ref().filter(is_current) {
-            return Ok(last.survey.clone());
+        if let Some(last) = &self.surveyed
+            && (&last.plan, &last.required) == (plan, &required)
+            && !last.survey.lacks_requested(plan)
+            && let Some(left) = SURVEY_INTERVAL.checked_sub(last.at.elapsed())
+        {
+            return Ok((last.survey.clone(), Some(left)));
         }
         let survey = self.guest.survey(plan, &required).await?;
         let (plan, at) = (plan.clone(), Instant::now());
         self.surveyed = Some(Surveyed { plan, required, survey: survey.clone(), at });
-        Ok(survey)
+        Ok((survey, None))
     }
 
     /// Looks after an add-on no more.

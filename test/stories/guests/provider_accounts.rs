@@ -38,7 +38,7 @@ fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
     story("provider-accounts", |story| async move {
         story.apply(MANIFEST).await;
         story.wait_until_running("lent").await;
-        wait_for_accounts(&story, "True").await;
+        wait_for_accounts(&story).await;
         let guest = story.guest_client("lent").await;
         the_token_opens_what_it_is_for(&story, &guest).await;
         let worker = the_guests_programs_are_served(&story, &guest, "v1alpha1").await;
@@ -63,7 +63,7 @@ fn a_guests_programs_are_served_in_v1alpha2() {
     disruptive_story("later-version", |story| async move {
         story.apply(MANIFEST).await;
         story.wait_until_running("lent").await;
-        wait_for_accounts(&story, "True").await;
+        wait_for_accounts(&story).await;
         let guest = story.guest_client("lent").await;
         providers::serve_versions(&story, "guest-providers").await;
         let steps = async {
@@ -81,10 +81,23 @@ fn a_guests_programs_are_served_in_v1alpha2() {
     });
 }
 
-/// Waits until the cluster says so of its accounts; its message.
-async fn wait_for_accounts(story: &Story, status: &str) -> String {
-    let condition = story.wait_for_condition("TanzuKubernetesCluster", "lent", TYPE, status).await;
-    condition["message"].as_str().unwrap_or_default().to_owned()
+/// Waits until the accounts are in the guest, where no program uses them.
+async fn wait_for_accounts(story: &Story) {
+    story.wait_for_condition("WCPCluster", "lent", TYPE, "True").await;
+    wait_for_reason(story, "ProviderServiceAccountsUnused").await;
+    story.wait_for_condition("TanzuKubernetesCluster", "lent", "Ready", "True").await;
+}
+
+/// Waits until the cluster gives this reason for what is wrong with its accounts; its message.
+async fn wait_for_reason(story: &Story, reason: &str) -> String {
+    story
+        .wait_for(&format!("{TYPE} is False: {reason}"), SOON, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "lent").await?;
+            let found = condition(&cluster, TYPE)?;
+            let is_so = found["status"] == "False" && found["reason"] == reason;
+            is_so.then(|| found["message"].as_str().unwrap_or_default().to_owned())
+        })
+        .await
 }
 
 async fn guest_secret(guest: &Client, namespace: &str, name: &str) -> Option<Secret> {
@@ -187,7 +200,7 @@ async fn what_goes_beyond_is_refused_and_named(story: &Story, guest: &Client) {
         })
         .await;
     lend(story, "", "nodes").await;
-    let message = wait_for_accounts(story, "False").await;
+    let message = wait_for_reason(story, "ProviderServiceAccountsReconciliationFailed").await;
     assert_contains(
         message,
         &["ProviderServiceAccount provider-accounts/lent-more", "not currently held", "nodes"],
@@ -210,7 +223,7 @@ async fn what_goes_beyond_is_refused_and_named(story: &Story, guest: &Client) {
     for kind in ["ServiceAccount", "Role", "RoleBinding"] {
         assert!(story.get(kind, "lent-more").await.is_none(), "the {kind} stays");
     }
-    wait_for_accounts(story, "True").await;
+    wait_for_accounts(story).await;
 }
 
 async fn a_token_that_is_deleted_is_made_again_and_follows(story: &Story, guest: &Client) {

@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::guests::limits::{create_driver, register_driver};
 use crate::harness::objects::{role_binding, storage_class, storage_quota};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
 
@@ -39,11 +40,21 @@ fn a_guest_has_the_classes_and_administrators_of_its_namespace() {
             &json!([{"kind": "User", "name": "sso:eve@vsphere.local", "apiGroup": RBAC}]),
         )
         .await;
-        let cluster = story.wait_until_running("synced").await;
-        for type_ in ["StorageClassSynced", "RoleBindingSynced"] {
-            assert_eq!(condition(&cluster, type_).unwrap()["status"], "True", "{type_}");
-        }
+        // The spec names classes, and nobody has installed their driver.
+        story
+            .wait_for_ready("synced", &["StorageDriverNotFound", "no CSI driver csi.vsphere.vmware.com"])
+            .await;
+        let cluster = story.get("TanzuKubernetesCluster", "synced").await.unwrap();
+        assert_eq!(cluster["status"]["phase"], "creating");
+        assert_contains(
+            &condition(&cluster, "RoleBindingSynced").unwrap()["message"],
+            &["1 group of namespace guest-sync"],
+        );
         let guest = story.guest_client("synced").await;
+        create_driver(&guest).await;
+        register_driver(&guest).await;
+        let cluster = story.wait_until_running("synced").await;
+        assert_eq!(condition(&cluster, "StorageClassSynced").unwrap()["status"], "True");
         its_classes_are_those_that_were_asked_for(&guest).await;
         administrators_come_and_go_with_their_bindings(&story, &guest).await;
         a_class_that_is_missing_is_named_and_comes_later(&story, &guest).await;
@@ -141,6 +152,13 @@ async fn administrators_come_and_go_with_their_bindings(story: &Story, guest: &C
         Api::namespaced(story.client(), &story.namespace);
     bindings.delete("devs", &DeleteParams::default()).await.unwrap();
     let alice = [(format!("{PREFIX}:user::alice"), "alice".to_owned())];
+    story
+        .wait_for("the condition counts the bindings that are left", SOON, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "synced").await?;
+            let message = condition(&cluster, "RoleBindingSynced")?["message"].as_str()?.to_owned();
+            message.contains("for 1 user of namespace guest-sync").then_some(())
+        })
+        .await;
     story
         .wait_until("alice administers the guest, and the group does no more", SOON, async || {
             administrators(guest).await == alice

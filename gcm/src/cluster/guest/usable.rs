@@ -73,7 +73,7 @@ pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObje
     let left =
         facts.survey.as_ref().map(|survey| left_in_image::sentence(&survey.left_in_image, Purpose::Login));
     let message = format!(
-        "The cluster has ClusterRoleBindings for {} of namespace {}, but its API server has no authenticator that knows these names, so nobody can log in with them. Use the kubeconfig in Secret {}, or install an authenticator (docs/addons.md){}",
+        "The cluster has ClusterRoleBindings for {} of namespace {}, but its API server has no authenticator that knows these names, so these users cannot log in. Use the kubeconfig in Secret {}, or install an authenticator (docs/addons.md){}",
         bound.join(" and "),
         tkc.namespace().unwrap_or_default(),
         names::kubeconfig_secret(&tkc.name_any()),

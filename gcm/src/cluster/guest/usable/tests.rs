@@ -8,7 +8,6 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::addons::survey::GuestSecret;
 use crate::cluster::fixtures::{ClusterFixture, from};
 use crate::cluster::status::status;
 use crate::testing::sound;

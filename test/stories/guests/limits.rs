@@ -1,0 +1,179 @@
+//! Parts that a cluster lacks: named, and only a part that the cluster asks for keeps it from being ready.
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode};
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::harness::objects::role_binding;
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, story};
+
+const MANIFEST: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: bare, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
+    nodePools: []
+";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const DRIVER: &str = "csi.vsphere.vmware.com";
+/// A condition that is False, and the severity and reason of it.
+type Expected<'a> = (&'a str, &'a str, &'a str);
+
+#[test]
+fn a_cluster_says_what_it_lacks_and_is_ready() {
+    story("bare", |story| async move {
+        story.apply(MANIFEST).await;
+        let people = json!([
+            {"kind": "User", "name": "sso:ann@vsphere.local", "apiGroup": RBAC},
+            {"kind": "Group", "name": "sso:devs@vsphere.local", "apiGroup": RBAC},
+        ]);
+        story.apply_object(&role_binding(&story.namespace, "editors", "edit", &people)).await;
+        story.wait_until_running("bare").await;
+        what_nothing_asks_for_is_named_and_ignored(&story).await;
+        let guest = story.guest_client("bare").await;
+        what_is_asked_for_counts_until_it_is_there(&story, &guest).await;
+        a_token_that_an_add_on_needs_is_used_or_named(&story).await;
+        story.delete("TanzuKubernetesCluster", "bare", CLUSTER).await;
+    });
+}
+
+/// Registers the storage driver on a node, as the driver does by the kubelet.
+pub async fn register_driver(guest: &Client) {
+    let nodes = Api::<Node>::all(guest.clone()).list(&ListParams::default()).await.expect("nodes").items;
+    let name = nodes.first().expect("a node").name_any();
+    let node = json!({"metadata": {"name": name}, "spec": {"drivers": [{"name": DRIVER, "nodeID": name}]}});
+    let node: CSINode = serde_json::from_value(node).expect("a CSINode");
+    Api::<CSINode>::all(guest.clone()).create(&PostParams::default(), &node).await.expect("the CSINode");
+}
+
+/// Creates the CSIDriver of the storage classes.
+pub async fn create_driver(guest: &Client) {
+    let driver = json!({"metadata": {"name": DRIVER}, "spec": {"attachRequired": true}});
+    let driver: CSIDriver = serde_json::from_value(driver).expect("a CSIDriver");
+    Api::<CSIDriver>::all(guest.clone())
+        .create(&PostParams::default(), &driver)
+        .await
+        .expect("the CSIDriver");
+}
+
+/// Waits until the conditions of the cluster are False like this, and Ready has this status.
+async fn wait_for_limits(story: &Story, expected: &[Expected<'_>], ready: &str) -> Value {
+    story
+        .wait_for(&format!("{expected:?}, and Ready is {ready}"), SOON, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "bare").await?;
+            let is_so = |(type_, severity, reason): &Expected<'_>| {
+                condition(&cluster, type_).is_some_and(|found| {
+                    found["status"] == "False" && found["severity"] == *severity && found["reason"] == *reason
+                })
+            };
+            let is_ready = condition(&cluster, "Ready")?["status"] == ready;
+            (expected.iter().all(is_so) && is_ready).then_some(cluster)
+        })
+        .await
+}
+
+async fn what_nothing_asks_for_is_named_and_ignored(story: &Story) {
+    let limits = [
+        ("StorageClassSynced", "Info", "NoStorageDriver"),
+        ("ProviderServiceAccountsReady", "Info", "ProviderServiceAccountsUnused"),
+        ("RoleBindingSynced", "Info", "NoAuthenticator"),
+    ];
+    let cluster = wait_for_limits(story, &limits, "True").await;
+    let message = |type_: &str| condition(&cluster, type_).unwrap()["message"].as_str().unwrap_or_default();
+    assert_contains(
+        message("StorageClassSynced"),
+        &[
+            "2 storage classes",
+            DRIVER,
+            "stay Pending",
+            "vsphere-pv-csi, which needs a Supervisor's storage provider",
+        ],
+    );
+    assert_contains(
+        message("ProviderServiceAccountsReady"),
+        &["vmware-system-cloud-provider/cloud-provider-creds", "vmware-system-csi/pvcsi-provider-creds"],
+    );
+    assert_contains(message("RoleBindingSynced"), &["1 user and 1 group", "Secret bare-kubeconfig"]);
+    assert_eq!(condition(&cluster, "AddonsReady").unwrap()["status"], "True");
+    assert_contains(message("AddonsReady"), &["antrea", "calico", "metrics-server", "vsphere-pv-csi"]);
+    let described = story.describe("bare").await;
+    assert_eq!(described.blocking, None);
+    let reasons: Vec<_> = described.limits.iter().map(|limit| limit.reason.as_str()).collect();
+    let expected =
+        ["AddonsLeftInImage", "ProviderServiceAccountsUnused", "NoAuthenticator", "NoStorageDriver"];
+    assert_eq!(reasons, expected);
+    assert_contains(
+        described.text(false),
+        &["Limits of this cluster", "StorageClassSynced: NoStorageDriver: 2"],
+    );
+}
+
+/// A bundle with a Deployment whose Pods mount the token of an account, and with more objects.
+fn bundle(story: &Story, name: &str, type_: &str, namespace: &str, secret: &str, more: &str) -> Value {
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{
+                    "name": name, "image": "registry.k8s.io/e2e-test-images/agnhost:2.53",
+                    "volumeMounts": [{"name": "token", "mountPath": "/etc/token"}],
+                }],
+                "volumes": [{"name": "token", "secret": {"secretName": secret}}],
+            },
+        }},
+    });
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": name, "namespace": story.namespace, "labels": {"tkg.tanzu.vmware.com/addon-name": name},
+            "annotations": {"tkg.tanzu.vmware.com/addon-type": type_},
+        },
+        "data": {"a.yaml": more, "b.yaml": deployment.to_string()},
+    })
+}
+
+async fn what_is_asked_for_counts_until_it_is_there(story: &Story, guest: &Client) {
+    let driver = format!(
+        "{{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {{name: {DRIVER}}}, spec: {{attachRequired: true}}}}"
+    );
+    let login = "{apiVersion: v1, kind: ConfigMap, metadata: {name: login, namespace: default}}";
+    let bundles = [
+        bundle(story, "storage", "csi", "vmware-system-csi", "pvcsi-provider-creds", &driver),
+        bundle(story, "cloud", "cpi", "vmware-system-cloud-provider", "cloud-provider-creds", ""),
+        bundle(story, "login", "authservice", "default", "of-others", login),
+    ];
+    for bundle in &bundles {
+        story.apply_object(bundle).await;
+    }
+    let missing = [("StorageClassSynced", "Warning", "StorageDriverNotFound")];
+    let cluster = wait_for_limits(story, &missing, "False").await;
+    let message = condition(&cluster, "StorageClassSynced").unwrap()["message"].clone();
+    assert_contains(&message, &["In cluster bare", DRIVER]);
+    story.wait_for_ready("bare", &["StorageDriverNotFound", "no CSINode lists it"]).await;
+    let blocking = story.describe("bare").await.blocking.expect("a cause");
+    assert_eq!(blocking.reason, "StorageDriverNotFound");
+    register_driver(guest).await;
+    for type_ in ["StorageClassSynced", "ProviderServiceAccountsReady", "RoleBindingSynced", "Ready"] {
+        story.wait_for_condition("TanzuKubernetesCluster", "bare", type_, "True").await;
+    }
+    let described = story.describe("bare").await;
+    let reasons: Vec<_> = described.limits.iter().map(|limit| limit.reason.as_str()).collect();
+    assert_eq!((described.blocking, reasons), (None, vec!["AddonsLeftInImage"]));
+}
+
+async fn a_token_that_an_add_on_needs_is_used_or_named(story: &Story) {
+    let mut cloud = bundle(story, "cloud", "cpi", "vmware-system-cloud-provider", "cloud-provider-creds", "");
+    let stopped = cloud["data"]["b.yaml"].as_str().unwrap().replace("\"replicas\":1", "\"replicas\":0");
+    cloud["data"]["b.yaml"] = json!(stopped);
+    story.apply_object(&cloud).await;
+    let unused = [("ProviderServiceAccountsReady", "Warning", "ProviderServiceAccountUserNotFound")];
+    let cluster = wait_for_limits(story, &unused, "False").await;
+    let message = &condition(&cluster, "Ready").unwrap()["message"];
+    assert_contains(message, &["vmware-system-cloud-provider/cloud-provider-creds", "no running Pod"]);
+}
