@@ -315,6 +315,7 @@ fn unless_refused(found: Result<Presence, GuestError>) -> Result<Presence, Guest
 mod tests {
     use serde_json::{Value, json};
 
+    use super::Presence::{Installed, Missing, Running};
     use super::*;
     use crate::addons::manifest;
 
@@ -396,7 +397,6 @@ mod tests {
             tokens: vec![TokenUse { secret: secret("csi", "creds"), program, is_required }],
             left_in_image: Vec::new(),
         };
-        use Presence::{Installed, Missing, Running};
         for (requested, survey, expected) in [
             (false, survey(Missing, Missing, false), false),
             (true, survey(Missing, Missing, false), true),

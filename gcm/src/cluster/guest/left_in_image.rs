@@ -70,11 +70,11 @@ pub fn sentence(names: &[String], purpose: Purpose) -> String {
 
 /// Names all bundles, each with the reason why it is not applied; nothing if there are none.
 pub fn summary(names: &[String]) -> Option<String> {
-    let named = |name: &String| match Purpose::of(name).reason() {
+    let describe = |name: &String| match Purpose::of(name).reason() {
         "" => printable(name, MAX_NAME),
         reason => format!("{} ({reason})", printable(name, MAX_NAME)),
     };
-    let mut parts: Vec<_> = names.iter().take(MAX_NAMES).map(named).collect();
+    let mut parts: Vec<_> = names.iter().take(MAX_NAMES).map(describe).collect();
     if names.len() > MAX_NAMES {
         parts.push(format!("{} more", names.len() - MAX_NAMES));
     }

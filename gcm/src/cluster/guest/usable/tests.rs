@@ -79,6 +79,8 @@ fn shown(fixture: &ClusterFixture, facts: &Facts, type_: &str) -> String {
 }
 
 type Change = fn(&mut ClusterFixture, &mut Facts);
+/// A name, a change of the facts, and what is shown then.
+type Case<'a> = (&'a str, &'a dyn Fn(&mut Facts), &'a str);
 
 #[test]
 fn classes_count_only_with_their_driver() {
@@ -110,7 +112,7 @@ fn classes_count_only_with_their_driver() {
             "empty settings ask for nothing",
             |fixture, _| {
                 fixture.tkc.spec.settings.as_mut().unwrap().storage =
-                    Some(StorageSettings { classes: Some(Vec::new()), default_class: Some(String::new()) })
+                    Some(StorageSettings { classes: Some(Vec::new()), default_class: Some(String::new()) });
             },
             "False Info NoStorageDriver Ready True",
         ),
@@ -169,9 +171,9 @@ fn classes_count_only_with_their_driver() {
 #[test]
 fn accounts_count_only_with_a_program_that_uses_them() {
     let use_all = |facts: &mut Facts| {
-        survey(facts).tokens.iter_mut().for_each(|token| token.program = Presence::Running)
+        survey(facts).tokens.iter_mut().for_each(|token| token.program = Presence::Running);
     };
-    let cases: [(&str, &dyn Fn(&mut Facts), &str); 8] = [
+    let cases: [Case<'_>; 8] = [
         ("no program", &|_| {}, "False Info ProviderServiceAccountsUnused Ready True"),
         (
             "one of two",
@@ -222,7 +224,7 @@ fn accounts_count_only_with_a_program_that_uses_them() {
 #[test]
 fn bindings_count_only_if_people_can_log_in() {
     let user = |name: &str| json!([{"kind": "User", "name": name}]);
-    let cases: [(&str, &dyn Fn(&mut Facts), &str); 6] = [
+    let cases: [Case<'_>; 6] = [
         ("users and a group", &|_| {}, "False Info NoAuthenticator Ready True"),
         (
             "a group alone",
@@ -237,7 +239,7 @@ fn bindings_count_only_if_people_can_log_in() {
                 bind(
                     facts,
                     &json!([{"kind": "ServiceAccount", "name": "robot", "namespace": "ns"}, {"kind": "Group", "name": "system:serviceaccounts:ns"}]),
-                )
+                );
             },
             "True Ready True",
         ),
