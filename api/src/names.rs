@@ -105,6 +105,8 @@ pub mod label {
 pub mod annotation {
     /// On a ConfigMap with a bundle: what the add-on is for, `cni` say.
     pub const ADDON_TYPE: &str = "tkg.tanzu.vmware.com/addon-type";
+    /// On a ConfigMap with the bundle of a storage driver: `none` if it has the storage classes of its cluster, which gets none of its namespace.
+    pub const STORAGE_CLASSES: &str = "run.tanzu.vmware.com/storage-classes";
     /// Nobody acts on the object.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
     /// The object is deleted here because it was moved: what it stands for stays.

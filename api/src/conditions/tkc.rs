@@ -98,6 +98,9 @@ reasons! {
     Waiting PENDING = "Pending";
 }
 
+/// Reasons of conditions about programs that a spec asks for and nobody has installed. They keep a cluster from being ready, and not from running.
+pub const MISSING_PROGRAMS: [&str; 2] = [STORAGE_DRIVER_NOT_FOUND, PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND];
+
 /// Reasons of conditions about parts that a cluster lacks and does not ask for. No cluster waits for them, and they are no cause of anything.
 pub const LIMITS: [&str; 4] =
     [ADDONS_LEFT_IN_IMAGE, NO_STORAGE_DRIVER, PROVIDER_SERVICE_ACCOUNTS_UNUSED, NO_AUTHENTICATOR];

@@ -117,6 +117,20 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     chosen
 }
 
+/// Returns the name of a ConfigMap with the bundle of a storage driver that has the storage classes of the cluster, if there is one.
+pub fn own_storage_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str) -> Option<String> {
+    let is_of_cluster = |map: &PartialObjectMeta<ConfigMap>| {
+        map.labels().get(label::ADDON_CLUSTER_NAME).is_none_or(|name| name == cluster)
+    };
+    let has_classes = |map: &&Arc<PartialObjectMeta<ConfigMap>>| {
+        name_of(map).is_some()
+            && is_of_cluster(map)
+            && type_of(map) == Some(AddonType::Csi)
+            && map.annotations().get(annotation::STORAGE_CLASSES).is_some_and(|word| word == "none")
+    };
+    maps.iter().find(has_classes).map(|map| map.name_any())
+}
+
 /// Returns the names of the bundles in the node image that are not among the chosen add-ons, in their order.
 pub fn left_in_image(image: Option<&VirtualMachineImage>, chosen: &[ChosenAddon]) -> Vec<String> {
     let is_left = |name: &&str| !chosen.iter().any(|addon| addon.name == **name);

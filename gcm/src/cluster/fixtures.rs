@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::spec::ValidatedCluster;
 use super::volumes::setup::VolumesAs;
 use crate::addons::bundle::AddonType;
-use crate::addons::choice::{ChosenAddon, Source};
+use crate::addons::choice::{ChosenAddon, Source, own_storage_classes};
 use crate::addons::report::{AddonReport, AddonState};
 use crate::addons::survey::{GuestSecret, GuestSurvey, Presence, TokenUse};
 use crate::admission::defaults::with_defaults;
@@ -243,7 +243,14 @@ impl ClusterFixture {
             let version = Some(generated.version().to_owned());
             AddonReport { name: set.name, type_: None, version, state: AddonState::Applied }
         };
-        sync::sets(&self.tkc, &facts.namespace).into_iter().map(report).collect()
+        sync::sets(
+            &self.tkc,
+            &facts.namespace,
+            own_storage_classes(&facts.bundles, &self.tkc.name_any()).as_deref(),
+        )
+        .into_iter()
+        .map(report)
+        .collect()
     }
 
     fn cluster(&self) -> Cluster {

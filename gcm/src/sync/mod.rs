@@ -36,9 +36,16 @@ pub const ROLE_BINDINGS: &str = "sync.role-bindings";
 /// What the way to the management cluster is known by in the guest.
 pub const SUPERVISOR: &str = "sync.supervisor";
 
-/// The storage classes that a cluster's guest is to have.
-pub fn storage_classes(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> WantedObjects {
+/// The storage classes that a cluster's guest is to have: none if the bundle in the ConfigMap `own` has them.
+pub fn storage_classes(
+    tkc: &TanzuKubernetesCluster,
+    facts: &NamespaceFacts,
+    own: Option<&str>,
+) -> WantedObjects {
     let settings = tkc.spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
+    if let Some(config_map) = own {
+        return storage_classes::of_bundle(settings, config_map);
+    }
     storage_classes::wanted(settings, &tkc.namespace().unwrap_or_default(), &facts.classes)
 }
 
@@ -64,14 +71,14 @@ pub fn supervisor(facts: &NamespaceFacts) -> Option<WantedObjects> {
 }
 
 /// All of it, as the engine applies it.
-pub fn sets(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> Vec<ChosenAddon> {
+pub fn sets(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts, own: Option<&str>) -> Vec<ChosenAddon> {
     let set = |name: &str, wanted: WantedObjects| ChosenAddon {
         name: name.to_owned(),
         type_: None,
         source: Source::Generated(Arc::new(wanted.objects)),
     };
     let mut sets = vec![
-        set(STORAGE_CLASSES, storage_classes(tkc, facts)),
+        set(STORAGE_CLASSES, storage_classes(tkc, facts, own)),
         set(ROLE_BINDINGS, role_bindings(tkc, facts)),
     ];
     sets.extend(supervisor(facts).map(|wanted| set(SUPERVISOR, wanted)));

@@ -74,6 +74,17 @@ pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &As
     WantedObjects::of(documents.into_values().collect(), problems)
 }
 
+/// No classes, because the bundle in this ConfigMap has them. What the spec says of classes cannot be had then.
+pub fn of_bundle(settings: Option<&StorageSettings>, config_map: &str) -> WantedObjects {
+    let problem = is_requested(settings).then(|| {
+        let message = format!(
+            "its annotation run.tanzu.vmware.com/storage-classes keeps the classes of the namespace away, but spec.settings.storage names some. Remove the annotation or spec.settings.storage, and annotate the default class in the bundle with {IS_DEFAULT}"
+        );
+        Problem::new(format!("ConfigMap {config_map}"), message)
+    });
+    WantedObjects::of(Vec::new(), problem.into_iter().collect())
+}
+
 /// The class as the management cluster has it, and the edition of it that binds late, unless the namespace has a class of
 /// that name.
 fn editions(name: &str, class: Option<&StorageClass>, assigned: &Assigned) -> Vec<(String, Value)> {

@@ -1,7 +1,7 @@
 //! Parts that a cluster lacks: named, and only a part that the cluster asks for keeps it from being ready.
 
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -58,6 +58,21 @@ pub async fn create_driver(guest: &Client) {
         .create(&PostParams::default(), &driver)
         .await
         .expect("the CSIDriver");
+}
+
+/// Runs a Pod with the token of the storage driver, as the paravirtual driver does.
+pub async fn use_storage_token(guest: &Client) {
+    let pod = json!({
+        "metadata": {"name": "controller", "namespace": "vmware-system-csi"},
+        "spec": {
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "controller", "image": "registry.k8s.io/e2e-test-images/agnhost:2.53"}],
+            "volumes": [{"name": "token", "secret": {"secretName": "pvcsi-provider-creds"}}],
+        },
+    });
+    let pod: Pod = serde_json::from_value(pod).expect("a Pod");
+    let pods = Api::<Pod>::namespaced(guest.clone(), "vmware-system-csi");
+    pods.create(&PostParams::default(), &pod).await.expect("the Pod");
 }
 
 /// Waits until the conditions of the cluster are False like this, and Ready has this status.
@@ -165,6 +180,19 @@ async fn what_is_asked_for_counts_until_it_is_there(story: &Story, guest: &Clien
     let described = story.describe("bare").await;
     let reasons: Vec<_> = described.limits.iter().map(|limit| limit.reason.as_str()).collect();
     assert_eq!((described.blocking, reasons), (None, vec!["AddonsLeftInImage"]));
+    a_bundle_brings_classes_of_its_own(story, guest).await;
+}
+
+async fn a_bundle_brings_classes_of_its_own(story: &Story, guest: &Client) {
+    let annotations = json!({"run.tanzu.vmware.com/storage-classes": "none"});
+    story.patch("ConfigMap", "storage", json!({"metadata": {"annotations": annotations}})).await;
+    let classes = Api::<StorageClass>::all(guest.clone());
+    story
+        .wait_until("the classes of the namespace are gone", SOON, async || {
+            classes.list(&ListParams::default()).await.is_ok_and(|list| list.items.is_empty())
+        })
+        .await;
+    story.wait_for_condition("TanzuKubernetesCluster", "bare", "StorageClassSynced", "True").await;
 }
 
 async fn a_token_that_an_add_on_needs_is_used_or_named(story: &Story) {

@@ -11,6 +11,9 @@ use crate::cluster::input::Input;
 const READ: &[&str] = &["get", "list", "watch"];
 const ALL: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 
+/// The Secret in a guest with the token of the paravirtual storage driver.
+pub const STORAGE_DRIVER_SECRET: &str = "pvcsi-provider-creds";
+
 /// The accounts of the cloud provider and of the storage driver.
 pub fn accounts(input: &Input<'_>) -> Vec<ProviderServiceAccount> {
     let cloud_provider = vec![
@@ -38,7 +41,7 @@ pub fn accounts(input: &Input<'_>) -> Vec<ProviderServiceAccount> {
             "vmware-system-cloud-provider",
             "cloud-provider-creds",
         ),
-        account(input, &storage_name, storage, "vmware-system-csi", "pvcsi-provider-creds"),
+        account(input, &storage_name, storage, "vmware-system-csi", STORAGE_DRIVER_SECRET),
     ]
 }
 

@@ -11,7 +11,7 @@ use kit::guest::server;
 use kube::ResourceExt;
 
 use crate::addons::bundle::AddonType;
-use crate::addons::choice::{ChosenAddon, Offer, choose, left_in_image};
+use crate::addons::choice::{ChosenAddon, Offer, choose, left_in_image, own_storage_classes};
 use crate::addons::engine::WantedAddons;
 use crate::addons::kubeadm::{DnsNodes, KubeadmAddons};
 use crate::addons::render::Values;
@@ -52,7 +52,8 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
         kubernetes_version: input.release.kubernetes.clone(),
         node_release: node_release(input.release),
     };
-    let synced = sync::sets(input.tkc, &facts.namespace);
+    let synced =
+        sync::sets(input.tkc, &facts.namespace, own_storage_classes(&facts.bundles, &name).as_deref());
     let kubeadm = KubeadmAddons { kube_proxy: kube_proxy(input.release), dns: dns_nodes(input, facts) };
     let addons = choose(&offer);
     let left_in_image = left_in_image(image.as_deref(), &addons);

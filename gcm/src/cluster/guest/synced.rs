@@ -5,8 +5,10 @@ use api::conditions::severity::Severity;
 use api::conditions::{Condition, FALSE, INFO, WARNING, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
+use kube::ResourceExt;
 
 use super::usable::{self, Verdict};
+use crate::addons::choice::own_storage_classes;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::cluster::facts::Facts;
 use crate::sync::wanted::WantedObjects;
@@ -49,9 +51,15 @@ const OF_SUPERVISOR: Kind = Kind {
 /// the management cluster there is none where nobody knows it.
 pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Verdict> {
     let supervisor = sync::supervisor(&facts.namespace);
+    let own = own_storage_classes(&facts.bundles, &tkc.name_any());
     let mut all = vec![
         condition(&OF_ROLE_BINDINGS, &sync::role_bindings(tkc, &facts.namespace), tkc, facts),
-        condition(&OF_STORAGE_CLASSES, &sync::storage_classes(tkc, &facts.namespace), tkc, facts),
+        condition(
+            &OF_STORAGE_CLASSES,
+            &sync::storage_classes(tkc, &facts.namespace, own.as_deref()),
+            tkc,
+            facts,
+        ),
     ];
     all.extend(supervisor.map(|wanted| condition(&OF_SUPERVISOR, &wanted, tkc, facts)));
     all

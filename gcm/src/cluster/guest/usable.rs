@@ -11,6 +11,7 @@ use api::names;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
+use super::accounts::STORAGE_DRIVER_SECRET;
 use super::left_in_image::{self, Purpose};
 use crate::addons::bundle::AddonType;
 use crate::addons::report::{AddonReport, AddonState};
@@ -30,7 +31,13 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
     let syncing = |why: String| (Condition::is_unknown(TYPE, words::STORAGE_CLASS_SYNCING, why), None);
     let Some(survey) = &facts.survey else { return syncing(NOT_SURVEYED.to_owned()) };
     let driver = match &survey.driver {
-        Presence::Running => return (Condition::is_true(TYPE), None),
+        Presence::Running if classes.objects.manifests().is_empty() || is_paravirtual(survey) => {
+            return (Condition::is_true(TYPE), None);
+        }
+        Presence::Running => format!(
+            "CSI driver {PROVISIONER} is not the paravirtual one, which alone accepts these classes: no running Pod uses the token in Secret {}",
+            STORAGE_DRIVER_SECRET
+        ),
         Presence::Refused(why) => {
             return syncing(bounded(&format!("The cluster refuses to show its CSI driver: {why}")));
         }
@@ -39,7 +46,11 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
         }
         Presence::Missing => format!("there is no CSI driver {PROVISIONER}"),
     };
-    let remedy = "install the driver in the cluster, for example as an add-on of type csi (docs/addons.md)";
+    let remedy = if survey.driver == Presence::Running {
+        "bring StorageClasses of your own in the bundle of the driver, and annotate the bundle with run.tanzu.vmware.com/storage-classes: none (docs/cluster-services.md)"
+    } else {
+        "install the driver in the cluster, for example as an add-on of type csi (docs/cluster-services.md)"
+    };
     let left = left_in_image::sentence(&survey.left_in_image, Purpose::Storage);
     if asks_for_storage(tkc, facts) {
         let message =
@@ -55,6 +66,13 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
         "{present} {driver}, so PersistentVolumeClaims stay Pending. If you need volumes, {remedy}{left}"
     );
     (Condition::is_false(TYPE, INFO, words::NO_STORAGE_DRIVER, message), None)
+}
+
+/// Returns true if the driver is the paravirtual one. It is the only driver that uses a token of the management cluster.
+fn is_paravirtual(survey: &GuestSurvey) -> bool {
+    let uses_token =
+        |token: &TokenUse| token.secret.name == STORAGE_DRIVER_SECRET && token.program != Presence::Missing;
+    survey.tokens.iter().any(uses_token)
 }
 
 /// Judges the administrators of a guest, whose bindings are all there.

@@ -48,19 +48,32 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
 
 /// The summary: what fails first, in the order of the conditions.
 pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
-    let summed =
-        [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
-    let failing = conditions.iter().find(|ConditionWithCause { condition, .. }| {
-        (summed.contains(&condition.type_.as_ref()) && condition.status != TRUE)
-            || is_failing(condition)
-            || synced::is_failing(condition)
-    });
-    match failing.cloned() {
+    match failing(conditions).next().cloned() {
         Some(ConditionWithCause { condition, cause }) => {
             ConditionWithCause { condition: Condition { type_: READY.into(), ..condition }, cause }
         }
         None => Condition::is_true(READY).into(),
     }
+}
+
+/// Returns true if the nodes and the add-ons are ready. A program that the spec asks for and nobody has installed does not keep a cluster
+/// from running.
+pub fn nodes_serve(conditions: &[ConditionWithCause]) -> bool {
+    let is_program = |each: &ConditionWithCause| {
+        each.condition.reason.as_deref().is_some_and(|reason| words::MISSING_PROGRAMS.contains(&reason))
+    };
+    failing(conditions).all(is_program)
+}
+
+/// The conditions that keep a cluster from being ready, in their order.
+fn failing(conditions: &[ConditionWithCause]) -> impl Iterator<Item = &ConditionWithCause> {
+    const SUMMED: [&str; 4] =
+        [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
+    conditions.iter().filter(|ConditionWithCause { condition, .. }| {
+        (SUMMED.contains(&condition.type_.as_ref()) && condition.status != TRUE)
+            || is_failing(condition)
+            || synced::is_failing(condition)
+    })
 }
 
 /// Whether an account can't be had: what takes a moment keeps no cluster from being ready, and neither does an account without a user.

@@ -8,7 +8,7 @@ pub mod remaining;
 
 use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
-use api::conditions::{Condition, ERROR, INFO, READY, TRUE, WARNING, tkc as words};
+use api::conditions::{Condition, ERROR, INFO, READY, WARNING, tkc as words};
 use api::gcm::parts::{AddonStatus, ApiEndpoint, ClusterApiStatus, phase as phases};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 
@@ -38,8 +38,7 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
     let conditions = conditions::all(tkc, facts);
     let ready = summary(tkc, facts, error, &conditions);
     // A write that was refused once says nothing about the nodes.
-    let serves =
-        conditions::ready(&conditions).condition.status == TRUE && !matches!(error, Some(Error::Waiting(_)));
+    let serves = conditions::nodes_serve(&conditions) && !matches!(error, Some(Error::Waiting(_)));
     let phase = phase(tkc, facts, error, serves, ready.cause.as_ref());
     let (remediated_nodes, node_remediation_count) = remediations(facts, &old);
     let conditions = conditions.into_iter().map(|each| each.condition);

@@ -18,7 +18,9 @@ fn naming(classes: &[&str]) -> (ClusterFixture, Facts) {
     let mut facts = fixture.facts();
     facts.namespace.classes = [("gold".to_owned(), None)].into();
     facts.synced = Some(Arc::new(reports(&fixture.tkc, &facts, &AddonState::Applied)));
-    Arc::make_mut(facts.survey.as_mut().unwrap()).driver = Presence::Running;
+    let survey = Arc::make_mut(facts.survey.as_mut().unwrap());
+    survey.driver = Presence::Running;
+    survey.tokens.iter_mut().for_each(|token| token.program = Presence::Running);
     (fixture, facts)
 }
 
@@ -31,7 +33,7 @@ fn reports(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &AddonState) ->
         state,
     };
     vec![
-        report(STORAGE_CLASSES, &sync::storage_classes(tkc, &facts.namespace), classes.clone()),
+        report(STORAGE_CLASSES, &sync::storage_classes(tkc, &facts.namespace, None), classes.clone()),
         report(ROLE_BINDINGS, &sync::role_bindings(tkc, &facts.namespace), AddonState::Applied),
     ]
 }

@@ -52,6 +52,24 @@ fn survey(facts: &mut Facts) -> &mut GuestSurvey {
     Arc::make_mut(facts.survey.as_mut().unwrap())
 }
 
+/// The paravirtual driver runs on a node.
+fn run_driver(facts: &mut Facts) {
+    let survey = survey(facts);
+    survey.driver = Presence::Running;
+    let of_driver = |token: &&mut TokenUse| token.secret.name == STORAGE_DRIVER_SECRET;
+    survey.tokens.iter_mut().find(of_driver).unwrap().program = Presence::Running;
+}
+
+/// A bundle of another driver brings the classes.
+fn bring_classes(fixture: &ClusterFixture, facts: &mut Facts) {
+    add(facts, AddonType::Csi, AddonState::Applied);
+    facts.bundles = vec![Arc::new(from(json!({"metadata": {
+        "name": "vsphere-csi", "namespace": "ns", "labels": {"tkg.tanzu.vmware.com/addon-name": "vsphere-csi"},
+        "annotations": {"tkg.tanzu.vmware.com/addon-type": "csi", "run.tanzu.vmware.com/storage-classes": "none"},
+    }})))];
+    apply(fixture, facts);
+}
+
 fn ask(fixture: &mut ClusterFixture, facts: &mut Facts) {
     let settings = fixture.tkc.spec.settings.get_or_insert_with(Settings::default);
     settings.storage = Some(StorageSettings { classes: Some(vec!["gold".into()]), default_class: None });
@@ -84,12 +102,38 @@ type Case<'a> = (&'a str, &'a dyn Fn(&mut Facts), &'a str);
 
 #[test]
 fn classes_count_only_with_their_driver() {
-    let cases: [(&str, Change, &str); 12] = [
+    let cases: [(&str, Change, &str); 16] = [
         ("nothing asked for", |_, _| {}, "False Info NoStorageDriver Ready True"),
+        ("the driver is there although nothing asks for it", |_, facts| run_driver(facts), "True Ready True"),
         (
-            "the driver is there although nothing asks for it",
+            "another driver than the classes are for",
             |_, facts| survey(facts).driver = Presence::Running,
+            "False Info NoStorageDriver Ready True",
+        ),
+        (
+            "another driver as a bundle",
+            |_, facts| {
+                add(facts, AddonType::Csi, AddonState::Applied);
+                survey(facts).driver = Presence::Running;
+            },
+            "False Warning StorageDriverNotFound Ready False",
+        ),
+        (
+            "another driver with classes of its own",
+            |fixture, facts| {
+                bring_classes(fixture, facts);
+                survey(facts).driver = Presence::Running;
+            },
             "True Ready True",
+        ),
+        (
+            "another driver with classes of its own, and classes in the spec",
+            |fixture, facts| {
+                bring_classes(fixture, facts);
+                ask(fixture, facts);
+                survey(facts).driver = Presence::Running;
+            },
+            "False Warning StorageClassSyncFailed Ready False",
         ),
         (
             "no class, no driver",
@@ -133,7 +177,7 @@ fn classes_count_only_with_their_driver() {
             "classes in the spec and a driver",
             |fixture, facts| {
                 ask(fixture, facts);
-                survey(facts).driver = Presence::Running;
+                run_driver(facts);
             },
             "True Ready True",
         ),
@@ -201,7 +245,7 @@ fn accounts_count_only_with_a_program_that_uses_them() {
                 survey(facts).driver = Presence::Running;
                 add(facts, AddonType::Csi, AddonState::Applied);
             },
-            "False Info ProviderServiceAccountsUnused Ready True",
+            "False Info ProviderServiceAccountsUnused Ready False",
         ),
         (
             "a guest that refuses the question",
@@ -294,6 +338,10 @@ fn every_message_says_what_is_there_what_is_missing_and_what_to_do() {
     );
     survey(&mut facts).driver = Presence::Installed;
     show("on no node", &fixture, &facts, &[words::STORAGE_CLASS_SYNCED]);
+    survey(&mut facts).driver = Presence::Running;
+    show("another driver", &fixture, &facts, &[words::STORAGE_CLASS_SYNCED]);
+    bring_classes(&fixture, &mut facts);
+    show("another driver with classes of its own", &fixture, &facts, &[words::STORAGE_CLASS_SYNCED]);
     insta::assert_snapshot!(text);
 }
 
