@@ -64,8 +64,8 @@ pub enum ImageCommand {
     /// list of the contents. Requires apt, dpkg, unshare and Go, root or user namespaces, and 8 GB of disk space.
     /// Requires no hypervisor and no registry.
     Build(ImageBuild),
-    /// Import an OVA into a content library of the vCenter that the VM operator is configured with. Importing the same
-    /// OVA again has no effect; an interrupted import is continued. Exit status 0: the item exists; 1: an error; 130:
+    /// Import an OVA into a content library of the vCenter that the VM operator is configured with. The VM operator then
+    /// reads its libraries. Importing the same OVA again has no effect; an interrupted import is continued. Exit status 0: the item exists; 1: an error; 130:
     /// interrupted, and the incomplete item was removed.
     Import(ImageImport),
 }
@@ -116,6 +116,12 @@ pub struct ImageImport {
     /// The file with the password of --user.
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
+    /// Wait until the image and its release exist. Exit status 1 if they do not, or if the image can provide no release.
+    #[arg(long)]
+    pub wait: bool,
+    /// The time to wait.
+    #[arg(long, value_parser = duration, default_value = "5m", requires = "wait")]
+    pub timeout: Duration,
     /// The output format.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,

@@ -38,6 +38,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use flags::Flags;
+pub use vcenter::settings::{CONFIG_MAP, LIBRARIES_CHANGED};
 
 /// Runs the program; `args[0]` is its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {

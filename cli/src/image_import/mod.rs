@@ -6,10 +6,12 @@
 //! | `item.rs` | the item: is it there, is it another's, is it one that an import has begun |
 //! | `fill.rs` | the item's files are uploaded, or what an earlier run has uploaded is completed |
 //! | `progress.rs` | how far that is |
+//! | `appearance.rs` | the VM operator reads the library, and the image and its release are waited for |
 //!
 //! The item's description bears the OVA's SHA-256 from the moment it is made, and an item gets all its files in one step. So a
 //! run that ends anywhere leaves either nothing, an empty item with our mark, or the whole item; the next run tells them apart.
 
+mod appearance;
 mod fill;
 mod item;
 mod ova;
@@ -31,6 +33,7 @@ use vsphere::{Client, Secret};
 use crate::args::{ImageImport, Output};
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_out};
+use appearance::Appearance;
 use fill::{Filling, OthersWork, may_help_again};
 use item::{Found, Wanted, find_library};
 use ova::Ova;
@@ -54,9 +57,13 @@ struct Report {
     bytes: u64,
     /// False if the item was there before.
     imported: bool,
+    /// What the item has become, if that was waited for.
+    #[serde(flatten)]
+    appearance: Option<Appearance>,
 }
 
-/// Imports an OVA. Exit status 0: the item is there; 1: it is not; 130: the import was interrupted, and what it made is removed.
+/// Imports an OVA. Exit status 0: the item is there, and so are image and release if they are waited for; 1: they are not; 130: it
+/// was interrupted, and what an incomplete import made is removed.
 pub async fn run(args: ImageImport) -> ExitCode {
     let ended = match Interrupts::listening() {
         Ok(mut interrupts) => import(&args, &mut interrupts).await,
@@ -76,12 +83,21 @@ pub async fn run(args: ImageImport) -> ExitCode {
 }
 
 fn shown(report: &Report, output: Option<Output>) -> String {
-    let Report { library, name, item, bytes, imported, .. } = report;
-    match output {
-        Some(Output::Json) => format!("{}\n", serde_json::json!(report)),
+    let Report { library, name, item, bytes, imported, appearance, .. } = report;
+    let mut text = match output {
+        Some(Output::Json) => return format!("{}\n", serde_json::json!(report)),
         None if *imported => format!("{library}/{name}: imported, {} MB, item {item}\n", megabytes(*bytes)),
         None => format!("{library}/{name}: already imported, item {item}\n"),
+    };
+    if let Some(Appearance { image, release, without_release }) = appearance {
+        text += &format!("VirtualMachineImage {image}\n");
+        text += &match (release, without_release) {
+            (Some(release), _) => format!("TanzuKubernetesRelease {release}\n"),
+            (None, Some(why)) => format!("no TanzuKubernetesRelease: {why}\n"),
+            (None, None) => String::new(),
+        };
     }
+    text
 }
 
 /// What an admin can do about a refusal of vCenter.
@@ -108,7 +124,38 @@ async fn import(args: &ImageImport, interrupts: &mut Interrupts) -> Result<Optio
     let (ova, vcenter, wanted) = prepared;
     let result = bring(&vcenter, &ova, &wanted, KEEP_ALIVE, interrupts).await;
     vcenter.logout().await;
-    result
+    match result? {
+        Some(report) => show_to_operator(args, report, interrupts).await,
+        None => Ok(None),
+    }
+}
+
+/// Has the VM operator read the library, and waits for what it finds if the user wants that. `None` if it was interrupted.
+async fn show_to_operator(
+    args: &ImageImport,
+    mut report: Report,
+    interrupts: &mut Interrupts,
+) -> Result<Option<Report>> {
+    let client = args.operator.cluster.client().await?;
+    if let Err(error) = appearance::request_read(&client, &args.operator.namespace).await {
+        say!(
+            "the item exists, but the VM operator will only find it when it next reads the library, after up to --image-sync-period: {error:#}"
+        );
+    }
+    if !args.wait {
+        return Ok(Some(report));
+    }
+    say!("waiting for the image and its release");
+    tokio::select! {
+        appearance = appearance::wait(&client, &report.library, &report.item, args.timeout) => {
+            report.appearance = Some(appearance?);
+            Ok(Some(report))
+        }
+        () = interrupts.next() => {
+            say!("the item {} exists, and its image will appear without this command", report.name);
+            Ok(None)
+        }
+    }
 }
 
 /// Reads the OVA, connects, and finds the library. Nothing is made.
@@ -194,7 +241,7 @@ async fn bring(
     let (item, imported) = outcome?;
     let Wanted { library, name, sha256, .. } = wanted;
     let (library, name, sha256) = (library.name.clone(), name.clone(), sha256.clone());
-    Ok(Some(Report { library, name, item, sha256, bytes: ova.size(), imported }))
+    Ok(Some(Report { library, name, item, sha256, bytes: ova.size(), imported, appearance: None }))
 }
 
 /// The item's id, and whether this run has filled it.

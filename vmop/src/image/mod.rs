@@ -2,7 +2,7 @@
 //!
 //! Images follow the libraries, no object asks for them. So there is no reconcile per object, but one
 //! sync of the libraries at the start, when the connection, a source or an image changes, when a
-//! VM misses an image, and slowly after. An unchanged item costs one small read, and none of its files.
+//! VM misses an image, when an administrator says that a library has changed, and slowly after. An unchanged item costs one small read, and none of its files.
 
 pub mod descriptor;
 pub mod libraries;
@@ -73,7 +73,9 @@ pub async fn follow(images: Images, shutdown: CancellationToken) {
         (provider.spec.clone(), provider.uid())
     });
     let mut state = images.provider.changes();
-    shutdown.run_until_cancelled(images.keep_in_step(&mut state)).await;
+    let following =
+        async { tokio::join!(images.keep_in_step(&mut state), images.request_when_library_changes()) };
+    shutdown.run_until_cancelled(following).await;
 }
 
 /// A change of what `matters` of an object requests a sync.
@@ -156,6 +158,14 @@ fn is_transient(error: &Error) -> bool {
 }
 
 impl Images {
+    /// An administrator who says that a library has changed requests a sync.
+    async fn request_when_library_changes(&self) {
+        let mut changes = self.provider.library_changes();
+        while changes.changed().await.is_ok() {
+            self.sync_requests.request();
+        }
+    }
+
     async fn keep_in_step(&self, state: &mut watch::Receiver<ConnectionState>) {
         let failures = Failures::new(RETRY.0, RETRY.1);
         loop {

@@ -64,7 +64,7 @@ pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
     let (sender, mut settings) = watch::channel(None);
     let (client, namespace) = (program.client.clone(), program.namespace.clone());
     let networking = follow_network(client.clone(), namespace.clone(), &provider);
-    let reading = follow_settings(client, namespace, sender);
+    let reading = follow_settings(client, namespace, &provider, sender);
     let connecting = async {
         // No guest is configured before its network settings are known.
         let mut known = provider.guest_network.subscribe();

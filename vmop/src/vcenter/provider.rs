@@ -24,6 +24,8 @@ pub struct Provider {
     pub(super) state: watch::Sender<ConnectionState>,
     /// `None` until it is known.
     pub(super) guest_network: watch::Sender<Option<Arc<GuestNetwork>>>,
+    /// What the configuration says of changes in the content libraries.
+    libraries_changed: watch::Sender<Option<String>>,
 }
 
 impl Provider {
@@ -32,6 +34,7 @@ impl Provider {
         Arc::new(Self {
             state: watch::Sender::new(ConnectionState::Starting),
             guest_network: watch::Sender::new(None),
+            libraries_changed: watch::Sender::new(None),
         })
     }
 
@@ -74,6 +77,20 @@ impl Provider {
     /// Shows every change of the state.
     pub fn changes(&self) -> watch::Receiver<ConnectionState> {
         self.state.subscribe()
+    }
+
+    /// Changes whenever an administrator says that a content library has changed.
+    pub fn library_changes(&self) -> watch::Receiver<Option<String>> {
+        self.libraries_changed.subscribe()
+    }
+
+    /// What the configuration says of changes in the content libraries; the same again is no news.
+    pub(super) fn set_libraries_changed(&self, at: Option<&String>) {
+        self.libraries_changed.send_if_modified(|old| {
+            let changed = old.as_ref() != at;
+            *old = at.cloned();
+            changed
+        });
     }
 
     /// There is no vCenter, for this reason; the same again is no news.

@@ -8,6 +8,8 @@ use vsphere::{Secret, WireChoice};
 
 /// The ConfigMap in the operator's own namespace that says which vCenter to use.
 pub const CONFIG_MAP: &str = "vsphere.provider.config.vmoperator.vmware.com";
+/// The annotation of that ConfigMap whose change has the operator read the content libraries, whatever its value.
+pub const LIBRARIES_CHANGED: &str = "vmoperator.vmware.com/libraries-changed-at";
 
 /// How the vCenter's certificate is judged.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,24 +5,34 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 
-use crate::vcenter::settings::{CONFIG_MAP, ConfigData, ConfigProblem, Settings};
+use crate::vcenter::provider::Provider;
+use crate::vcenter::settings::{CONFIG_MAP, ConfigData, ConfigProblem, LIBRARIES_CHANGED, Settings};
 use crate::vcenter::stack_id::DrawnStackId;
 
 /// The settings, or what is wrong with them; `None` until the objects were read.
 pub type KnownSettings = Option<Result<Settings, ConfigProblem>>;
 
-/// Follows the ConfigMap and the Secret that it names, and publishes the settings that they give.
-pub async fn follow_settings(client: Client, namespace: String, known: watch::Sender<KnownSettings>) {
+/// Follows the ConfigMap and the Secret that it names, and publishes the settings that they give. The provider learns of changes in the
+/// content libraries.
+pub async fn follow_settings(
+    client: Client,
+    namespace: String,
+    provider: &Provider,
+    known: watch::Sender<KnownSettings>,
+) {
     let mut maps = follow_object::<ConfigMap>(&client, &namespace, CONFIG_MAP);
     let mut secrets: Option<(String, BoxStream<'static, Option<Secret>>)> = None;
     let mut drawn = DrawnStackId::new(client.clone(), namespace.clone());
     let (mut map, mut secret): (Option<Option<ConfigMap>>, Option<Option<Secret>>) = (None, None);
     loop {
         tokio::select! {
-            Some(seen) = maps.next() => map = Some(seen),
+            Some(seen) = maps.next() => {
+                provider.set_libraries_changed(seen.as_ref().and_then(|map| map.annotations().get(LIBRARIES_CHANGED)));
+                map = Some(seen);
+            }
             Some(seen) = next_of(secrets.as_mut()) => secret = Some(seen),
             else => return,
         }

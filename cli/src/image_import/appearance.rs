@@ -1,0 +1,227 @@
+//! After an import: the VM operator reads the library at once, and the image and its release are waited for.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use api::conditions::{self, FALSE, vmop as words};
+use api::gcm::TanzuKubernetesRelease;
+use api::names::label;
+use api::vmop::VirtualMachineImage;
+use gcm::release::image::{CarriedRelease, Unreadable, carried, explain_exclusion, is_node_image};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde::Serialize;
+use serde_json::json;
+use vmop::{CONFIG_MAP, LIBRARIES_CHANGED};
+
+/// Between two looks at the images.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What an item has become.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Appearance {
+    /// The VirtualMachineImage.
+    pub image: String,
+    /// The TanzuKubernetesRelease, if the image provides one.
+    pub release: Option<String>,
+    /// Why it provides none.
+    pub without_release: Option<String>,
+}
+
+/// Has the VM operator in this namespace read its libraries.
+pub async fn request_read(client: &Client, namespace: &str) -> Result<()> {
+    let now = jiff::Timestamp::now().to_string();
+    let patch = json!({ "metadata": { "annotations": { LIBRARIES_CHANGED: now } } });
+    Api::<ConfigMap>::namespaced(client.clone(), namespace)
+        .patch(CONFIG_MAP, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .with_context(|| {
+            format!("cannot annotate ConfigMap {namespace}/{CONFIG_MAP} with {LIBRARIES_CHANGED}")
+        })?;
+    Ok(())
+}
+
+/// Waits until the image of the item is there, and the release that it provides.
+///
+/// # Errors
+/// If the image cannot become a release, or if neither appears within `limit`.
+pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -> Result<Appearance> {
+    let mut waiting = String::new();
+    let appeared = plane::wait::poll(limit, POLL_INTERVAL, async || {
+        let step = look(client, item).await?;
+        if let Step::Waiting(for_what) = &step {
+            waiting.clone_from(for_what);
+        }
+        Ok::<_, anyhow::Error>(match step {
+            Step::Appeared(appearance) => Some(appearance),
+            Step::Waiting(_) => None,
+        })
+    });
+    match appeared.await? {
+        Some(appearance) => Ok(appearance),
+        None => bail!(
+            "{waiting} after {} s. Check that the VM operator runs and reads library {library}: layercake doctor",
+            limit.as_secs()
+        ),
+    }
+}
+
+/// How far an item is.
+#[derive(Debug, PartialEq)]
+enum Step {
+    Appeared(Appearance),
+    /// What is not there yet.
+    Waiting(String),
+}
+
+async fn look(client: &Client, item: &str) -> Result<Step> {
+    let images = Api::<VirtualMachineImage>::all(client.clone());
+    let images = images.list(&ListParams::default()).await.context("cannot list VirtualMachineImages")?;
+    let Some(image) = images.items.into_iter().find(|image| image.spec.image_id == item) else {
+        return Ok(Step::Waiting(format!("there is no VirtualMachineImage of item {item}")));
+    };
+    let name = image.name_any();
+    let carried = match judge(&image)? {
+        Judged::Waiting(what) => return Ok(Step::Waiting(what)),
+        Judged::WithoutRelease(why) => {
+            return Ok(Step::Appeared(Appearance { image: name, release: None, without_release: Some(why) }));
+        }
+        Judged::Node(carried) => carried,
+    };
+    let release = carried.version.object_name();
+    let releases = Api::<TanzuKubernetesRelease>::all(client.clone());
+    match releases.list(&ListParams::default().fields(&format!("metadata.name={release}"))).await {
+        Ok(found) => compare(&name, &release, found.items.first()),
+        // Only the VM operator is installed.
+        Err(kube::Error::Api(refused)) if refused.code == 404 => {
+            let why = "the cluster does not serve TanzuKubernetesReleases".to_owned();
+            Ok(Step::Appeared(Appearance { image: name, release: None, without_release: Some(why) }))
+        }
+        Err(error) => Err(error).context("cannot list TanzuKubernetesReleases"),
+    }
+}
+
+/// What is to become of an image.
+#[derive(Debug)]
+enum Judged {
+    /// It is still being read.
+    Waiting(String),
+    /// It provides no release, and why.
+    WithoutRelease(String),
+    /// It provides this one.
+    Node(Box<CarriedRelease>),
+}
+
+fn judge(image: &VirtualMachineImage) -> Result<Judged> {
+    let name = image.name_any();
+    let Some(status) = &image.status else {
+        return Ok(Judged::Waiting(format!("VirtualMachineImage {name} has no status")));
+    };
+    let synced = conditions::find(&status.conditions, words::VIRTUAL_MACHINE_IMAGE_SYNCED);
+    if let Some(failed) = synced.filter(|condition| condition.status == FALSE) {
+        bail!("VirtualMachineImage {name}: {}", failed.message.as_deref().unwrap_or_default());
+    }
+    if !is_node_image(image) {
+        return Ok(Judged::WithoutRelease("it describes no release of Kubernetes".to_owned()));
+    }
+    if let Some(why) = explain_exclusion(image) {
+        return Ok(Judged::WithoutRelease(why));
+    }
+    match carried(image) {
+        Some(Ok(carried)) => Ok(Judged::Node(Box::new(carried))),
+        Some(Err(unreadable)) => bail!("{unreadable}. {}", Unreadable::REMEDY),
+        None => Ok(Judged::WithoutRelease("it describes no release of Kubernetes".to_owned())),
+    }
+}
+
+/// Whether the release is there and has the image.
+fn compare(image: &str, release: &str, live: Option<&TanzuKubernetesRelease>) -> Result<Step> {
+    let Some(live) = live else {
+        return Ok(Step::Waiting(format!(
+            "VirtualMachineImage {image} is there, but TanzuKubernetesRelease {release} is not"
+        )));
+    };
+    if live.spec.os_images.iter().any(|own| own.name == image) {
+        let release = Some(release.to_owned());
+        return Ok(Step::Appeared(Appearance { image: image.to_owned(), release, without_release: None }));
+    }
+    if live.labels().contains_key(label::CONFLICTING_OS_IMAGES) {
+        bail!(
+            "TanzuKubernetesRelease {release} is there without VirtualMachineImage {image}, because its images name other versions of the same programs. Build the image again from the same sources, or give it another version of the release"
+        );
+    }
+    Ok(Step::Waiting(format!(
+        "TanzuKubernetesRelease {release} is there without VirtualMachineImage {image}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::gcm::TanzuKubernetesReleaseSpec;
+    use api::gcm::release::LocalReference;
+    use api::vmop::VirtualMachineImageStatus;
+    use gcm::release::image::DISTRIBUTION;
+
+    use super::*;
+
+    fn image(distribution: Option<&str>) -> VirtualMachineImage {
+        let mut image = VirtualMachineImage::default();
+        image.metadata.name = Some("node".to_owned());
+        image.status = Some(VirtualMachineImageStatus::default());
+        if let Some(text) = distribution {
+            image.annotations_mut().insert(DISTRIBUTION.to_owned(), text.to_owned());
+        }
+        image
+    }
+
+    fn release(images: &[&str]) -> TanzuKubernetesRelease {
+        let os_images = images.iter().map(|name| LocalReference { name: (*name).to_owned() }).collect();
+        TanzuKubernetesRelease::new("r", TanzuKubernetesReleaseSpec { os_images, ..Default::default() })
+    }
+
+    #[test]
+    fn an_image_is_waited_for_until_it_is_read() {
+        let mut unread = image(None);
+        unread.status = None;
+        assert!(matches!(judge(&unread).unwrap(), Judged::Waiting(_)));
+        assert!(matches!(judge(&image(None)).unwrap(), Judged::WithoutRelease(_)));
+        let node = image(Some(r#"{"distribution": {"version": "v1.33.1+vmware.1"}}"#));
+        assert!(matches!(judge(&node).unwrap(), Judged::Node(_)));
+        let mut published = node;
+        published.labels_mut().insert(label::PUBLISH_REQUEST.to_owned(), "request".to_owned());
+        assert!(matches!(judge(&published).unwrap(), Judged::WithoutRelease(_)));
+    }
+
+    #[test]
+    fn an_image_that_can_become_no_release_ends_the_wait() {
+        let error = judge(&image(Some("{"))).unwrap_err().to_string();
+        assert!(error.contains("it is not JSON") && error.contains("import the OVA again"), "{error}");
+        let mut unread = image(None);
+        let message = "the descriptor has 3 MB";
+        let failed = conditions::Condition::is_false(
+            words::VIRTUAL_MACHINE_IMAGE_SYNCED,
+            conditions::ERROR,
+            words::VIRTUAL_MACHINE_IMAGE_NOT_SYNCED,
+            message,
+        );
+        unread.status.as_mut().unwrap().conditions = vec![failed];
+        assert_eq!(judge(&unread).unwrap_err().to_string(), format!("VirtualMachineImage node: {message}"));
+    }
+
+    #[test]
+    fn a_release_has_the_image_or_says_why_not() {
+        assert!(matches!(compare("node", "r", None).unwrap(), Step::Waiting(_)));
+        assert!(matches!(compare("node", "r", Some(&release(&["other"]))).unwrap(), Step::Waiting(_)));
+        let expected = Appearance { image: "node".into(), release: Some("r".into()), without_release: None };
+        assert_eq!(
+            compare("node", "r", Some(&release(&["other", "node"]))).unwrap(),
+            Step::Appeared(expected)
+        );
+        let mut conflicting = release(&["other"]);
+        conflicting.labels_mut().insert(label::CONFLICTING_OS_IMAGES.to_owned(), String::new());
+        let error = compare("node", "r", Some(&conflicting)).unwrap_err().to_string();
+        assert!(error.contains("TanzuKubernetesRelease r"), "{error}");
+    }
+}
