@@ -60,8 +60,8 @@ pub async fn create_driver(guest: &Client) {
         .expect("the CSIDriver");
 }
 
-/// Runs a Pod with the token of the storage driver, as the paravirtual driver does.
-pub async fn use_storage_token(guest: &Client) {
+/// Runs a Pod with the token of the storage driver, as the paravirtual driver does, as soon as the driver's namespace is in the guest.
+pub async fn use_storage_token(story: &Story, guest: &Client) {
     let pod = json!({
         "metadata": {"name": "controller", "namespace": "vmware-system-csi"},
         "spec": {
@@ -72,7 +72,11 @@ pub async fn use_storage_token(guest: &Client) {
     });
     let pod: Pod = serde_json::from_value(pod).expect("a Pod");
     let pods = Api::<Pod>::namespaced(guest.clone(), "vmware-system-csi");
-    pods.create(&PostParams::default(), &pod).await.expect("the Pod");
+    story
+        .wait_until("a Pod of the storage driver", SOON, async || {
+            pods.create(&PostParams::default(), &pod).await.is_ok()
+        })
+        .await;
 }
 
 /// Waits until the conditions of the cluster are False like this, and Ready has this status.

@@ -52,7 +52,7 @@ fn a_guest_has_the_classes_and_administrators_of_its_namespace() {
         let guest = story.guest_client("synced").await;
         create_driver(&guest).await;
         register_driver(&guest).await;
-        use_storage_token(&guest).await;
+        use_storage_token(&story, &guest).await;
         wait_until_synced(&story).await;
         its_classes_are_those_that_were_asked_for(&guest).await;
         administrators_come_and_go_with_their_bindings(&story, &guest).await;
