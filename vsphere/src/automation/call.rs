@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bounds::printable;
+use bytes::Bytes;
 use reqwest::Method;
+use reqwest::header::HeaderMap;
 use serde_json::Value as Json;
 
 use crate::fault::MESSAGE;
@@ -144,6 +146,13 @@ pub(super) fn count<T>(client: &Client, name: &'static str, started: Instant, re
     client.config().metrics.count(name, outcome, started.elapsed());
 }
 
+/// Decodes an answer to a request of that path.
+pub(crate) fn decode_answer(path: &str, status: u16, body: &[u8]) -> Result<Json> {
+    let form = if path.starts_with("/rest/") { Form::Rest } else { Form::Api };
+    let answer = Answer { status, headers: HeaderMap::new(), body: Bytes::copy_from_slice(body) };
+    read("answer", form, &answer)
+}
+
 fn read(name: &'static str, form: Form, answer: &Answer) -> Result<Json> {
     if (200..300).contains(&answer.status) {
         if answer.body.is_empty() {
@@ -210,11 +219,7 @@ mod tests {
         let rest =
             json!({ "type": "com.vmware.vapi.std.errors.not_found", "value": { "messages": message } });
         for body in [api, rest] {
-            let answer = Answer {
-                status: 404,
-                headers: reqwest::header::HeaderMap::new(),
-                body: body.to_string().into(),
-            };
+            let answer = Answer { status: 404, headers: HeaderMap::new(), body: body.to_string().into() };
             let error = read("item", Form::Api, &answer).unwrap_err();
             assert_eq!(error.to_string(), "item: no such item (NotFound)");
             assert!(error.is_not_found());

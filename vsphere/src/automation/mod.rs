@@ -10,6 +10,7 @@ mod modules;
 mod ovf;
 mod upload;
 
+pub(crate) use call::decode_answer;
 pub use capture::Capture;
 pub use library::{Library, LibraryItem};
 pub use modules::ClusterModule;

@@ -102,9 +102,17 @@ impl Shared {
     }
 
     /// Applies one read of the stream; VMs before tasks, so that whoever awaits a clone finds it.
+    ///
+    /// Objects of other types, which nobody asked for, are left out: they are no VMs.
     pub fn apply(&self, set: UpdateSet) {
-        let (tasks, vms): (Vec<_>, Vec<_>) =
-            set.objects.into_iter().partition(|update| update.obj.kind() == "Task");
+        let (mut tasks, mut vms) = (Vec::new(), Vec::new());
+        for update in set.objects {
+            match update.obj.kind() {
+                "Task" => tasks.push(update),
+                "VirtualMachine" => vms.push(update),
+                _ => {}
+            }
+        }
         let deltas: Vec<Delta> = {
             let cache = &mut self.state.write().cache;
             vms.into_iter().filter_map(|update| cache.apply(update)).collect()

@@ -103,7 +103,7 @@ async fn version(http: &Http, timeout: Duration) -> Result<String> {
 }
 
 /// The versions of `urn:vim25` that the server offers; `None` if the text is something else.
-fn offered(text: &str) -> Option<Vec<String>> {
+pub(crate) fn offered(text: &str) -> Option<Vec<String>> {
     let mut reader = Reader::new(text);
     let root = reader.child().ok()??;
     if root.local_name().into_inner() != "namespaces" {

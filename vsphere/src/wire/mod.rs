@@ -10,9 +10,9 @@ mod encode;
 mod soap;
 mod vijson;
 
-pub(crate) use choice::{choose, numbers, policy_codec};
+pub(crate) use choice::{choose, numbers, offered as offered_versions, policy_codec};
 pub use codec::WireKind;
-pub(crate) use codec::{Codec, Service, refused, status_refusal};
+pub(crate) use codec::{Codec, Refusal, Service, refused, status_refusal};
 #[cfg(test)]
 pub(crate) use encode::Json;
 pub(crate) use soap::Soap;
