@@ -1,0 +1,258 @@
+//! Cassettes of VCR: recorded exchanges in YAML, by Ruby's or by Python's library.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::exchange::{Exchange, Headers};
+
+/// Why a cassette cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// It is not the YAML of a cassette.
+    #[error("line {line}: {what}. Record it again, or restore the file")]
+    Yaml {
+        /// The line, from 1; 0 if it is not known.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// An exchange lacks something.
+    #[error(
+        "exchange {exchange} has no {lacks}: the recording was cut off. Record it again, or restore the file"
+    )]
+    Cut {
+        /// The exchange, from 1.
+        exchange: usize,
+        /// What it lacks.
+        lacks: &'static str,
+    },
+    /// The end of the file is missing.
+    #[error(
+        "after exchange {exchanges}, the line {line} is missing: the recording was cut off. Record it again, or restore the file"
+    )]
+    NoEnd {
+        /// How many exchanges there are.
+        exchanges: usize,
+        /// The line that ends a cassette.
+        line: &'static str,
+    },
+}
+
+/// Returns true if the text is a cassette, whole or not.
+pub fn is_cassette(text: &str) -> bool {
+    text.lines().any(|line| matches!(line.trim_end(), "http_interactions:" | "interactions:"))
+}
+
+/// Reads all exchanges of a cassette, in their order.
+pub fn read(text: &str) -> Result<Vec<Exchange>, Broken> {
+    let text = without_templates(text);
+    let cassette: Cassette =
+        serde_saphyr::from_str_with_options(&text, options(text.len())).map_err(|error| {
+            let error = error.without_snippet();
+            Broken::Yaml {
+                line: error.location().map_or(0, |at| at.line()),
+                what: first_line(&error.to_string()),
+            }
+        })?;
+    match (cassette.http_interactions, cassette.interactions) {
+        (Some(recorded), _) => collect(recorded, true),
+        (None, Some(recorded)) => {
+            let exchanges = collect(recorded, false)?;
+            let end = cassette.version.map(|_| exchanges.len());
+            end.map(|_| exchanges.clone())
+                .ok_or(Broken::NoEnd { exchanges: exchanges.len(), line: "version" })
+        }
+        (None, None) => Err(Broken::NoEnd { exchanges: 0, line: "interactions" }),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A cassette is larger than what a parser of manifests allows.
+fn options(length: usize) -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 4_000_000,
+            max_nodes: 1_000_000,
+            max_total_scalar_bytes: length.saturating_mul(3).saturating_add(1024),
+        },
+        with_snippet: false,
+    }
+}
+
+/// Ruby's cassettes can be templates: lines of code are dropped, and each inserted value becomes a word.
+fn without_templates(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim();
+        if bare.starts_with("<%") && !bare.starts_with("<%=") && bare.ends_with("%>") {
+            out.push('\n');
+            continue;
+        }
+        let mut rest = line;
+        while let Some((before, inside)) = rest.split_once("<%=") {
+            out.push_str(before);
+            let Some((_, after)) = inside.split_once("%>") else {
+                rest = inside;
+                continue;
+            };
+            out.push_str("inserted");
+            rest = after;
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
+fn collect(recorded: Vec<Interaction>, is_ruby: bool) -> Result<Vec<Exchange>, Broken> {
+    let read = |(index, one): (usize, Interaction)| {
+        one.exchange(is_ruby).map_err(|lacks| Broken::Cut { exchange: index + 1, lacks })
+    };
+    recorded.into_iter().enumerate().map(read).collect()
+}
+
+#[derive(Deserialize)]
+struct Cassette {
+    http_interactions: Option<Vec<Interaction>>,
+    interactions: Option<Vec<Interaction>>,
+    version: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Interaction {
+    request: Option<Request>,
+    response: Option<Response>,
+    /// The last line of an exchange that Ruby's library wrote.
+    recorded_at: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    method: Option<String>,
+    uri: Option<String>,
+    #[serde(default)]
+    body: Body,
+    headers: Option<HashMap<String, Body>>,
+}
+
+#[derive(Deserialize)]
+struct Response {
+    headers: Option<HashMap<String, Body>>,
+    body: Option<Body>,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    code: Option<u16>,
+}
+
+impl Interaction {
+    /// The exchange, or the name of what it lacks.
+    fn exchange(self, is_ruby: bool) -> Result<Exchange, &'static str> {
+        let request = self.request.ok_or("request")?;
+        let response = self.response.ok_or("answer")?;
+        if is_ruby && self.recorded_at.is_none() {
+            return Err("time of its recording");
+        }
+        let asked = header(request.headers, "SOAPAction").unwrap_or_default();
+        // Newer servers report which release they applied, whatever the client named.
+        let applied = header(response.headers, "X-Applied-Soapaction").filter(|value| !value.is_empty());
+        Ok(Exchange {
+            method: request.method.ok_or("HTTP method")?.to_uppercase(),
+            path: path_of(&request.uri.ok_or("URI")?),
+            headers: Headers { soap_action: applied.unwrap_or(asked) },
+            request: request.body.0,
+            status: response.status.and_then(|status| status.code).ok_or("status of its answer")?,
+            answer: response.body.ok_or("body of its answer")?.0,
+        })
+    }
+}
+
+fn header(headers: Option<HashMap<String, Body>>, name: &str) -> Option<String> {
+    let found = headers?.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.0)
+}
+
+/// What follows the host.
+fn path_of(uri: &str) -> String {
+    let after = uri.split_once("://").map_or(uri, |(_, after)| after);
+    after.find('/').map_or("/", |at| &after[at..]).to_owned()
+}
+
+/// Text as it is, as the member `string` of a map, or as the first member of a list.
+#[derive(Default)]
+struct Body(String);
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(AnyBody)
+    }
+}
+
+struct AnyBody;
+
+impl<'de> Visitor<'de> for AnyBody {
+    type Value = Body;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a body")
+    }
+
+    fn visit_unit<E>(self) -> Result<Body, E> {
+        Ok(Body::default())
+    }
+
+    fn visit_none<E>(self) -> Result<Body, E> {
+        Ok(Body::default())
+    }
+
+    fn visit_bool<E>(self, truth: bool) -> Result<Body, E> {
+        Ok(Body(truth.to_string()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Body, E> {
+        Ok(Body(number.to_string()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Body, E> {
+        Ok(Body(number.to_string()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Body, E> {
+        Ok(Body(number.to_string()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Body, E> {
+        Ok(Body(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Body, E> {
+        Ok(Body(text))
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Body, A::Error> {
+        let first: Option<Body> = seq.next_element()?;
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(first.unwrap_or_default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Body, A::Error> {
+        let mut body = Body::default();
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "string" {
+                body = map.next_value()?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

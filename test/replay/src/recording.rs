@@ -1,0 +1,98 @@
+//! Recordings of `layercake doctor --record`: one JSON value a line, the first and the last of which say what they are.
+
+use serde_json::Value as Json;
+
+use crate::exchange::Exchange;
+
+/// The first line's member that names the format.
+const FORMAT: &str = "layercakeRecording";
+/// The version of the format that is read.
+const VERSION: u64 = 1;
+
+/// Why a recording cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}. {remedy}")]
+pub struct Broken {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+const AGAIN: &str = "Run layercake doctor --record again, or restore the file";
+
+/// Returns true if the text begins as a recording does.
+pub fn is_recording(text: &str) -> bool {
+    text.lines().next().is_some_and(|first| first.contains(FORMAT))
+}
+
+/// Reads all exchanges of a recording, in their order.
+pub fn read(text: &str) -> Result<Vec<Exchange>, Broken> {
+    let broken = |line: usize, what: String| Broken { line, what, remedy: AGAIN };
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let head = lines.next().map(|(_, line)| parse(line)).transpose();
+    let head = head.map_err(|error| broken(1, error))?.unwrap_or_default();
+    let version = head[FORMAT].as_u64();
+    if version != Some(VERSION) {
+        let remedy = "Use the version of the project that wrote it";
+        return Err(Broken { line: 1, what: format!("the format is {version:?}, not {VERSION}"), remedy });
+    }
+    let mut exchanges = Vec::new();
+    let mut last = 1;
+    for (number, line) in lines {
+        last = number;
+        let value = parse(line).map_err(|error| broken(number, error))?;
+        if let Some(count) = value["exchanges"].as_u64() {
+            return if count == exchanges.len() as u64 {
+                Ok(exchanges)
+            } else {
+                Err(broken(number, format!("{} exchanges of {count} are there", exchanges.len())))
+            };
+        }
+        let exchange = serde_json::from_value(value);
+        exchanges.push(exchange.map_err(|error| broken(number, format!("this is no exchange: {error}")))?);
+    }
+    Err(broken(last, format!("the recording was cut off after {} exchanges", exchanges.len())))
+}
+
+fn parse(line: &str) -> Result<Json, String> {
+    serde_json::from_str(line).map_err(|error| {
+        if error.is_eof() {
+            format!("the recording was cut off in column {}", error.column())
+        } else {
+            error.to_string()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"{"layercakeRecording":1,"wire":"soap"}
+{"method":"POST","path":"/sdk","headers":{"SOAPAction":"urn:vim25/8.0.3.0"},"request":"<a/>","status":200,"answer":"<b/>"}
+{"method":"GET","path":"/api/x","headers":{},"request":"","status":200,"answer":"[]"}
+{"exchanges":2}
+"#;
+
+    #[test]
+    fn a_recording_is_read() {
+        let read = read(WHOLE).unwrap();
+        assert_eq!(read.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), ["/sdk", "/api/x"]);
+    }
+
+    /// Cut after any byte but the last line's end, it is an error with its line and a remedy.
+    #[test]
+    fn a_recording_that_was_cut_off_is_an_error() {
+        for end in 0..WHOLE.len() - 1 {
+            let error = read(&WHOLE[..end]).unwrap_err();
+            assert!(
+                error.line >= 1 && error.to_string().contains("Run layercake doctor --record again")
+                    || error.remedy.contains("version"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Recorded answers of real vCenters, given to the client.
+//!
+//! Set `LAYERCAKE_RECORDINGS` to the folder of the recordings. Without it, each test says that it is skipped.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod decoding;
+mod page;
+mod server;
+mod stream;
+
+use std::io::Write as _;
+use std::path::Path;
+
+use replay::Folder;
+use replay::folder::{VARIABLE, from_environment};
+
+/// The recordings; `None`, with a line on stderr, if there are none.
+fn recordings(test: &str) -> Option<Folder> {
+    let Some(folder) = from_environment() else {
+        // Not by println!, which is not shown for tests that pass.
+        drop(writeln!(std::io::stderr(), "skipped: {test}: {VARIABLE} names no folder of recordings"));
+        return None;
+    };
+    Some(Folder::read(&folder).unwrap_or_else(|error| panic!("{error:#}")))
+}
+
+/// A file of this repository.
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
