@@ -5,6 +5,7 @@ import re
 from automation import Automation
 from findings import Findings
 from soap import Soap
+from tables import ALWAYS
 from vijson import ViJson
 
 # The first release of each surface that the project speaks. A later addition needs a line in gates.txt.
@@ -38,12 +39,21 @@ class Checker:
     def soap(self, exchange):
         request, answer = Findings(), Findings()
         name, method = Soap(self.tables, request, exchange["path"]).request(exchange["request"])
-        if method and from_vcenter(exchange, "<?xml"):
-            Soap(self.tables, answer, exchange["path"]).answer(exchange["answer"], exchange["status"], method)
         action = exchange["headers"].get("SOAPAction", "")
         spoken = dict(re.findall(r"urn:(\w+)/([\w.]+)", action))
+        if from_vcenter(exchange, "<?xml"):
+            answering = Soap(self.tables, answer, exchange["path"], lambda version: self.knows(spoken, version))
+            if method:
+                answering.answer(exchange["answer"], exchange["status"], method)
+            elif name == "Fetch":
+                answering.fetched(exchange["request"], exchange["answer"], exchange["status"])
         late = self.gate("soap", request, answer, lambda space: spoken.get(space))
         return Outcome("soap", name, request.list, answer.list, late)
+
+    def knows(self, spoken, version):
+        """Whether a server has what came with a version when these releases are spoken; without a release it is the oldest."""
+        space, _ = self.tables.since(version)
+        return self.tables.knows(space, spoken.get(space, "2.0"), version) or version == ALWAYS
 
     def vijson(self, exchange):
         request, answer = Findings(), Findings()

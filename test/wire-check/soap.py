@@ -13,8 +13,8 @@ SPACES = {"/sdk": "urn:vim25", "/pbm": "urn:pbm"}
 class Soap(Vim):
     """Checks one exchange of SOAP."""
 
-    def __init__(self, tables, findings, path):
-        super().__init__(tables, findings)
+    def __init__(self, tables, findings, path, knows=lambda version: True):
+        super().__init__(tables, findings, knows)
         self.space = SPACES[path]
         self.wrapper = tables.by_vmodl["vmodl.LocalizedMethodFault"]
 
@@ -52,6 +52,22 @@ class Soap(Vim):
         result = Field("returnval", method.result, method.list, True, ALWAYS, self.space)
         return self.children(f"{method.name}→", list(content), [result])
 
+    def fetched(self, request, body, status):
+        """Checks the answer to Fetch, which reads one property and is in none of the tables."""
+        call = ET.fromstring(request).find(f"{ENVELOPE}Body")[0]
+        content = ET.fromstring(body).find(f"{ENVELOPE}Body")[0]
+        managed, name = call[0].get("type"), call[1].text
+        if content.tag == f"{ENVELOPE}Fault":
+            return self.fault(f"{managed}.{name}", content, status)
+        met, wrong = self.tables.property(managed, name)
+        if wrong:
+            return self.report("property", f"{managed}.{name}", wrong)
+        for value in content:
+            named = local(value.get(f"{XSI}type"))
+            self.property_value("Fetch→", managed, name, named)
+            self.anything(f"{managed}.{name}", value, named or met[-1].type)
+        return None
+
     def fault(self, place, fault, status):
         if status != 500:
             self.report("status", place, f"HTTP {status} with a fault")
@@ -88,7 +104,7 @@ class Soap(Vim):
             wrapped = wraps and field.type == "vmodl.MethodFault"
             self.element(f"{place}.{name}", element, self.wrapper.vmodl if wrapped else field.type)
         for field in fields:
-            if not field.optional and not field.list and field.name not in seen:
+            if not field.optional and not field.list and field.name not in seen and self.knows(field.version):
                 self.report("required", place, f"{field.name} is missing")
 
     def element(self, place, element, declared):

@@ -7,7 +7,7 @@ import collections
 import os
 import re
 
-OPTIONAL = 4
+LINK, OPTIONAL = 2, 4
 Field = collections.namedtuple("Field", "name type list optional version space")
 Method = collections.namedtuple("Method", "name version params result list privilege faults")
 
@@ -66,7 +66,7 @@ class Tables:
             "AddVersion": lambda version, space, name, *_: self.api.__setitem__(version, (space, name)),
             "AddVersionParent": lambda version, parent: self.parents[version].add(parent),
             "AddBreakingChangesInfo": lambda *_: None,
-            "F_LINKABLE": 1, "F_LINK": 2, "F_OPTIONAL": OPTIONAL, "F_SECRET": 8,
+            "F_LINKABLE": 1, "F_LINK": LINK, "F_OPTIONAL": OPTIONAL, "F_SECRET": 8,
             "newestVersions": ignored, "ltsVersions": ignored, "oldestVersions": ignored, "dottedVersions": ignored,
         }
         exec(compile(text, path, "exec"), declarations)
@@ -77,8 +77,9 @@ class Tables:
 
     @staticmethod
     def _fields(owner, entries):
-        return [Field(name, kind.removesuffix("[]"), kind.endswith("[]"), bool(flags & OPTIONAL), version, space_of(owner))
-                for name, kind, version, flags, *_ in entries or ()]
+        """A link carries the key of what it leads to, and not the object itself."""
+        return [Field(name, "string" if flags & LINK else kind.removesuffix("[]"), kind.endswith("[]"), bool(flags & OPTIONAL), version,
+                      space_of(owner)) for name, kind, version, flags, *_ in entries or ()]
 
     def _data(self, vmodl, wsdl, parent, version, properties):
         self._add(Type("data", vmodl, wsdl, parent, version, self._fields(vmodl, properties)))

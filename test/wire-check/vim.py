@@ -21,8 +21,9 @@ def is_integer(value, kind):
 class Vim:
     """Checks one message; its findings are in `findings`."""
 
-    def __init__(self, tables, findings):
-        self.tables, self.findings = tables, findings
+    def __init__(self, tables, findings, knows=lambda version: True):
+        """`knows` says whether the release that is spoken has what came with a version of the tables."""
+        self.tables, self.findings, self.knows = tables, findings, knows
 
     def report(self, rule, place, detail):
         self.findings.add(rule, place, detail)
@@ -74,7 +75,9 @@ class Vim:
         if field.list and kind is not None and kind.kind == "managed":
             expected = "ArrayOfManagedObjectReference"
         elif field.list:
-            expected = "ArrayOf" + next((name for name, held in ARRAYS.items() if held == field.type), kind and kind.wsdl or field.type)
+            # Names of types, methods and properties are strings on the wire.
+            held = "string" if PRIMITIVES.get(field.type) == "string" else field.type
+            expected = "ArrayOf" + next((name for name, inner in ARRAYS.items() if inner == held), kind and kind.wsdl or held)
         elif kind is None:
             expected = PRIMITIVES[field.type]
         elif kind.kind == "managed":

@@ -13,6 +13,7 @@ pub mod folder;
 pub mod names;
 pub mod page;
 pub mod recording;
+pub mod traffic;
 pub mod vocabulary;
 
 pub use exchange::Exchange;

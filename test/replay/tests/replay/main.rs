@@ -7,6 +7,7 @@ mod decoding;
 mod page;
 mod server;
 mod stream;
+mod wire_check;
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,0 +1,26 @@
+//! Recordings as the wire check reads them: a file of exchanges for each recording.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::exchange::Exchange;
+use crate::folder::Folder;
+
+/// Writes the exchanges of all recordings into a folder.
+pub fn write(recordings: &Folder, into: &Path) -> Result<()> {
+    for file in &recordings.files {
+        let path = into.join(format!("{}.jsonl", file.name.replace('/', "-")));
+        let mut out = BufWriter::new(File::create(&path)?);
+        for (_, exchange) in &file.exchanges {
+            // The wire check knows one path of the service of storage policies.
+            let path = exchange.path.replace("/pbm/sdk", "/pbm");
+            serde_json::to_writer(&mut out, &Exchange { path, ..exchange.clone() })?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
