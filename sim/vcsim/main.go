@@ -81,6 +81,7 @@ func parse(args []string) (spec.Options, bool, error) {
 	reads := flags.String("soap", "strict", "requests over SOAP: strict, as vCenter reads them, or lenient, as the library does")
 	credentials := flags.String("credentials", "", "JSON `file` with username, password and controlToken, mode 0600")
 	described := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
+	flags.StringVar(&o.LoadFolder, "load", "", "`folder` that govc object.save wrote; its inventory takes the place of the spec's")
 	flags.BoolVar(&o.RealGuests, "real-guests", false, "guests shut down by themselves: ShutdownGuest only asks them, by the control API")
 	stdinExit := flags.Bool("stdin-exit", false, "exit when stdin is closed")
 	if err := flags.Parse(args); err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 
 	"layercake.invalid/sim/vcsim/access"
 	"layercake.invalid/sim/vcsim/backup"
@@ -96,8 +98,11 @@ func (s *Sim) start(certificate tls.Certificate) error {
 	if err := s.Create(s.listener.Addr().String()); err != nil {
 		return err
 	}
-	if s.Found, err = inventory.Build(ctx, s.Service, s.Options.Spec, s.Dir); err != nil {
+	if s.Found, err = inventory.Build(ctx, s.Service, s.Options.Spec, s.Dir, s.Options.LoadFolder != ""); err != nil {
 		return err
+	}
+	if s.Options.LoadFolder != "" {
+		s.Options.Spec.Datastores = slices.Sorted(maps.Keys(s.Found.Datastores))
 	}
 	s.Open(certificate)
 	s.library.Connect()

@@ -65,7 +65,11 @@ func (vc *VCenter) Create(address string) (err error) {
 	}
 	vc.model = simulator.VPX()
 	vc.model.Datacenter = 0
-	if err := vc.model.Create(); err != nil {
+	create := vc.model.Create
+	if folder := vc.Options.LoadFolder; folder != "" {
+		create = func() error { return load(vc.model, folder) }
+	}
+	if err := create(); err != nil {
 		return err
 	}
 	vc.Service = vc.model.Service

@@ -30,14 +30,20 @@ type builder struct {
 }
 
 // Build makes what the spec describes, and gives the morefs.
-func Build(ctx context.Context, svc *simulator.Service, wanted spec.Spec, dir string) (spec.Found, error) {
+//
+// An inventory that was loaded is there already.
+func Build(ctx context.Context, svc *simulator.Service, wanted spec.Spec, dir string, loaded bool) (spec.Found, error) {
 	client, err := vim25.NewClient(ctx, svc)
 	if err != nil {
 		return spec.Found{}, err
 	}
 	b := &builder{ctx: ctx, spec: wanted, dir: dir, svc: svc, client: client}
 	b.found = spec.Found{Datastores: map[string]string{}, Networks: map[string]string{}, Segments: map[string]string{}, Libraries: map[string]string{}}
-	for _, step := range []func() error{b.datacenter, b.networks, b.cluster, b.datastores} {
+	steps := []func() error{b.datacenter, b.networks, b.cluster, b.datastores}
+	if loaded {
+		steps = []func() error{b.findLoaded}
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return spec.Found{}, fmt.Errorf("inventory: %w", err)
 		}

@@ -15,6 +15,7 @@ type Options struct {
 	GuestDelay     Delay
 	RealGuests     bool   // see compute.shutdownGuest
 	RecordFolder   string // see Recorder
+	LoadFolder     string // an inventory that govc object.save wrote; the spec's is not built
 }
 
 // Delay is a duration that may be unset, which is not the same as none.

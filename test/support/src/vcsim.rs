@@ -120,17 +120,32 @@ impl Sim {
 
     /// Starts one with more arguments, to be reached over that wire; `None`, with a line on stderr, where there is no binary.
     pub fn over(wire: WireKind, test: &str, more: &'static [&'static str]) -> Option<Self> {
-        Self::offering(&[], wire, test, more)
+        Self::offering(&[], &Json::Null, wire, test, more)
     }
 
     /// Starts one with a library `subscribed`, which fetches what it is asked for from the other one.
     pub fn with_subscription(test: &str) -> Option<Self> {
         let subscribed = json!({ "name": "subscribed", "subscribes": "layercake" });
-        Self::offering(&[subscribed], WireKind::ViJson, test, &[])
+        Self::offering(&[subscribed], &Json::Null, WireKind::ViJson, test, &[])
+    }
+
+    /// Starts one with the inventory that `govc object.save` wrote into a folder, to be reached over that wire.
+    pub fn loading(folder: &Path, wire: WireKind, test: &str) -> Option<Self> {
+        // The arguments of a simulator outlive it: it can be started again.
+        let folder: &'static str = Box::leak(folder.to_str()?.to_owned().into_boxed_str());
+        // It has datastores of its own.
+        let changes = json!({ "storagePolicies": [] });
+        Self::offering(&[], &changes, wire, test, Box::leak(Box::new(["--load", folder])))
+    }
+
+    /// Starts one that accepts licence agreements by this member of a deployment only, to be reached over VI/JSON.
+    pub fn with_eula_member(member: &str, test: &str) -> Option<Self> {
+        Self::offering(&[], &json!({ "eulaMember": member }), WireKind::ViJson, test, &[])
     }
 
     fn offering(
         libraries: &[Json],
+        changes: &Json,
         wire: WireKind,
         test: &str,
         more: &'static [&'static str],
@@ -144,7 +159,7 @@ impl Sim {
         // The control API's client builds no TLS of its own.
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().unwrap();
-        let ca = write_inputs(folder.path(), libraries);
+        let ca = write_inputs(folder.path(), libraries, changes);
         let (process, ready) = spawn(&binary, folder.path(), "127.0.0.1:0", more);
         Some(Self { process, ready, ca, control: reqwest::Client::new(), folder, binary, wire, more })
     }
@@ -167,6 +182,16 @@ impl Sim {
         drop(self.process.kill());
         drop(self.process.wait());
         (self.process, self.ready) = spawn(&self.binary, self.folder.path(), &address, self.more);
+    }
+
+    /// What it printed when it was ready: its addresses, and the morefs of its inventory.
+    pub fn ready(&self) -> &Json {
+        &self.ready
+    }
+
+    /// The certificate to trust (PEM).
+    pub fn certificate(&self) -> &str {
+        &self.ca
     }
 
     /// Host and port that it listens at.
@@ -290,8 +315,8 @@ impl Sim {
     }
 }
 
-/// Everything the process reads, with more libraries; returns the certificate to trust.
-fn write_inputs(folder: &Path, libraries: &[Json]) -> String {
+/// Everything the process reads, with more libraries and with these members of the spec; returns the certificate to trust.
+fn write_inputs(folder: &Path, libraries: &[Json], changes: &Json) -> String {
     let path = |name: &str| folder.join(name);
     let ca = write_certificate(&path("cert.pem"), &path("key.pem"));
     std::fs::write(path("node.ovf"), NODE_OVF).unwrap();
@@ -299,13 +324,16 @@ fn write_inputs(folder: &Path, libraries: &[Json]) -> String {
     let files = [path("node.ovf"), path("node-disk1.vmdk")];
     let own = json!({ "name": "layercake", "items": [{ "name": "node", "files": files }] });
     let libraries: Vec<_> = [&own].into_iter().chain(libraries).collect();
-    let spec = json!({
+    let mut spec = json!({
         "datacenter": "dc0", "cluster": "cluster0", "hosts": 4, "datastores": ["ds0", "ds1"],
         "resourcePool": "layercake", "folder": "layercake", "portGroups": ["VM Network", "workload"],
         "storagePolicies": [{ "name": "Gold", "datastores": ["ds1"] }],
         "apiRelease": "8.0.3.0",
         "libraries": libraries,
     });
+    for (name, value) in changes.as_object().into_iter().flatten() {
+        spec[name] = value.clone();
+    }
     std::fs::write(path("spec.json"), spec.to_string()).unwrap();
     let credentials = json!({ "username": "user", "password": PASSWORD, "controlToken": TOKEN });
     write_secret(&path("credentials.json"), &credentials.to_string());

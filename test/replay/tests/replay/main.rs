@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod decoding;
+mod inventories;
 mod page;
 mod server;
 mod stream;

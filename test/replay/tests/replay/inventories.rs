@@ -1,0 +1,124 @@
+//! Whole inventories of live vCenters, loaded into the simulator.
+//!
+//! `LAYERCAKE_INVENTORIES` names a folder of inventories, each in a folder that `govc object.save` wrote.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use kit::diagnosis::{Diagnosis, Outcome};
+use serde_json::{Value as Json, json};
+use support::api_server::{Request, refusal, server};
+use support::vcsim::Sim;
+use support::wait::within;
+use vmop::doctor;
+use vsphere::{Inventory, WireKind, inventory};
+
+const VARIABLE: &str = "LAYERCAKE_INVENTORIES";
+const NAMESPACE: &str = "vmware-system-vmop";
+const WIRES: [WireKind; 2] = [WireKind::ViJson, WireKind::Soap];
+
+/// The saved inventories; none, with a line on stderr, if there is no folder of them.
+fn inventories(test: &str) -> Vec<PathBuf> {
+    let Some(folder) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
+        drop(writeln!(std::io::stderr(), "skipped: {test}: {VARIABLE} names no folder of inventories"));
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let folders = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let mut saved: Vec<PathBuf> = folders.filter(|path| count(path, "ServiceInstance") == 1).collect();
+    saved.sort();
+    assert!(!saved.is_empty(), "{}: no inventory is there", folder.display());
+    saved
+}
+
+/// How many objects of a type were saved: their files are called NUMBER-TYPE-ID.xml.
+fn count(saved: &Path, kind: &str) -> usize {
+    let names = std::fs::read_dir(saved).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().split('-').nth(1) == Some(kind)).count()
+}
+
+#[tokio::test]
+async fn every_vm_of_a_live_vcenter_is_in_the_inventory() {
+    for saved in inventories("every_vm_of_a_live_vcenter_is_in_the_inventory") {
+        for wire in WIRES {
+            let Some(sim) = Sim::loading(&saved, wire, "every_vm_of_a_live_vcenter_is_in_the_inventory")
+            else {
+                return;
+            };
+            let client = sim.client().await;
+            let root = client.root_folder().unwrap();
+            let inventory = Inventory::start(client, vec![root], inventory::Options::default());
+            within("the inventory is complete", inventory.wait_until_complete()).await;
+            let all = inventory.all();
+            println!("{}: {} VMs over {wire:?}", saved.display(), all.len());
+            assert_eq!(all.len(), count(&saved, "VirtualMachine"), "{}", saved.display());
+            for vm in &all {
+                assert!(!vm.name.is_empty() && vm.devices.is_some(), "{vm:?}");
+                assert_eq!(vm.pool.is_none(), vm.template, "{vm:?}");
+            }
+            let unidentified = inventory.unidentified();
+            assert!(unidentified.is_empty(), "{unidentified:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_doctor_finishes_on_a_live_vcenter() {
+    for saved in inventories("the_doctor_finishes_on_a_live_vcenter") {
+        for wire in WIRES {
+            let Some(sim) = Sim::loading(&saved, wire, "the_doctor_finishes_on_a_live_vcenter") else {
+                return;
+            };
+            let found = diagnose(&sim, wire).await;
+            for Diagnosis { check, outcome, found, remedy } in &found {
+                println!("{} {outcome:?}: {found}. {remedy}", check.code);
+            }
+            let open: Vec<_> = found.iter().filter(|one| one.outcome == Outcome::Skipped).collect();
+            assert!(open.is_empty(), "{}: {open:?}", saved.display());
+            let wrong: Vec<_> = found.iter().filter(|one| one.outcome == Outcome::Error).collect();
+            assert!(wrong.is_empty(), "{}: {wrong:?}", saved.display());
+        }
+    }
+}
+
+/// Runs all checks of the VM operator with an API server that has its configuration and nothing else.
+async fn diagnose(sim: &Sim, wire: WireKind) -> Vec<Diagnosis> {
+    let data = configuration(sim, wire);
+    let credentials = sim.config().credentials;
+    let secret = json!({ "username": BASE64_STANDARD.encode(credentials.username),
+        "password": BASE64_STANDARD.encode(credentials.password.expose()) });
+    let (client, _) = server(move |request: &Request| {
+        let path = request.path.split('?').next().unwrap_or_default();
+        match path.strip_prefix(&format!("/api/v1/namespaces/{NAMESPACE}/")) {
+            Some("configmaps/vsphere.provider.config.vmoperator.vmware.com") => {
+                (200, object("ConfigMap", &data))
+            }
+            Some("secrets/vcenter") => (200, object("Secret", &secret)),
+            Some(_) => refusal(404, "NotFound"),
+            None => (200, json!({ "kind": "List", "apiVersion": "v1", "metadata": {}, "items": [] })),
+        }
+    });
+    let options = doctor::Options { namespace: NAMESPACE.into(), ca: Some(sim.certificate().to_owned()) };
+    doctor::diagnose(&client, &options, |_| true).await
+}
+
+fn object(kind: &str, data: &Json) -> Json {
+    json!({ "kind": kind, "apiVersion": "v1", "metadata": { "name": "x", "namespace": NAMESPACE }, "data": data })
+}
+
+/// The provider configuration for the largest cluster, with a datastore and a network of it.
+fn configuration(sim: &Sim, wire: WireKind) -> Json {
+    let ready = sim.ready();
+    let address = sim.address();
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let first = |kind: &str| ready[kind].as_object().unwrap().keys().next().unwrap().clone();
+    let (datacenter, folder, pool) = (sim.datacenter(), sim.folder(), sim.pool());
+    json!({
+        "VcPNID": host, "VcPort": port, "VcCredsSecretName": "vcenter", "CAFilePath": "/ca.crt",
+        "Datacenter": datacenter.id(), "Folder": folder.id(), "ResourcePool": pool.id(),
+        "Datastore": first("datastores"), "Network": first("networks"), "ContentSource": sim.library(),
+        "Wire": if wire == WireKind::Soap { "soap" } else { "vijson" },
+    })
+}
