@@ -130,6 +130,34 @@ func TestLibrariesInTheFormOfAPI(t *testing.T) {
 	}
 }
 
+func TestADeploymentWithAMemberOfAnotherReleaseIsRefused(t *testing.T) {
+	for member, other := range map[string]string{"accept_all_EULA": "accept_all_eula", "accept_all_eula": "accept_all_EULA"} {
+		s := newSite(t, func(o *spec.Options) { o.Spec.EULAMember = member })
+		call := s.asking(s.token())
+		var ids []string
+		call("GET", "/api/content/library/item?library_id="+s.Found.Libraries["layercake"], "", 200, &ids)
+		deploy := func(path, member string, status int, answer any) {
+			body := fmt.Sprintf(`{"deployment_spec":{"name":"golden",%q:true},"target":{"resource_pool_id":%q,"folder_id":%q}}`,
+				member, s.Found.ResourcePool, s.Found.Folder)
+			call("POST", path, body, status, answer)
+		}
+		var refusal map[string]any
+		deploy("/api/vcenter/ovf/library-item/"+ids[0]+"?action=deploy", other, 400, &refusal)
+		if refusal["error_type"] != "UNEXPECTED_INPUT" {
+			t.Errorf("/api: %v", refusal)
+		}
+		deploy("/rest/com/vmware/vcenter/ovf/library-item/id:"+ids[0]+"?~action=deploy", other, 400, &refusal)
+		if refusal["type"] != "com.vmware.vapi.std.errors.unexpected_input" {
+			t.Errorf("/rest: %v", refusal)
+		}
+		var done struct{ Succeeded bool }
+		deploy("/api/vcenter/ovf/library-item/"+ids[0]+"?action=deploy", member, 200, &done)
+		if !done.Succeeded {
+			t.Errorf("%s: %v", member, done)
+		}
+	}
+}
+
 func TestASubscribedItemIsFetchedWhenAsked(t *testing.T) {
 	s := newSite(t, func(o *spec.Options) {
 		o.Spec.Libraries = append(o.Spec.Libraries, spec.Library{Name: "subscribed", Subscribes: "layercake"})

@@ -155,11 +155,21 @@ func (f form) unwrap(out *traffic.Answer) {
 		if !ok {
 			kind = "INTERNAL_SERVER_ERROR"
 		}
-		var old struct{ Type string }
-		if json.Unmarshal(out.Body.Bytes(), &old) == nil && old.Type != "" {
-			kind = strings.ToUpper(path.Ext(old.Type)[1:])
+		var old struct {
+			Type  string
+			Value struct {
+				Messages []struct {
+					Text string `json:"default_message"`
+				}
+			}
 		}
 		status, text := out.Status, out.Body.String()
+		if json.Unmarshal(out.Body.Bytes(), &old) == nil && old.Type != "" {
+			kind = strings.ToUpper(path.Ext(old.Type)[1:])
+			if len(old.Value.Messages) != 0 {
+				text = old.Value.Messages[0].Text
+			}
+		}
 		*out = *traffic.NewAnswer()
 		wire.APIError(out, status, kind, text)
 		return

@@ -3,6 +3,7 @@ package library
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -51,6 +52,10 @@ func (l *Libraries) forward(out *traffic.Answer, r *http.Request) {
 	deploys := strings.HasPrefix(r.URL.Path, deployPath) && r.URL.Query().Get("~action") == "deploy"
 	if deploys {
 		body, _ = io.ReadAll(r.Body)
+		if unexpected := l.unexpectedMember(body); unexpected != "" {
+			wire.RestError(out, http.StatusBadRequest, "unexpected_input", fmt.Sprintf("Unexpected field %s in the deployment_spec", unexpected))
+			return
+		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	l.vapi.ServeHTTP(out, r)
@@ -64,6 +69,21 @@ func (l *Libraries) forward(out *traffic.Answer, r *http.Request) {
 	if lists && strings.TrimSpace(out.Body.String()) == `{"value":null}` {
 		out.Replace(out.Status, "application/json", `{"value":[]}`)
 	}
+}
+
+// unexpectedMember names a member of a deployment that this vCenter does not know: the one that accepts licence agreements
+// under its other name.
+func (l *Libraries) unexpectedMember(body []byte) string {
+	var deploy struct {
+		Spec map[string]any `json:"deployment_spec"`
+	}
+	_ = json.Unmarshal(body, &deploy)
+	for member := range deploy.Spec {
+		if strings.EqualFold(member, l.Options.Spec.EULAMember) && member != l.Options.Spec.EULAMember {
+			return member
+		}
+	}
+	return ""
 }
 
 // restored are the members of answers that the library leaves out where they are empty.

@@ -32,6 +32,10 @@ type Spec struct {
 	Libraries     []Library `json:"libraries"`
 
 	StoragePolicies []StoragePolicy `json:"storagePolicies"`
+
+	// The member by which a deployment accepts licence agreements. vCenter has accept_all_EULA up to 8.0; the published types of
+	// 9.0 call it accept_all_eula. Any other name is refused.
+	EULAMember string `json:"eulaMember"`
 }
 
 // StoragePolicy is a policy beside the usual ones, and the datastores that satisfy it. The usual ones suit all.
@@ -54,6 +58,8 @@ type LibraryItem struct {
 	Description string   `json:"description"`
 	Files       []string `json:"files"`
 }
+
+const knownEULAMember = "accept_all_EULA"
 
 // StockNetwork is the standard network that the library puts into every datacenter.
 const StockNetwork = "VM Network"
@@ -86,6 +92,7 @@ func (s *Spec) Fill() {
 	vim.SetDefault(&s.ResourcePool, "layercake")
 	vim.SetDefault(&s.Folder, "layercake")
 	vim.SetDefault(&s.APIRelease, "8.0.3.0")
+	vim.SetDefault(&s.EULAMember, knownEULAMember)
 	if len(s.Datastores) == 0 {
 		s.Datastores = []string{"ds0"}
 	}

@@ -11,6 +11,10 @@ use crate::retry::RetryPolicy;
 use crate::style::Form;
 use crate::{Client, Error, Fault, MoRef, Result, Value};
 
+/// The names of the member that accepts licence agreements: vCenter knows the first one up to 8.0, and the published
+/// types of 9.0 have the other one.
+const EULA_MEMBERS: [&str; 2] = ["accept_all_EULA", "accept_all_eula"];
+
 /// A deployment as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deploy {
@@ -97,8 +101,27 @@ impl Client {
     /// Deploys an OVF item and waits for it; `turn` is a place in [`Client::deployments`]. The VM is powered off.
     ///
     /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
-    /// Never sent twice: after a lost answer look for the name in the folder.
+    /// Never sent twice: after a lost answer look for the name in the folder. A vCenter that rejects a member of the
+    /// request has deployed nothing, so the request is sent once more with that member's other name.
     pub async fn deploy_ovf(&self, turn: &Turn, deploy: &Deploy, deadline: Duration) -> Result<MoRef> {
+        let [known, other] = EULA_MEMBERS;
+        match self.deploy_with(turn, deploy, deadline, known).await {
+            Err(rejected) if rejects_input(&rejected) => {
+                let again = self.deploy_with(turn, deploy, deadline, other).await;
+                // If both are rejected, the member is not the cause.
+                again.map_err(|error| if rejects_input(&error) { rejected } else { error })
+            }
+            answered => answered,
+        }
+    }
+
+    async fn deploy_with(
+        &self,
+        turn: &Turn,
+        deploy: &Deploy,
+        deadline: Duration,
+        eula_member: &'static str,
+    ) -> Result<MoRef> {
         let policy = RetryPolicy { timeout: deadline, repeatable: false };
         let id = part(&deploy.item_id);
         let deployment: Deployment = self
@@ -107,7 +130,7 @@ impl Client {
                     Form::Api => format!("/api/vcenter/ovf/library-item/{id}?action=deploy"),
                     Form::Rest => format!("/rest/com/vmware/vcenter/ovf/library-item/id:{id}?~action=deploy"),
                 };
-                Call::post(path, body(deploy, form))
+                Call::post(path, body(deploy, form, eula_member))
             })
             .await
             .map_err(|error: Error| error.on(&deploy.name))?;
@@ -118,13 +141,18 @@ impl Client {
     }
 }
 
-fn body(deploy: &Deploy, form: Form) -> Json {
+/// Whether vCenter does not know a member of the request.
+fn rejects_input(error: &Error) -> bool {
+    error.fault().is_some_and(|fault| fault.type_name == "UnexpectedInput")
+}
+
+fn body(deploy: &Deploy, form: Form, eula_member: &str) -> Json {
     let mut spec = Map::new();
     spec.insert("name".into(), json!(deploy.name));
     if let Some(annotation) = &deploy.annotation {
         spec.insert("annotation".into(), json!(annotation));
     }
-    spec.insert("accept_all_EULA".into(), json!(true));
+    spec.insert(eula_member.into(), json!(true));
     if !deploy.networks.is_empty() {
         let mappings = match form {
             Form::Api => {
@@ -199,8 +227,8 @@ mod tests {
 
     #[test]
     fn both_forms_of_a_deployment() {
-        insta::assert_json_snapshot!("deploy_api", body(&deploy(), Form::Api));
-        insta::assert_json_snapshot!("deploy_rest", body(&deploy(), Form::Rest));
+        insta::assert_json_snapshot!("deploy_api", body(&deploy(), Form::Api, EULA_MEMBERS[0]));
+        insta::assert_json_snapshot!("deploy_rest", body(&deploy(), Form::Rest, EULA_MEMBERS[0]));
     }
 
     #[test]

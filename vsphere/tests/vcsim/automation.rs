@@ -7,7 +7,7 @@ use support::vcsim::Sim;
 use support::wait::{in_time, poll, within};
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use vsphere::automation::Capture;
+use vsphere::automation::{Capture, Deploy};
 use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
 
 use crate::vms::{Golden, golden};
@@ -160,3 +160,33 @@ everywhere!(
     captures_hold_no_place_of_short_calls,
     a_console_is_reached_by_a_ticket,
 );
+
+/// vCenter's releases disagree about the name of the member that accepts licence agreements.
+#[tokio::test]
+async fn licence_agreements_are_accepted_by_either_name() {
+    for member in ["accept_all_EULA", "accept_all_eula"] {
+        for style in [PathStyle::Api, PathStyle::Rest] {
+            let Some(sim) = Sim::with_eula_member(member, "licence_agreements_are_accepted_by_either_name")
+            else {
+                return;
+            };
+            let client = Client::connect(Config { automation: style, ..sim.config() }).await.unwrap();
+            let items = client.library_items(sim.library()).await.unwrap();
+            let deploy = Deploy {
+                item_id: items[0].clone(),
+                name: "golden".into(),
+                annotation: None,
+                pool: sim.pool(),
+                folder: sim.folder(),
+                host: None,
+                datastore: None,
+                profile: None,
+                provisioning: None,
+                networks: Vec::new(),
+            };
+            let turn = client.deployments().enter("").await;
+            let deployed = client.deploy_ovf(&turn, &deploy, Duration::from_mins(1)).await;
+            assert!(deployed.is_ok(), "{member} {style:?}: {deployed:?}");
+        }
+    }
+}
