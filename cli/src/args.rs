@@ -279,6 +279,10 @@ pub struct Doctor {
     /// Skip these checks, by code or by the beginning of a code.
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub skip: Vec<String>,
+    /// Write what was asked of vCenter and answered to a new file. Names, addresses, ids and other texts are replaced, and
+    /// passwords and sessions are left out. The file is for the project's tests: look through it before you share it.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
 }
 
 /// The output formats of `doctor`.

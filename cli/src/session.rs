@@ -137,7 +137,11 @@ impl OperatorFlags {
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
         };
         let ca = self.vcenter_ca.as_ref().map(read).transpose()?;
-        Ok(vmop::doctor::Options { namespace: self.namespace.clone(), ca })
+        Ok(vmop::doctor::Options {
+            namespace: self.namespace.clone(),
+            ca,
+            recorder: vsphere::Recorder::default(),
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use crate::{Error, Kind, Metrics, Result, Thumbprint};
+use crate::{Error, Kind, Metrics, Recorder, Result, Thumbprint};
 
 /// An answer of hundreds of VMs has some megabytes; one that is longer is asked for in parts.
 const LONGEST_ANSWER: usize = 32 << 20;
@@ -42,6 +42,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// What is asked right before a call that changes something.
     pub guard: Guard,
+    /// Keeps what is asked and answered, without secrets; off by default.
+    pub recorder: Recorder,
 }
 
 /// Says whether changes may still be sent: a program that no longer leads must not make any. Without one they may.
@@ -85,6 +87,7 @@ impl Config {
             width: 24,
             metrics: Metrics::default(),
             guard: Guard::default(),
+            recorder: Recorder::default(),
         }
     }
 

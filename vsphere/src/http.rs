@@ -11,7 +11,7 @@ use reqwest::{Method, RequestBuilder, Response, Url};
 
 use crate::config::Config;
 use crate::tls::{self, SeenThumbprint};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Recorder, Result};
 
 /// The token of a session travels in this header, both ways.
 pub(crate) const SESSION_HEADER: &str = "vmware-api-session-id";
@@ -34,6 +34,7 @@ pub(crate) struct Http {
     poll: reqwest::Client,
     base: String,
     shown: SeenThumbprint,
+    recorder: Recorder,
     /// The longest answer that is read, in bytes.
     pub longest: usize,
 }
@@ -84,6 +85,7 @@ impl Http {
             poll: build()?,
             base: base.clone(),
             shown,
+            recorder: config.recorder.clone(),
             longest: config.longest_answer,
         })
     }
@@ -96,7 +98,8 @@ impl Http {
             tls::client_config(&crate::Trust::Insecure, SeenThumbprint::default()).unwrap(),
         );
         let client = client.build().unwrap();
-        Self { calls: client.clone(), poll: client, base, shown: SeenThumbprint::default(), longest }
+        let (shown, recorder) = (SeenThumbprint::default(), Recorder::default());
+        Self { calls: client.clone(), poll: client, base, shown, recorder, longest }
     }
 
     /// A request to a path of this vCenter, or to a URL that vCenter gave.
@@ -172,10 +175,16 @@ impl Http {
         longest: usize,
     ) -> Result<Result<Answer, Bytes>> {
         Box::pin(async {
+            let asked = self.recorder.is_on().then(|| request.try_clone()?.build().ok()).flatten();
             let mut response = self.open(name, request, timeout).await?;
             let status = response.status().as_u16();
             let headers = std::mem::take(response.headers_mut());
             let body = self.read(name, response, longest).await?;
+            if let (Some(asked), Ok(body)) = (&asked, &body) {
+                self.recorder.forbid_session(asked.headers());
+                self.recorder.forbid_session(&headers);
+                self.recorder.keep(asked, status, body);
+            }
             Ok(body.map(|body| Answer { status, headers, body }))
         })
         .await

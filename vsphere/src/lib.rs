@@ -39,6 +39,7 @@ mod network;
 mod pbm;
 mod privileges;
 mod properties;
+mod recording;
 mod retry;
 mod session;
 pub mod spec;
@@ -65,6 +66,7 @@ pub use network::{Datastore, Network};
 pub use pbm::StoragePolicy;
 pub use privileges::{IMPORT_PRIVILEGES, PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 pub use properties::ObjectContent;
+pub use recording::{RecordedExchange, RecordedHeaders, Recorder};
 pub use session::with_bound_changes;
 pub use spec::{
     Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,

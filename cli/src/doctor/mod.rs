@@ -7,6 +7,7 @@ mod installation;
 mod manifest;
 mod node_images;
 mod print;
+mod record;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use kit::diagnosis::{Check, Diagnosis, Outcome};
 
 use crate::args::{Doctor, DoctorOutput};
 use crate::output::{say, write_out};
+use record::Recording;
 use select::Selection;
 
 /// All checks, by code.
@@ -59,7 +61,9 @@ fn status(found: &[Diagnosis]) -> u8 {
 async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
     let selection = Selection::new(&checks(), &args.only, &args.skip)?;
     let client = args.operator.cluster.client().await?;
-    let options = args.operator.doctor_options()?;
+    let recording = args.record.as_deref().map(Recording::begin).transpose()?;
+    let mut options = args.operator.doctor_options()?;
+    options.recorder = recording.as_ref().map(Recording::recorder).unwrap_or_default();
     let manifests =
         args.manifests.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<Vec<_>>>()?;
     let wanted = |check: Check| selection.has(check);
@@ -79,6 +83,9 @@ async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
     found.sort_by_key(|diagnosis| diagnosis.check.code);
     if found.is_empty() {
         bail!("--only and --skip exclude all checks");
+    }
+    if let Some(recording) = recording {
+        say!("recording {}", recording.finish()?);
     }
     Ok(found)
 }

@@ -1,11 +1,12 @@
 //! `layercake doctor` names what is wrong before anything is applied.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::harness::objects::storage_class;
-use crate::harness::story::{Story, assert_contains, disruptive_story};
+use crate::harness::story::{Story, assert_contains, disruptive_story, story};
 
 const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 const SYSTEM: &str = "vmware-system-vmop";
@@ -72,6 +73,35 @@ fn the_doctor_names_each_cause() {
 
         site_causes(&story).await;
         manifest_causes(&story);
+    });
+}
+
+#[test]
+fn the_doctor_records_what_it_asks_vcenter_without_secrets() {
+    story("recorded", |story| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording.jsonl");
+        let file = path.to_str().unwrap();
+        let run = doctor(&story, &["--only", "LC03,LC05,LC06,LC08", "--record", file]);
+        let errors = String::from_utf8_lossy(&run.stderr);
+        assert_contains(&errors, &["recording.jsonl: ", " exchanges, 0 left out"]);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let text = std::fs::read_to_string(&path).unwrap();
+        let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert_eq!(last["exchanges"], text.lines().count() - 2);
+        assert_contains(&text, &["layercakeRecording", "VMware vCenter Server", "config.hardware.device"]);
+        let maps = kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(story.client(), SYSTEM);
+        let configured = maps.get(CONFIG).await.unwrap().data.unwrap();
+        let password = story.shared.session.vcenter.password().unwrap();
+        for secret in [&password, &configured["VcPNID"], &configured["ContentSource"]] {
+            assert!(!text.contains(secret.as_str()), "{secret} is in the recording");
+        }
+
+        let again = doctor(&story, &["--only", "LC03", "--record", file]);
+        assert_eq!(again.status.code(), Some(1));
+        assert_contains(String::from_utf8_lossy(&again.stderr), &["exists", "another name"]);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "a recording is not overwritten");
     });
 }
 

@@ -16,13 +16,18 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use kit::diagnosis::{Check, Diagnosis};
 use kube::Client;
-use vsphere::Secret;
+use vsphere::{Client as VCenter, Inventory, MoRef, Recorder, Secret, inventory};
 
 pub use checks::ALL as CHECKS;
 
 use site::Site;
+
+/// So long an inventory is followed for a recording.
+const LONGEST_READING: Duration = Duration::from_mins(5);
 
 /// What the checks are given.
 #[derive(Clone, Debug)]
@@ -31,6 +36,8 @@ pub struct Options {
     pub namespace: String,
     /// A CA bundle (PEM) to use where the configured `CAFilePath` is a file of the program's container.
     pub ca: Option<String>,
+    /// Keeps what is asked of vCenter and answered; off by default.
+    pub recorder: Recorder,
 }
 
 /// Who logs in at vCenter.
@@ -53,7 +60,7 @@ pub async fn connect(
     if let Some(Account { username, password }) = account {
         (settings.username, settings.password) = (username, password);
     }
-    let (vcenter, found) = connection::check(&settings, options.ca.as_deref()).await;
+    let (vcenter, found) = connection::check(&settings, options).await;
     vcenter.ok_or(found)
 }
 
@@ -61,13 +68,16 @@ pub async fn connect(
 pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check) -> bool) -> Vec<Diagnosis> {
     let (settings, mut found) = configuration::check(client, &options.namespace).await;
     if let Some(settings) = settings {
-        let (vcenter, connected) = connection::check(&settings, options.ca.as_deref()).await;
+        let (vcenter, connected) = connection::check(&settings, options).await;
         found.extend(connected);
         if let Some(vcenter) = vcenter {
             let (site, read) = Site::read(client, &settings, &vcenter).await;
             found.extend(read);
             if let Some(site) = site {
                 found.extend(diagnose_site(&site).await);
+                if options.recorder.is_on() {
+                    read_inventory(&vcenter, site.folders.keys().cloned().collect()).await;
+                }
             }
             vcenter.logout().await;
         }
@@ -78,6 +88,12 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
     found.retain(|diagnosis| wanted(diagnosis.check));
     found.sort_by_key(|diagnosis| diagnosis.check.code);
     found
+}
+
+/// Follows the VMs below the folders until all are known, as the program does: a recording shows the property stream, too.
+async fn read_inventory(vcenter: &VCenter, folders: Vec<MoRef>) {
+    let inventory = Inventory::start(vcenter.clone(), folders, inventory::Options::default());
+    drop(tokio::time::timeout(LONGEST_READING, inventory.wait_until_complete()).await);
 }
 
 /// The checks that need nothing but a connected vCenter, side by side.

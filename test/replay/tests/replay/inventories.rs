@@ -13,7 +13,7 @@ use support::api_server::{Request, refusal, server};
 use support::vcsim::Sim;
 use support::wait::within;
 use vmop::doctor;
-use vsphere::{Inventory, WireKind, inventory};
+use vsphere::{Inventory, Recorder, WireKind, inventory};
 
 const VARIABLE: &str = "LAYERCAKE_INVENTORIES";
 const NAMESPACE: &str = "vmware-system-vmop";
@@ -71,7 +71,7 @@ async fn the_doctor_finishes_on_a_live_vcenter() {
             let Some(sim) = Sim::loading(&saved, wire, "the_doctor_finishes_on_a_live_vcenter") else {
                 return;
             };
-            let found = diagnose(&sim, wire).await;
+            let found = diagnose(&sim, wire, Recorder::default()).await;
             for Diagnosis { check, outcome, found, remedy } in &found {
                 println!("{} {outcome:?}: {found}. {remedy}", check.code);
             }
@@ -84,7 +84,7 @@ async fn the_doctor_finishes_on_a_live_vcenter() {
 }
 
 /// Runs all checks of the VM operator with an API server that has its configuration and nothing else.
-async fn diagnose(sim: &Sim, wire: WireKind) -> Vec<Diagnosis> {
+pub async fn diagnose(sim: &Sim, wire: WireKind, recorder: Recorder) -> Vec<Diagnosis> {
     let data = configuration(sim, wire);
     let credentials = sim.config().credentials;
     let secret = json!({ "username": BASE64_STANDARD.encode(credentials.username),
@@ -100,7 +100,8 @@ async fn diagnose(sim: &Sim, wire: WireKind) -> Vec<Diagnosis> {
             None => (200, json!({ "kind": "List", "apiVersion": "v1", "metadata": {}, "items": [] })),
         }
     });
-    let options = doctor::Options { namespace: NAMESPACE.into(), ca: Some(sim.certificate().to_owned()) };
+    let ca = Some(sim.certificate().to_owned());
+    let options = doctor::Options { namespace: NAMESPACE.into(), ca, recorder };
     doctor::diagnose(&client, &options, |_| true).await
 }
 
@@ -121,4 +122,45 @@ fn configuration(sim: &Sim, wire: WireKind) -> Json {
         "Datastore": first("datastores"), "Network": first("networks"), "ContentSource": sim.library(),
         "Wire": if wire == WireKind::Soap { "soap" } else { "vijson" },
     })
+}
+
+/// Names and addresses of the VMs in an inventory that are long enough to be found.
+fn identifying(inventory: &Inventory) -> Vec<String> {
+    let texts = inventory.all().into_iter().flat_map(|vm| {
+        let guest = vm.guest.clone();
+        [Some(vm.name.clone()), guest.ip, guest.host_name, vm.uuid.map(|uuid| uuid.to_string())]
+    });
+    texts.flatten().filter(|text| text.len() >= 8 && !is_word_of_the_api(text)).collect()
+}
+
+/// A name without a digit or a separator can be a part of a property path.
+fn is_word_of_the_api(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+#[tokio::test]
+async fn a_recording_of_a_live_vcenter_names_none_of_its_vms() {
+    const TEST: &str = "a_recording_of_a_live_vcenter_names_none_of_its_vms";
+    for saved in inventories(TEST) {
+        for wire in WIRES {
+            let Some(sim) = Sim::loading(&saved, wire, TEST) else { return };
+            let recorder = Recorder::new();
+            diagnose(&sim, wire, recorder.clone()).await;
+            let (exchanges, left_out) = recorder.take();
+            assert_eq!(left_out, 0, "{}", saved.display());
+            let text = serde_json::to_string(&exchanges).unwrap();
+            let client = sim.client().await;
+            let inventory = Inventory::start(client, vec![sim.folder()], inventory::Options::default());
+            within("the inventory is complete", inventory.wait_until_complete()).await;
+            let found: Vec<_> =
+                identifying(&inventory).into_iter().filter(|name| text.contains(name)).collect();
+            println!(
+                "{}: {} VMs, {} bytes over {wire:?}",
+                saved.display(),
+                inventory.all().len(),
+                text.len()
+            );
+            assert!(found.is_empty(), "{}: {found:?}", saved.display());
+        }
+    }
 }

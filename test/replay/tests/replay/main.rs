@@ -6,6 +6,7 @@
 mod decoding;
 mod inventories;
 mod page;
+mod recording;
 mod server;
 mod stream;
 mod wire_check;

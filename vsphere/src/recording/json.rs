@@ -1,0 +1,39 @@
+//! A JSON message without what is not the API's.
+
+use serde_json::{Map, Value as Json};
+
+use super::keep::{is_member, keeps, keeps_typed};
+use super::stand_ins::StandIns;
+
+/// `None` if it is no JSON.
+pub(super) fn redact(text: &str, stand_ins: &mut StandIns) -> Option<String> {
+    let message = serde_json::from_str(text).ok()?;
+    serde_json::to_string(&value("", "", message, stand_ins)).ok()
+}
+
+fn value(parent: &str, key: &str, json: Json, stand_ins: &mut StandIns) -> Json {
+    match json {
+        Json::String(text) if keeps(parent, key, &text) => Json::String(text),
+        Json::String(text) => Json::String(stand_ins.of(&text)),
+        Json::Array(items) => {
+            Json::Array(items.into_iter().map(|item| value(parent, key, item, stand_ins)).collect())
+        }
+        Json::Object(members) => Json::Object(object(key, members, stand_ins)),
+        plain => plain,
+    }
+}
+
+fn object(key: &str, members: Map<String, Json>, stand_ins: &mut StandIns) -> Map<String, Json> {
+    let type_name = members.get("_typeName").and_then(Json::as_str).unwrap_or_default().to_owned();
+    let is_reference = type_name == "ManagedObjectReference"
+        || (members.len() == 2 && members.contains_key("type") && members.contains_key("value"));
+    let redacted = members.into_iter().map(|(name, member)| {
+        let member = match (name.as_str(), member) {
+            ("value", Json::String(id)) if is_reference => Json::String(stand_ins.reference(&id)),
+            ("_value", Json::String(text)) if keeps_typed(&type_name, &text) => Json::String(text),
+            (_, member) => value(key, &name, member, stand_ins),
+        };
+        (if is_member(&name) { name } else { stand_ins.of(&name) }, member)
+    });
+    redacted.collect()
+}
