@@ -181,8 +181,8 @@ impl Http {
             let headers = std::mem::take(response.headers_mut());
             let body = self.read(name, response, longest).await?;
             if let (Some(asked), Ok(body)) = (&asked, &body) {
-                self.recorder.forbid_session(asked.headers());
-                self.recorder.forbid_session(&headers);
+                self.recorder.forbid_session(asked.headers(), SESSION_HEADER);
+                self.recorder.forbid_session(&headers, SESSION_HEADER);
                 self.recorder.keep(asked, status, body);
             }
             Ok(body.map(|body| Answer { status, headers, body }))

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kit::diagnosis::Diagnosis;
-use vsphere::{About, Client, Config, Kind, ShownCertificate, WireKind};
+use vsphere::{About, Client, Config, Kind, Recorder, ShownCertificate, WireKind};
 
-use super::Options;
 use super::checks::{CERTIFICATE, CLOCK, LOGIN, REACHABLE, TRUSTED, VERSION};
 use crate::vcenter::settings::{CONFIG_MAP, Settings, Trust};
 
@@ -18,7 +17,11 @@ const SKEW: (SignedDuration, SignedDuration) = (SignedDuration::from_secs(10), S
 const OLDEST: (u32, u32) = (7, 0);
 
 /// Connects as the program does; no client where that fails.
-pub async fn check(settings: &Settings, options: &Options) -> (Option<Client>, Vec<Diagnosis>) {
+pub async fn check(
+    settings: &Settings,
+    ca: Option<&str>,
+    recorder: &Recorder,
+) -> (Option<Client>, Vec<Diagnosis>) {
     let address = settings.address();
     let mut config = Config::new(settings.host.clone(), settings.username.clone(), settings.password.clone());
     config.port = settings.port;
@@ -38,10 +41,10 @@ pub async fn check(settings: &Settings, options: &Options) -> (Option<Client>, V
         judge_certificate(&shown, Timestamp::now()),
         judge_trust(&settings.trust, &shown),
     ];
-    config.recorder = options.recorder.clone();
+    config.recorder = recorder.clone();
     config.recorder.forbid(&settings.host);
     config.recorder.forbid(settings.password.expose());
-    config.trust = match trust(settings, options.ca.as_deref()) {
+    config.trust = match trust(settings, ca) {
         Ok(trust) => trust,
         Err((problem, remedy)) => {
             found.retain(|diagnosis| diagnosis.check != TRUSTED);

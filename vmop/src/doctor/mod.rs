@@ -60,7 +60,7 @@ pub async fn connect(
     if let Some(Account { username, password }) = account {
         (settings.username, settings.password) = (username, password);
     }
-    let (vcenter, found) = connection::check(&settings, options).await;
+    let (vcenter, found) = connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
     vcenter.ok_or(found)
 }
 
@@ -68,7 +68,8 @@ pub async fn connect(
 pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check) -> bool) -> Vec<Diagnosis> {
     let (settings, mut found) = configuration::check(client, &options.namespace).await;
     if let Some(settings) = settings {
-        let (vcenter, connected) = connection::check(&settings, options).await;
+        let (vcenter, connected) =
+            connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
         found.extend(connected);
         if let Some(vcenter) = vcenter {
             let (site, read) = Site::read(client, &settings, &vcenter).await;

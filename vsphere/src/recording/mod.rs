@@ -124,13 +124,14 @@ impl Recorder {
         kept.add(exchange);
     }
 
-    /// Forbids the session that a request or an answer carries.
-    pub(crate) fn forbid_session(&self, headers: &header::HeaderMap) {
+    /// Forbids the session that a request or an answer carries in a cookie, a login, or this header.
+    pub(crate) fn forbid_session(&self, headers: &header::HeaderMap, session_header: &str) {
         if !self.is_on() {
             return;
         }
         let texts = headers.iter().filter(|(name, _)| {
-            matches!(name.as_str(), "cookie" | "set-cookie" | "authorization" | crate::http::SESSION_HEADER)
+            matches!(name.as_str(), "cookie" | "set-cookie" | "authorization")
+                || name.as_str() == session_header
         });
         for text in texts.filter_map(|(_, value)| value.to_str().ok()) {
             let value = text.split(';').next().unwrap_or_default();

@@ -108,7 +108,7 @@ fn what_cannot_be_read_or_has_a_known_secret_is_left_out() {
     assert_eq!(recorder.take(), (Vec::new(), 3));
     let mut headers = header::HeaderMap::new();
     headers.append("set-cookie", "vmware_soap_session=\"52ab99\"; Path=/".parse().unwrap());
-    recorder.forbid_session(&headers);
+    recorder.forbid_session(&headers, "vmware-api-session-id");
     keep(&recorder, "/api/x", None, "", r#"{"state":"52ab99"}"#);
     assert_eq!(recorder.take().1, 1);
 }
