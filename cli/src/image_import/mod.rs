@@ -84,20 +84,17 @@ pub async fn run(args: ImageImport) -> ExitCode {
 
 fn shown(report: &Report, output: Option<Output>) -> String {
     let Report { library, name, item, bytes, imported, appearance, .. } = report;
-    let mut text = match output {
+    let mut lines = vec![match output {
         Some(Output::Json) => return format!("{}\n", serde_json::json!(report)),
-        None if *imported => format!("{library}/{name}: imported, {} MB, item {item}\n", megabytes(*bytes)),
-        None => format!("{library}/{name}: already imported, item {item}\n"),
-    };
+        None if *imported => format!("{library}/{name}: imported, {} MB, item {item}", megabytes(*bytes)),
+        None => format!("{library}/{name}: already imported, item {item}"),
+    }];
     if let Some(Appearance { image, release, without_release }) = appearance {
-        text += &format!("VirtualMachineImage {image}\n");
-        text += &match (release, without_release) {
-            (Some(release), _) => format!("TanzuKubernetesRelease {release}\n"),
-            (None, Some(why)) => format!("no TanzuKubernetesRelease: {why}\n"),
-            (None, None) => String::new(),
-        };
+        lines.push(format!("VirtualMachineImage {image}"));
+        lines.extend(release.iter().map(|release| format!("TanzuKubernetesRelease {release}")));
+        lines.extend(without_release.iter().map(|why| format!("no TanzuKubernetesRelease: {why}")));
     }
-    text
+    lines.join("\n") + "\n"
 }
 
 /// What an admin can do about a refusal of vCenter.

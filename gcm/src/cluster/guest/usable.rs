@@ -35,8 +35,7 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
             return (Condition::is_true(TYPE), None);
         }
         Presence::Running => format!(
-            "CSI driver {PROVISIONER} is not the paravirtual one, which alone accepts these classes: no running Pod uses the token in Secret {}",
-            STORAGE_DRIVER_SECRET
+            "CSI driver {PROVISIONER} is not the paravirtual one, which alone accepts these classes: no running Pod uses the token in Secret {STORAGE_DRIVER_SECRET}"
         ),
         Presence::Refused(why) => {
             return syncing(bounded(&format!("The cluster refuses to show its CSI driver: {why}")));
