@@ -4,14 +4,16 @@
 //! here: texts are kept if a reader names them, lists up to a number, and all else is skipped while it is read.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use http_body_util::BodyExt;
-use kube::client::Body;
+use hyper::body::Body;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
@@ -29,7 +31,11 @@ const LONGEST_WORD: usize = 512;
 const LONGEST_MARK: usize = 16 << 10;
 
 /// The body of an answer, if it has no more bytes.
-pub(super) async fn collect(body: Body, most: usize, share: &Share) -> Result<(Vec<u8>, Held), GuestError> {
+pub(super) async fn collect<B>(body: B, most: usize, share: &Share) -> Result<(Vec<u8>, Held), GuestError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Error + 'static,
+{
     let (mut bytes, mut held) = (Vec::new(), Held::default());
     let mut body = pin!(body);
     while let Some(frame) = body.frame().await {

@@ -78,7 +78,7 @@ pub(super) async fn client(
     secret: &Secret,
     server: &str,
     most: usize,
-) -> Result<Client, String> {
+) -> Result<(Client, Config), String> {
     let value = secret.data.as_ref().and_then(|data| data.get(KEY));
     let value = value.ok_or_else(|| format!("it has no key {KEY}"))?;
     if value.0.len() > LONGEST {
@@ -88,8 +88,9 @@ pub(super) async fn client(
     let connected = compute(namespace, LIMITS, move |budget| {
         let text = std::str::from_utf8(&bytes).map_err(|_| Unusable("it is not a kubeconfig".to_owned()))?;
         let config = config(text, &server, budget)?;
-        let client = crate::client::bounded(config, most);
-        client.map_err(|error| Unusable(bounded(&error.to_string())))
+        let client = crate::client::bounded(config.clone(), most);
+        let client = client.map_err(|error| Unusable(bounded(&error.to_string())))?;
+        Ok((client, config))
     });
     connected.await.map_err(|Unusable(what)| what)
 }

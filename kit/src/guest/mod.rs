@@ -10,6 +10,7 @@
 //! | [`intake`] | the bytes of answers that are held at a time: of one guest, of one namespace's, and of all |
 //! | [`answer`] | answers, decoded into types that keep what is needed and skip the rest |
 //! | [`discovery`] | the kinds that a guest serves |
+//! | [`PodPort`] | pages of programs in Pods, such as each API server of several |
 //! | [`watch`] | lists and watches of metadata |
 //! | [`error`] | why a call came to nothing, in words that messages may hold |
 
@@ -20,6 +21,7 @@ mod few;
 pub mod intake;
 pub mod kubeconfig;
 mod pace;
+mod pod_port;
 pub mod watch;
 
 use std::sync::Arc;
@@ -28,7 +30,7 @@ use std::time::Duration;
 use axum::http::Request;
 use k8s_openapi::api::core::v1::Secret;
 use kube::client::Body;
-use kube::{Client, core};
+use kube::{Client, Config, core};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -39,9 +41,12 @@ pub use few::Few;
 use intake::{Held, Share};
 pub use kubeconfig::{KEY, server};
 use pace::Pace;
+pub use pod_port::PodPort;
 
 /// The most bytes of any answer, and of any watch until it is begun again.
 const MAX_ANSWER: usize = 8 << 20;
+/// The most lines of an answer that are kept.
+const MAX_LINES: usize = 64;
 /// The most bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 << 10;
 
@@ -49,6 +54,8 @@ const MAX_REFUSAL: usize = 64 << 10;
 #[derive(Clone)]
 pub struct Guest {
     client: Client,
+    /// None of a client that there was already.
+    config: Option<Arc<Config>>,
     namespace: String,
     share: Share,
     deadline: Duration,
@@ -71,14 +78,15 @@ impl Guest {
         server: &str,
         deadline: Duration,
     ) -> Result<Self, String> {
-        let client = kubeconfig::client(namespace, kubeconfig, server, MAX_ANSWER).await?;
-        Ok(Self::with_client(client, namespace, cluster, deadline))
+        let (client, config) = kubeconfig::client(namespace, kubeconfig, server, MAX_ANSWER).await?;
+        let guest = Self::with_client(client, namespace, cluster, deadline);
+        Ok(Self { config: Some(Arc::new(config)), ..guest })
     }
 
     /// The same with a client that there is already.
     pub fn with_client(client: Client, namespace: &str, cluster: &str, deadline: Duration) -> Self {
         let (share, pace) = (Share::of(namespace, cluster), Arc::default());
-        Self { client, namespace: namespace.to_owned(), share, deadline, pace }
+        Self { client, config: None, namespace: namespace.to_owned(), share, deadline, pace }
     }
 
     /// Sends a request and decodes the answer, of which at most so many bytes are read.
@@ -144,6 +152,13 @@ impl Guest {
         };
         Err(if code == 401 { GuestError::Unreachable(refusal.message) } else { refusal.into() })
     }
+}
+
+/// The lines of an answer that begin with one of these words.
+fn lines(answer: &[u8], begins: &[&str]) -> Vec<String> {
+    let lines = answer.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+    let is_wanted = |line: &&str| begins.iter().any(|word| line.starts_with(word));
+    lines.filter(is_wanted).take(MAX_LINES).map(bounded).collect()
 }
 
 #[cfg(test)]

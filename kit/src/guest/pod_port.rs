@@ -1,0 +1,197 @@
+//! Requests to a program in a Pod of a guest: through the guest's API server and the kubelet of the Pod, as `kubectl port-forward`
+//! goes. Of several API servers, each is asked so.
+
+use std::sync::Arc;
+
+use axum::http::{Request, StatusCode, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::{SinkExt, StreamExt};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use kube::Config;
+use kube::client::{Body, ConfigExt};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::answer;
+use super::error::{GuestError, Refusal, bounded};
+use super::{Guest, MAX_REFUSAL};
+
+/// The most bytes of a message of the forward, and of what waits in either direction.
+const MAX_MESSAGE: usize = 256 << 10;
+const BUFFER: usize = 32 << 10;
+/// The channels of the forward: each begins with the number of the port.
+const DATA: u8 = 0;
+const ERRORS: u8 = 1;
+const PORT_BYTES: usize = 2;
+const PROTOCOL: &str = "v4.channel.k8s.io";
+
+/// A port of a Pod that speaks TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct PodPort<'a> {
+    /// The namespace of the Pod.
+    pub namespace: &'a str,
+    /// The name of the Pod.
+    pub pod: &'a str,
+    /// The port.
+    pub port: u16,
+    /// A name in the certificate of its program, which an authority of the guest signed.
+    pub server_name: &'static str,
+}
+
+impl Guest {
+    /// Reads the lines of a page of a Pod's program that begin with one of these words, with the client certificate of the guest's
+    /// administrator. At most so many bytes are read.
+    ///
+    /// # Errors
+    /// As of [`Guest::read`].
+    pub async fn read_lines_of_pod(
+        &self,
+        at: &PodPort<'_>,
+        path: &str,
+        most: usize,
+        begins: &[&str],
+    ) -> Result<Vec<String>, GuestError> {
+        self.within(async {
+            let config = self.config.as_deref().ok_or_else(|| Refusal::new("no credentials are known"))?;
+            let mut tls = config.rustls_client_config().map_err(|error| Refusal::new(&error.to_string()))?;
+            // Only HTTP/1.1 has upgrades.
+            tls.alpn_protocols.clear();
+            let tls = Arc::new(tls);
+            let (tunnel, _pump) = forward(config, Arc::clone(&tls), at).await?;
+            let name =
+                ServerName::try_from(at.server_name).map_err(|_| Refusal::new("no name of a server"))?;
+            let stream =
+                TlsConnector::from(tls).connect(name, tunnel).await.map_err(|error| of_pod(at, &error))?;
+            let request = Request::get(path).header(header::HOST, at.server_name);
+            let (answer, _connection) = send(stream, request).await?;
+            if answer.status() != StatusCode::OK {
+                return Err(refusal(answer).await);
+            }
+            let (bytes, _held) = answer::collect(answer.into_body(), most, &self.share).await?;
+            Ok(super::lines(&bytes, begins))
+        })
+        .await
+    }
+}
+
+fn of_pod(at: &PodPort<'_>, error: &dyn std::error::Error) -> Refusal {
+    Refusal::new(&format!("Pod {} does not answer: {error}", at.pod))
+}
+
+/// Opens the forward. It ends with the handle.
+async fn forward(
+    config: &Config,
+    tls: Arc<ClientConfig>,
+    at: &PodPort<'_>,
+) -> Result<(DuplexStream, AbortOnDropHandle<()>), GuestError> {
+    let unreachable = |error: std::io::Error| GuestError::unreachable(&error);
+    let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let port = config.cluster_url.port_u16().unwrap_or(443);
+    let tcp = TcpStream::connect((host.as_str(), port)).await.map_err(unreachable)?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| Refusal::new("its server has no name"))?;
+    let stream = TlsConnector::from(tls).connect(name, tcp).await.map_err(unreachable)?;
+    let path = format!("/api/v1/namespaces/{}/pods/{}/portforward?ports={}", at.namespace, at.pod, at.port);
+    let request = Request::get(path)
+        .header(header::HOST, host)
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, "websocket")
+        .header(header::SEC_WEBSOCKET_VERSION, "13")
+        .header(header::SEC_WEBSOCKET_KEY, STANDARD.encode(rand::random::<[u8; 16]>()))
+        .header(header::SEC_WEBSOCKET_PROTOCOL, PROTOCOL);
+    let (answer, connection) = send(stream, request).await?;
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(refusal(answer).await);
+    }
+    let upgraded = hyper::upgrade::on(answer).await.map_err(|error| GuestError::unreachable(&error))?;
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE))
+        .max_write_buffer_size(MAX_MESSAGE);
+    let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, Some(limits)).await;
+    let (near, far) = tokio::io::duplex(BUFFER);
+    let pump = tokio::spawn(async move {
+        let _connection = connection;
+        pump(socket, far).await;
+    });
+    Ok((near, AbortOnDropHandle::new(pump)))
+}
+
+/// Sends a request over a connection of its own, which ends with the handle.
+async fn send<S>(
+    stream: S,
+    request: axum::http::request::Builder,
+) -> Result<(axum::http::Response<Incoming>, AbortOnDropHandle<()>), GuestError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let request = request.body(Body::empty()).map_err(|error| Refusal::new(&error.to_string()))?;
+    let handshake = http1::Builder::new().max_buf_size(MAX_REFUSAL).handshake(TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.map_err(|error| GuestError::unreachable(&error))?;
+    let connection = tokio::spawn(async move { drop(connection.with_upgrades().await) });
+    let connection = AbortOnDropHandle::new(connection);
+    let answer = sender.send_request(request).await.map_err(|error| GuestError::unreachable(&error))?;
+    Ok((answer, connection))
+}
+
+/// The refusal in an answer.
+async fn refusal(answer: axum::http::Response<Incoming>) -> GuestError {
+    let code = answer.status().as_u16();
+    let mut body = answer.into_body();
+    let mut bytes = Vec::new();
+    while let Some(Ok(frame)) = http_body_util::BodyExt::frame(&mut body).await {
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > MAX_REFUSAL {
+            break;
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Refusal::read(code, &bytes).into()
+}
+
+/// Moves bytes between the forward and whoever uses it, until either ends.
+async fn pump<S>(mut socket: WebSocketStream<S>, mut far: DuplexStream)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut begun = [0; 2];
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        tokio::select! {
+            read = far.read(&mut buffer) => {
+                let Ok(read @ 1..) = read else { return };
+                let mut message = Vec::with_capacity(read + 1);
+                message.push(DATA);
+                message.extend_from_slice(&buffer[..read]);
+                if socket.send(Message::Binary(message.into())).await.is_err() {
+                    return;
+                }
+            }
+            message = socket.next() => {
+                let Some(Ok(message)) = message else { return };
+                let Message::Binary(message) = message else { continue };
+                let Some((channel @ (&DATA | &ERRORS), content)) = message.split_first() else { continue };
+                let begun = &mut begun[usize::from(*channel)];
+                let skipped = content.len().min(PORT_BYTES - *begun);
+                *begun += skipped;
+                let content = &content[skipped..];
+                if *channel == ERRORS && !content.is_empty() {
+                    tracing::debug!(error = bounded(&String::from_utf8_lossy(content)), "a port of a Pod is not forwarded");
+                    return;
+                }
+                if far.write_all(content).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
