@@ -15,6 +15,8 @@ constants! {
     ROLE_BINDING_SYNCED = "RoleBindingSynced";
     /// The namespace's storage classes are in the guest, and their driver runs there.
     STORAGE_CLASS_SYNCED = "StorageClassSynced";
+    /// The API servers of the guest use the issuers of the spec. Only there if the spec has an issuer, or had one.
+    AUTHENTICATION_READY = "AuthenticationReady";
     /// The guest finds the Supervisor.
     SERVICE_DISCOVERY_READY = "ServiceDiscoveryReady";
     /// The release fits this installation.
@@ -64,6 +66,16 @@ reasons! {
     Info PROVIDER_SERVICE_ACCOUNTS_UNUSED = "ProviderServiceAccountsUnused";
     /// The administrators are bound in the guest, which has no way to authenticate them.
     Info NO_AUTHENTICATOR = "NoAuthenticator";
+    /// The API servers have not read the issuers yet.
+    Info AUTHENTICATION_RECONCILING = "AuthenticationReconciling";
+    /// API servers read no issuers before their nodes are replaced.
+    Info WAITING_FOR_NEW_API_SERVERS = "WaitingForNewAPIServers";
+    /// The issuers could not be brought into the guest.
+    Warning AUTHENTICATION_FAILED = "AuthenticationFailed";
+    /// An API server refuses the issuers, or cannot reach one.
+    Warning AUTHENTICATION_REJECTED = "AuthenticationRejected";
+    /// The release of the cluster cannot have issuers.
+    Warning AUTHENTICATION_UNSUPPORTED = "AuthenticationUnsupported";
     /// The Supervisor's service could not be made in the guest.
     Warning SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED = "SupervisorHeadlessServiceSetupFailed";
     /// The role bindings are not in the guest yet.
@@ -98,8 +110,15 @@ reasons! {
     Waiting PENDING = "Pending";
 }
 
-/// Reasons of conditions about programs that a spec asks for and nobody has installed. They keep a cluster from being ready, and not from running.
-pub const MISSING_PROGRAMS: [&str; 2] = [STORAGE_DRIVER_NOT_FOUND, PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND];
+/// Reasons of conditions about programs that a spec asks for and nobody has installed, and about issuers that API servers do not use. They
+/// keep a cluster from being ready, and not from running.
+pub const MISSING_PROGRAMS: [&str; 5] = [
+    STORAGE_DRIVER_NOT_FOUND,
+    PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND,
+    AUTHENTICATION_FAILED,
+    AUTHENTICATION_REJECTED,
+    AUTHENTICATION_UNSUPPORTED,
+];
 
 /// Reasons of conditions about parts that a cluster lacks and does not ask for. No cluster waits for them, and they are no cause of anything.
 pub const LIMITS: [&str; 4] =

@@ -4,6 +4,7 @@
 //! work with, so its types stand here under their short names; v1alpha2, with which node pools and
 //! release references came, has the very same fields, and [`v1alpha1`] others.
 
+pub mod authentication;
 mod convert;
 pub mod parts;
 pub mod release;

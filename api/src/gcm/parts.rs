@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
 use crate::conditions::Condition;
+use crate::gcm::authentication::AuthenticationSettings;
 
 /// The shape of the cluster since v1alpha2: one control plane and any number of node pools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -148,7 +149,7 @@ pub struct Distribution {
     pub version: Option<String>,
 }
 
-/// Settings besides the topology: network and storage.
+/// Settings besides the topology: network, storage and authentication.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Settings {
@@ -158,6 +159,9 @@ pub struct Settings {
     /// The storage classes of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSettings>,
+    /// The issuers of tokens with which users log in to the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<AuthenticationSettings>,
 }
 
 /// The addresses of pods and services, the container network, the proxy and the trusted authorities.

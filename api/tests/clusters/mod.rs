@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use api::{
     Quantity,
     conditions::Condition,
-    gcm::{v1alpha1, v1alpha3},
+    gcm::{
+        authentication::{AuthenticationSettings, ClaimMappings, Issuer, JwtAuthenticator, PrefixedClaim},
+        v1alpha1, v1alpha3,
+    },
 };
 use k8s_openapi::api::core::v1::Taint;
 use proptest::{collection::vec, option, prelude::*};
@@ -52,7 +55,24 @@ fn settings() -> impl Strategy<Value = Option<v1alpha3::Settings>> {
             ..v1alpha3::NetworkSettings::default()
         }
     });
-    option::of(option::of(network).prop_map(|network| v1alpha3::Settings { network, storage: None }))
+    let all = (option::of(network), option::of(authentication()));
+    option::of(all.prop_map(|(network, authentication)| v1alpha3::Settings {
+        network,
+        storage: None,
+        authentication,
+    }))
+}
+
+fn authentication() -> impl Strategy<Value = AuthenticationSettings> {
+    (word(), word(), option::of(word())).prop_map(|(url, claim, prefix)| {
+        let username = PrefixedClaim { claim, prefix };
+        let authenticator = JwtAuthenticator {
+            issuer: Issuer { url, ..Issuer::default() },
+            claim_mappings: ClaimMappings { username, ..ClaimMappings::default() },
+            ..JwtAuthenticator::default()
+        };
+        AuthenticationSettings { jwt: Some(vec![authenticator]) }
+    })
 }
 
 fn control_plane() -> impl Strategy<Value = v1alpha3::ControlPlane> {

@@ -19,12 +19,14 @@
 //! | [`guest`] | the guest's API server, and what is asked of it |
 //! | [`kubeadm`] | CoreDNS and kube-proxy, which are no add-ons of ours |
 //! | [`survey`] | the programs in the guest that its storage classes and accounts need |
+//! | [`api_servers`] | whether the API servers use the issuers of the cluster |
 //! | [`deployment`], [`session`], [`engine`] | one add-on in a guest, one guest, all clusters |
 //!
 //! The guest is its tenant's. Answers are bounded in size and time, lists in their number, messages in length; nothing
-//! that a guest says decides anything but the status of its add-ons. All but the modules of the last three lines and of [`guest`]
+//! that a guest says decides anything but the status of its add-ons. All but the modules of the last four lines and of [`guest`]
 //! are pure.
 
+pub mod api_servers;
 pub mod apply_set;
 pub mod builtin;
 pub mod bundle;

@@ -14,6 +14,7 @@ use kube::core::Request;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::api_servers::{AuthenticationState, AuthenticationUse};
 use super::guest::Guest;
 use super::manifest::Manifest;
 
@@ -46,6 +47,8 @@ pub struct SurveyPlan {
     pub tokens: Vec<GuestSecret>,
     /// The names of the bundles in the node image that the cluster does not get.
     pub left_in_image: Vec<String>,
+    /// The hash of the configuration of issuers that the API servers are to use, if they are to use one.
+    pub authentication: Option<String>,
 }
 
 /// What a guest shows of a program.
@@ -81,13 +84,18 @@ pub struct GuestSurvey {
     pub tokens: Vec<TokenUse>,
     /// The names of the bundles in the node image that the cluster does not get.
     pub left_in_image: Vec<String>,
+    /// The use of the configuration of issuers, if there is to be one.
+    pub authentication: Option<AuthenticationUse>,
 }
 
 impl GuestSurvey {
-    /// Returns true if the guest lacks a program that the cluster asks for.
+    /// Returns true if the guest lacks a program that the cluster asks for, or its API servers do not use its issuers.
     pub fn lacks_requested(&self, plan: &SurveyPlan) -> bool {
         let lacks_driver = plan.is_storage_requested && self.driver != Presence::Running;
+        let uses_issuers =
+            self.authentication.as_ref().is_none_or(|used| used.state == AuthenticationState::InUse);
         lacks_driver
+            || !uses_issuers
             || self.tokens.iter().any(|token| token.is_required && token.program != Presence::Running)
     }
 }
@@ -258,7 +266,11 @@ impl Guest {
             let program = unless_refused(self.find_user(secret).await)?;
             tokens.push(TokenUse { secret: secret.clone(), program, is_required: required.contains(secret) });
         }
-        Ok(GuestSurvey { driver, tokens, left_in_image: plan.left_in_image.clone() })
+        let authentication = match &plan.authentication {
+            Some(hash) => Some(self.survey_authentication(hash).await?),
+            None => None,
+        };
+        Ok(GuestSurvey { driver, tokens, left_in_image: plan.left_in_image.clone(), authentication })
     }
 
     async fn find_driver(&self, driver: &str) -> Result<Presence, GuestError> {
@@ -396,6 +408,7 @@ mod tests {
             driver,
             tokens: vec![TokenUse { secret: secret("csi", "creds"), program, is_required }],
             left_in_image: Vec::new(),
+            authentication: None,
         };
         for (requested, survey, expected) in [
             (false, survey(Missing, Missing, false), false),

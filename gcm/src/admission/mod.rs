@@ -3,6 +3,7 @@
 //! Everything here is pure: the webhook, the reconciler and `layercake lint` ask the same functions. Fields are
 //! named as the stored version v1alpha3 has them; [`path_in`] turns a name into the one its author wrote.
 
+mod authentication;
 mod container_network;
 pub mod defaults;
 pub mod denial;
@@ -80,6 +81,7 @@ pub fn validate_with(
     denials.extend(network::denials(&new.spec));
     denials.extend(network::cni_denial(&new.spec, old.map(|old| &old.spec), bundles));
     denials.extend(settings::denials(&new.spec));
+    denials.extend(authentication::denials(new, old, available));
     node_text::add_denials(&mut denials, &new.spec);
     if let Some(old) = old {
         denials.extend(network::change_denials(&old.spec, &new.spec));

@@ -4,6 +4,7 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
 use kube::ResourceExt;
 
+use crate::spec::authentication::{has_authentication, issuers};
 use crate::spec::node_fields::{NodeField, cluster_fields, control_plane_fields, pool_fields};
 use crate::spec::release::current_version;
 
@@ -26,6 +27,7 @@ pub fn rolls(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<
     let field = "spec.topology.controlPlane".to_owned();
     let own =
         changed(&field, &control_plane_fields(&was.control_plane), &control_plane_fields(&is.control_plane));
+    let own = own.into_iter().chain(authentication_cause(old, new));
     let causes = shared.iter().cloned().chain(own).collect();
     let mut rolls = vec![Roll { field, nodes: Some(is.control_plane.replicas.unwrap_or(1)), causes }];
     for (at, pool) in is.node_pools.iter().enumerate() {
@@ -42,6 +44,15 @@ pub fn rolls(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<
 fn release_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Option<String> {
     let (from, to) = (current_version(old)?, current_version(new)?);
     (from != to).then(|| format!("the release, from {from} to {to}"))
+}
+
+/// The first issuer of a cluster that an earlier version created: its API servers have no file that could be changed in place.
+fn authentication_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Option<String> {
+    let is_first = issuers(&old.spec).is_empty() && !issuers(&new.spec).is_empty();
+    (is_first && !has_authentication(old)).then(|| {
+        "spec.settings.authentication.jwt (only this once: an earlier version of gcm created the cluster)"
+            .to_owned()
+    })
 }
 
 /// The fields whose values differ and therefore replace nodes.

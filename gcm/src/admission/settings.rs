@@ -133,13 +133,16 @@ fn certificate_fault(data: &str) -> Option<String> {
     let Some(pem) = pem(data) else {
         return Some("it is not base64".to_owned());
     };
-    let mut blocks = certificates(&pem).peekable();
+    pem_fault(&pem).map(|fault| format!("the decoded text {fault}"))
+}
+
+/// What is wrong with a text of PEM certificates, as the end of a sentence about it, or nothing.
+pub(super) fn pem_fault(pem: &str) -> Option<&'static str> {
+    let mut blocks = certificates(pem).peekable();
     if blocks.peek().is_none() {
-        return Some("the decoded text contains no PEM certificate".to_owned());
+        return Some("contains no PEM certificate");
     }
-    blocks
-        .find(|der| der.first() != Some(&0x30))
-        .map(|_| "the decoded text contains a block that is not a certificate".to_owned())
+    blocks.find(|der| der.first() != Some(&0x30)).map(|_| "contains a block that is not a certificate")
 }
 
 /// The text that base64 data stands for; line breaks in the data do not count.

@@ -233,7 +233,12 @@ impl ClusterFixture {
             program: Presence::Missing,
             is_required: false,
         });
-        GuestSurvey { driver: Presence::Missing, tokens: tokens.collect(), left_in_image: Vec::new() }
+        GuestSurvey {
+            driver: Presence::Missing,
+            tokens: tokens.collect(),
+            left_in_image: Vec::new(),
+            authentication: None,
+        }
     }
 
     /// Everything that the namespace gives is in the guest.

@@ -136,7 +136,7 @@ fn cluster_api_knows_every_field() {
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
         login: &login(),
-        api_server: ApiServerFeatures { audit: true, encryption: true },
+        api_server: ApiServerFeatures { audit: true, encryption: true, authentication: true },
         unreplaced: &BTreeSet::new(),
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);

@@ -52,7 +52,7 @@ impl NodeField {
 pub fn cluster_fields(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeField> {
     let TanzuKubernetesClusterSpec { topology: _, distribution: _, settings } = spec;
     let (no_settings, no_network) = (Settings::default(), NetworkSettings::default());
-    let Settings { network, storage: _ } = settings.as_ref().unwrap_or(&no_settings);
+    let Settings { network, storage: _, authentication: _ } = settings.as_ref().unwrap_or(&no_settings);
     let NetworkSettings { cni: _, pods: _, services: _, service_domain: _, proxy: _, trust } =
         network.as_ref().unwrap_or(&no_network);
     vec![
@@ -67,6 +67,7 @@ pub fn cluster_fields(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeField> {
         ),
         NodeField::new("settings.network.trust", Effect::Replaces(trust.as_ref().and_then(json))),
         NodeField::new("settings.storage", Effect::InPlace),
+        NodeField::new("settings.authentication", Effect::InPlace),
     ]
 }
 

@@ -7,11 +7,13 @@
 //! | [`mod@storage_classes`] | the StorageClasses of a guest |
 //! | [`mod@role_bindings`] | the ClusterRoleBindings of a guest |
 //! | [`mod@supervisor`] | the Service by which a guest finds the management cluster |
+//! | [`mod@authentication`] | the issuers whose tokens the API servers of a guest accept |
 //! | [`wanted`] | objects that a guest is to have, and what can't be had |
 //!
 //! All but the watches is pure. The [`engine`](crate::addons::engine) applies the objects, each kind as an ApplySet of its
 //! own, and `cluster/synced.rs` makes conditions of what it reports.
 
+pub mod authentication;
 pub mod namespace;
 pub mod role_bindings;
 pub mod storage_classes;
@@ -35,6 +37,9 @@ pub const ROLE_BINDINGS: &str = "sync.role-bindings";
 
 /// What the way to the management cluster is known by in the guest.
 pub const SUPERVISOR: &str = "sync.supervisor";
+
+/// What the issuers are known by in the guest.
+pub const AUTHENTICATION: &str = "sync.authentication";
 
 /// The storage classes that a cluster's guest is to have: none if the bundle in the ConfigMap `own` has them.
 pub fn storage_classes(
@@ -72,15 +77,16 @@ pub fn supervisor(facts: &NamespaceFacts) -> Option<WantedObjects> {
 
 /// All of it, as the engine applies it.
 pub fn sets(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts, own: Option<&str>) -> Vec<ChosenAddon> {
-    let set = |name: &str, wanted: WantedObjects| ChosenAddon {
-        name: name.to_owned(),
-        type_: None,
-        source: Source::Generated(Arc::new(wanted.objects)),
-    };
     let mut sets = vec![
         set(STORAGE_CLASSES, storage_classes(tkc, facts, own)),
         set(ROLE_BINDINGS, role_bindings(tkc, facts)),
     ];
     sets.extend(supervisor(facts).map(|wanted| set(SUPERVISOR, wanted)));
     sets
+}
+
+/// Objects as the engine applies them, under this name.
+pub fn set(name: &str, wanted: WantedObjects) -> ChosenAddon {
+    let source = Source::Generated(Arc::new(wanted.objects));
+    ChosenAddon { name: name.to_owned(), type_: None, source }
 }

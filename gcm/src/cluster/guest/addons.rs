@@ -18,10 +18,10 @@ use crate::addons::render::Values;
 use crate::addons::survey::{GuestSecret, SurveyPlan};
 use crate::cluster::facts::Facts;
 use crate::cluster::guest::accounts::accounts;
+use crate::cluster::guest::authentication::{self, image_of};
 use crate::cluster::input::Input;
 use crate::cluster::node_groups::bootstrap::node_release;
 use crate::cluster::pause::origin;
-use crate::release::KubernetesRelease;
 use crate::sync;
 use crate::sync::storage_classes::PROVISIONER;
 
@@ -52,12 +52,15 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
         kubernetes_version: input.release.kubernetes.clone(),
         node_release: node_release(input.release),
     };
-    let synced =
+    let mut synced =
         sync::sets(input.tkc, &facts.namespace, own_storage_classes(&facts.bundles, &name).as_deref());
-    let kubeadm = KubeadmAddons { kube_proxy: kube_proxy(input.release), dns: dns_nodes(input, facts) };
+    synced.extend(authentication::set(input, facts));
+    let kubeadm =
+        KubeadmAddons { kube_proxy: image_of("kube-proxy", input.release), dns: dns_nodes(input, facts) };
     let addons = choose(&offer);
     let left_in_image = left_in_image(image.as_deref(), &addons);
-    let survey = survey_plan(input, &addons, left_in_image);
+    let authentication = authentication::wanted_hash(input.tkc, facts);
+    let survey = SurveyPlan { authentication, ..survey_plan(input, &addons, left_in_image) };
     Some(WantedAddons { server, addons, synced, values, kubeadm, survey })
 }
 
@@ -73,13 +76,8 @@ fn survey_plan(input: &Input<'_>, addons: &[ChosenAddon], left_in_image: Vec<Str
         is_storage_requested: sync::is_storage_requested(input.tkc) || has_storage_bundle,
         tokens: tokens.collect(),
         left_in_image,
+        authentication: None,
     }
-}
-
-/// The image of kube-proxy as kubeadm names it.
-fn kube_proxy(release: &KubernetesRelease) -> String {
-    let repository = release.image_repository.as_deref().unwrap_or("registry.k8s.io");
-    format!("{repository}/kube-proxy:{}", release.kubernetes.replace('+', "_"))
 }
 
 /// Returns the nodes that CoreDNS runs on, once the control plane has the release; nothing if nodes pull its image from a registry.

@@ -1,7 +1,8 @@
-//! The contents of a guest besides its nodes: add-ons, objects of the namespace, and accounts for programs.
+//! The contents of a guest besides its nodes: add-ons, objects of the namespace, issuers, and accounts for programs.
 
 pub mod accounts;
 pub mod addons;
+pub mod authentication;
 pub mod left_in_image;
 pub mod synced;
 pub mod usable;

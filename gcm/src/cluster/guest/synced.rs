@@ -7,7 +7,8 @@ use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
-use super::usable::{self, Verdict};
+use super::authentication::Verdict;
+use super::usable;
 use crate::addons::choice::own_storage_classes;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::cluster::facts::Facts;

@@ -12,6 +12,7 @@ use kit::guest::bounded;
 use kube::ResourceExt;
 
 use super::accounts::STORAGE_DRIVER_SECRET;
+use super::authentication::{Verdict, accepts_tokens};
 use super::left_in_image::{self, Purpose};
 use crate::addons::bundle::AddonType;
 use crate::addons::report::{AddonReport, AddonState};
@@ -21,9 +22,6 @@ use crate::sync;
 use crate::sync::role_bindings::People;
 use crate::sync::storage_classes::PROVISIONER;
 use crate::sync::wanted::WantedObjects;
-
-/// A condition, with the cause that its message names.
-pub type Verdict = (Condition, Option<Cause>);
 
 /// Judges the storage classes of a guest, which are all there.
 pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObjects) -> Verdict {
@@ -78,7 +76,7 @@ fn is_paravirtual(survey: &GuestSurvey) -> bool {
 pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObjects) -> Verdict {
     const TYPE: &str = words::ROLE_BINDING_SYNCED;
     let People { users, groups } = sync::people(&facts.namespace);
-    if users + groups == 0 || has_authenticator(facts) {
+    if users + groups == 0 || has_authenticator(tkc, facts) {
         return (Condition::is_true(TYPE), None);
     }
     let count = |count: usize, one: &str| match count {
@@ -90,7 +88,7 @@ pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObje
     let left =
         facts.survey.as_ref().map(|survey| left_in_image::sentence(&survey.left_in_image, Purpose::Login));
     let message = format!(
-        "The cluster has ClusterRoleBindings for {} of namespace {}, but its API server has no authenticator that knows these names, so these users cannot log in. Use the kubeconfig in Secret {}, or install an authenticator (docs/addons.md){}",
+        "The cluster has ClusterRoleBindings for {} of namespace {}, but its API server has no authenticator that knows these names, so these users cannot log in. Use the kubeconfig in Secret {}, or add an issuer of tokens to spec.settings.authentication (docs/login.md){}",
         bound.join(" and "),
         tkc.namespace().unwrap_or_default(),
         names::kubeconfig_secret(&tkc.name_any()),
@@ -163,11 +161,11 @@ fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<Verdict> {
 
 /// Returns true if the API server of the guest can authenticate people by names of their own. Each way to give it an authenticator is one
 /// term of this function.
-pub fn has_authenticator(facts: &Facts) -> bool {
+pub fn has_authenticator(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let serves = |report: &AddonReport| {
         report.type_ == Some(AddonType::AuthService) && report.state == AddonState::Applied
     };
-    facts.addons.iter().flat_map(|reports| reports.iter()).any(serves)
+    facts.addons.iter().flat_map(|reports| reports.iter()).any(serves) || accepts_tokens(tkc, facts)
 }
 
 /// Returns true if the spec of the cluster names storage classes, or the cluster gets a storage driver.

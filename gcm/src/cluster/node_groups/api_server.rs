@@ -11,10 +11,14 @@ use api::capi::{
     KubeadmHostMount as HostMount,
 };
 use api::gcm::TanzuKubernetesCluster;
-use api::names::{self, annotation};
-use kube::ResourceExt;
+use api::names;
 
+use crate::addons::api_servers::AUTHENTICATION_ARGUMENT;
 use crate::cluster::node_file::NodeFile;
+use crate::spec::authentication::{
+    AUTHENTICATION_FOLDER, authentication_file, configuration, distributes_issuers, is_supported,
+};
+use crate::spec::records::{AUDIT, AUTHENTICATION, ENCRYPTED, is_noted};
 
 /// The key of the encryption configuration in its Secret, and the name of its file on nodes.
 pub const ENCRYPTION: &str = "encryption.yaml";
@@ -32,10 +36,6 @@ const AUDIT_LOG_BACKUPS: &str = "5";
 /// The days that a file is kept.
 const AUDIT_LOG_DAYS: &str = "30";
 
-/// The words of the annotation [`annotation::API_SERVER`].
-const AUDIT: &str = "audit";
-const ENCRYPTED: &str = "encryption";
-
 /// What the API servers of a cluster do that clusters of earlier versions do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApiServerFeatures {
@@ -43,24 +43,37 @@ pub struct ApiServerFeatures {
     pub audit: bool,
     /// They encrypt Secrets before etcd stores them.
     pub encryption: bool,
+    /// They read a configuration of issuers, if their release can.
+    pub authentication: bool,
 }
 
 impl ApiServerFeatures {
-    /// The value of [`annotation::API_SERVER`] for a new cluster.
-    pub const OF_NEW_CLUSTER: &str = "audit,encryption";
+    /// The value of [`api::names::annotation::API_SERVER`] for a new cluster.
+    pub const OF_NEW_CLUSTER: &str = "audit,encryption,authentication";
 
     /// Returns the features of a cluster. They are noted on the TanzuKubernetesCluster before anything is created for it, and a
-    /// control plane that has them keeps them. A cluster of an earlier version has neither.
+    /// control plane that has them keeps them. A cluster of an earlier version has none, until its spec has an issuer.
     pub fn of(tkc: &TanzuKubernetesCluster, live: Option<&KubeadmControlPlane>) -> Self {
-        let noted = tkc.annotations().get(annotation::API_SERVER).map(String::as_str).unwrap_or_default();
-        let is_noted = |feature| noted.split(',').any(|word| word.trim() == feature);
-        let files = live.and_then(|live| live.spec.kubeadm_config_spec.as_ref()?.files.as_deref());
-        let has = |name: &str| files.unwrap_or_default().iter().any(|file| file.path == path(name));
+        let is_noted = |feature| is_noted(tkc, feature);
+        let has = |path: &str| live.is_some_and(|live| has_file(live, path));
         Self {
-            audit: is_noted(AUDIT) || has(AUDIT_POLICY),
-            encryption: is_noted(ENCRYPTED) || has(ENCRYPTION),
+            audit: is_noted(AUDIT) || has(&path(AUDIT_POLICY)),
+            encryption: is_noted(ENCRYPTED) || has(ENCRYPTION_FILE),
+            authentication: is_noted(AUTHENTICATION)
+                || distributes_issuers(tkc)
+                || has(&authentication_file()),
         }
     }
+}
+
+fn has_file(live: &KubeadmControlPlane, path: &str) -> bool {
+    let files = live.spec.kubeadm_config_spec.as_ref().and_then(|config| config.files.as_deref());
+    files.unwrap_or_default().iter().any(|file| file.path == path)
+}
+
+/// Returns true if the API servers of this control plane read a configuration of issuers.
+pub fn reads_authentication(live: &KubeadmControlPlane) -> bool {
+    has_file(live, &authentication_file())
 }
 
 /// What the nodes of a control plane are configured with for their API servers.
@@ -80,9 +93,9 @@ enum FileContent {
 }
 
 impl ApiServerSetup {
-    /// Returns the setup of this cluster's API servers.
-    pub fn new(features: ApiServerFeatures, cluster: &str) -> Self {
-        let ApiServerFeatures { audit, encryption } = features;
+    /// Returns the setup of this cluster's API servers, which have this version of Kubernetes.
+    pub fn new(features: ApiServerFeatures, cluster: &str, kubernetes: &str) -> Self {
+        let ApiServerFeatures { audit, encryption, authentication } = features;
         let mut setup = Self::default();
         if audit {
             let policy = include_str!("api_server/audit-policy.yaml").to_owned();
@@ -93,7 +106,24 @@ impl ApiServerSetup {
             let content = FileContent::Secret(names::encryption_secret(cluster));
             setup.add_file("encryption-provider-config", ENCRYPTION, content);
         }
+        if authentication && is_supported(kubernetes) {
+            setup.add_authentication(kubernetes);
+        }
         setup
+    }
+
+    /// Adds the configuration of issuers. It has none here: another file would replace the nodes for each change of an issuer.
+    fn add_authentication(&mut self, kubernetes: &str) {
+        let (path, content) = (authentication_file(), configuration(&[], kubernetes));
+        self.files.push(ConfigFile::from(NodeFile { path: path.clone(), permissions: "0600", content }));
+        self.volumes.push(HostMount {
+            name: AUTHENTICATION.to_owned(),
+            host_path: AUTHENTICATION_FOLDER.to_owned(),
+            mount_path: AUTHENTICATION_FOLDER.to_owned(),
+            path_type: Some("Directory".to_owned()),
+            read_only: Some(true),
+        });
+        self.add_argument(AUTHENTICATION_ARGUMENT, &path);
     }
 
     /// Adds a file that the API server reads, and the argument that names it. The kubelet does not start an API server whose

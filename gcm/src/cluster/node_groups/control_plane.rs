@@ -95,7 +95,8 @@ fn config(input: &GroupInput<'_>, volumes: VolumeSetup) -> ConfigSpec {
         ..node_config(input, volumes, joins)
     };
     input.virtual_ip.clone().put_into(&mut config);
-    ApiServerSetup::new(input.api_server, &input.cluster.name()).put_into(&mut config);
+    let kubernetes = &input.cluster.release.kubernetes;
+    ApiServerSetup::new(input.api_server, &input.cluster.name(), kubernetes).put_into(&mut config);
     config
 }
 

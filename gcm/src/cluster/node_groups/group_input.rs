@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::api_server::ApiServerFeatures;
+use api::capi::KubeadmControlPlane;
+
+use super::api_server::{ApiServerFeatures, reads_authentication};
 use crate::cluster::flags::health::HealthFlags;
 use crate::cluster::input::Input;
 use crate::cluster::login::gather::Login;
 use crate::cluster::network::virtual_ip::VirtualIp;
+use crate::spec::authentication::is_supported;
 
 /// The input for the control plane and the pools of one cluster.
 #[derive(Clone, Copy)]
@@ -27,4 +30,13 @@ pub struct GroupInput<'a> {
     pub login: &'a Login,
     /// What its API servers do.
     pub api_server: ApiServerFeatures,
+}
+
+impl GroupInput<'_> {
+    /// Returns true if the API servers of this control plane are to read a configuration of issuers and do not yet. Its nodes are
+    /// replaced for it, once.
+    pub fn gains_authentication(&self, live: &KubeadmControlPlane) -> bool {
+        let is_wanted = self.api_server.authentication && is_supported(&self.cluster.release.kubernetes);
+        is_wanted && !reads_authentication(live)
+    }
 }

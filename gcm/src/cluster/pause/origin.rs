@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::cluster::error::Error;
 use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::api_server::ApiServerFeatures;
+use crate::spec::authentication::note_issuers;
 
 /// Where a TanzuKubernetesCluster comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,9 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
     }
     let mut finalizers = tkc.finalizers().to_vec();
     let marked = finalizers.iter().any(|there| there == finalizer::TKC);
-    if marked && origin == Origin::Here && tkc.annotations().contains_key(annotation::CLUSTER_ID) {
+    let issuers = note_issuers(tkc);
+    let has_id = tkc.annotations().contains_key(annotation::CLUSTER_ID);
+    if marked && origin == Origin::Here && has_id && issuers.is_none() {
         return Ok(None);
     }
     if !marked {
@@ -73,6 +76,9 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
         annotation::MADE_AS: tkc.metadata.uid,
         annotation::CLUSTER_ID: cluster_id(tkc),
     });
+    if let Some(issuers) = issuers {
+        annotations[annotation::API_SERVER] = issuers.into();
+    }
     if is_new(tkc, facts) {
         // Its former annotations are those of another cluster, of which it is a copy.
         annotations[annotation::CLUSTER_ID] = tkc.metadata.uid.clone().into();
@@ -141,7 +147,7 @@ mod tests {
             note["metadata"]["annotations"].get(annotation::API_SERVER).cloned()
         };
         let (none, there) = (nothing(), ClusterFixture::running(sound()).facts());
-        assert_eq!(noted(None, &none), Some(json!("audit,encryption")));
+        assert_eq!(noted(None, &none), Some(json!("audit,encryption,authentication")));
         assert_eq!(noted(None, &there), None, "one of an earlier version");
         assert_eq!(noted(Some("here"), &none), None, "an earlier version was about to create it");
         assert_eq!(noted(Some("elsewhere"), &there), None, "a copy of one of an earlier version");
@@ -152,7 +158,7 @@ mod tests {
         copy.annotations_mut().extend(copied);
         let annotations = &note(&copy, &none).unwrap().unwrap()["metadata"]["annotations"];
         assert_eq!(annotations[annotation::CLUSTER_ID], "here", "it is a cluster of its own");
-        assert_eq!(annotations[annotation::API_SERVER], "audit,encryption");
+        assert_eq!(annotations[annotation::API_SERVER], "audit,encryption,authentication");
         let without_cluster = Facts { cluster: None, ..there };
         assert_eq!(noted(None, &without_cluster), None, "its Cluster was deleted");
     }

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 
 use super::blocking;
 use crate::cluster::facts::Facts;
-use crate::cluster::guest::{left_in_image, synced, usable};
+use crate::cluster::guest::{authentication, left_in_image, synced, usable};
 use crate::cluster::health::budget;
 use crate::cluster::node_groups::nodes::Node;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
@@ -40,8 +40,8 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
     conditions.push(addons(tkc, facts, &nodes));
     conditions.extend(provider_accounts(tkc, facts));
     conditions.push(nodes_healthy(tkc, facts, &nodes));
-    let synced = synced::conditions(tkc, facts);
-    conditions.extend(synced.into_iter().map(|(condition, cause)| ConditionWithCause { condition, cause }));
+    let synced = synced::conditions(tkc, facts).into_iter().chain(authentication::condition(tkc, facts));
+    conditions.extend(synced.map(|(condition, cause)| ConditionWithCause { condition, cause }));
     conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
     conditions
 }
@@ -73,6 +73,7 @@ fn failing(conditions: &[ConditionWithCause]) -> impl Iterator<Item = &Condition
         (SUMMED.contains(&condition.type_.as_ref()) && condition.status != TRUE)
             || is_failing(condition)
             || synced::is_failing(condition)
+            || authentication::is_failing(condition)
     })
 }
 

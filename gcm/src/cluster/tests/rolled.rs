@@ -30,6 +30,13 @@ fn nodes_are_replaced_where_admission_warns_of_it_and_nowhere_else() {
             json!({"httpProxy": "http://p", "httpsProxy": "http://p", "noProxy": []}),
         ),
         ("/spec/settings/storage", json!({"defaultClass": "gold"})),
+        (
+            "/spec/settings/authentication",
+            json!({"jwt": [{
+                "issuer": {"url": "https://a", "audiences": ["b"]},
+                "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+            }]}),
+        ),
     ] {
         let mut written: Value = serde_json::to_value(&fixture.tkc).unwrap();
         let (parent, key) = at.rsplit_once('/').unwrap();

@@ -1,5 +1,6 @@
 //! Which clusters have which files, and that they keep them.
 
+use api::names::annotation;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -7,12 +8,14 @@ use super::*;
 use crate::cluster::fixtures::{ClusterFixture, plan, stored};
 use crate::testing::sound;
 
-const ALL: ApiServerFeatures = ApiServerFeatures { audit: true, encryption: true };
-const NONE: ApiServerFeatures = ApiServerFeatures { audit: false, encryption: false };
+const ALL: ApiServerFeatures = ApiServerFeatures { audit: true, encryption: true, authentication: true };
+const NONE: ApiServerFeatures = ApiServerFeatures { audit: false, encryption: false, authentication: false };
+
+const KUBERNETES: &str = "v1.33.1+vmware.1-fips";
 
 fn control_plane(features: ApiServerFeatures) -> KubeadmControlPlane {
     let mut config = ConfigSpec::default();
-    ApiServerSetup::new(features, "c").put_into(&mut config);
+    ApiServerSetup::new(features, "c", KUBERNETES).put_into(&mut config);
     let mut live = KubeadmControlPlane::default();
     live.spec.kubeadm_config_spec = Some(config);
     live
@@ -33,8 +36,10 @@ fn a_cluster_has_what_was_noted_when_it_was_created() {
         ApiServerFeatures::of(&noted(Some("audit, x")), None),
         ApiServerFeatures { audit: true, ..NONE }
     );
+    let only_authentication = ApiServerFeatures { authentication: true, ..NONE };
+    let only_encryption = ApiServerFeatures { encryption: true, ..NONE };
     for features in
-        [ALL, NONE, ApiServerFeatures { audit: true, ..NONE }, ApiServerFeatures { encryption: true, ..NONE }]
+        [ALL, NONE, ApiServerFeatures { audit: true, ..NONE }, only_encryption, only_authentication]
     {
         let of_live = ApiServerFeatures::of(&noted(None), Some(&control_plane(features)));
         assert_eq!(of_live, features, "a control plane keeps what it has");
@@ -58,7 +63,8 @@ fn a_control_plane_keeps_its_arguments_whatever_else_changes() {
     let (names, volumes) = arguments(&changed, &fixture);
     assert!(names.contains(&"encryption-provider-config".to_owned()), "{names:?}");
     assert!(names.contains(&"audit-policy-file".to_owned()), "{names:?}");
-    assert_eq!(volumes, 3);
+    assert!(names.contains(&"authentication-config".to_owned()), "{names:?}");
+    assert_eq!(volumes, 4);
 
     let mut earlier = ClusterFixture::running(sound());
     earlier.tkc.annotations_mut().remove(annotation::API_SERVER);
@@ -73,12 +79,16 @@ fn a_control_plane_keeps_its_arguments_whatever_else_changes() {
 
 #[test]
 fn every_argument_names_a_file_that_the_static_pod_sees() {
-    let ApiServerSetup { arguments, files, volumes } = ApiServerSetup::new(ALL, "c");
+    let ApiServerSetup { arguments, files, volumes } = ApiServerSetup::new(ALL, "c", KUBERNETES);
     for file in &files {
         let argument = arguments.iter().filter(|argument| argument.value == file.path);
         assert_eq!(argument.count(), 1, "{}", file.path);
-        let volume = volumes.iter().find(|volume| volume.mount_path == file.path).unwrap();
-        assert_eq!((&volume.host_path, volume.path_type.as_deref()), (&file.path, Some("File")));
+        let sees = |volume: &&HostMount| file.path.starts_with(&volume.mount_path);
+        let volume = volumes.iter().find(sees).unwrap();
+        assert_eq!((&volume.host_path, volume.read_only), (&volume.mount_path, Some(true)));
+        // Pods of the guest replace the file of issuers.
+        let is_replaced = file.path == authentication_file();
+        assert_eq!(volume.path_type.as_deref(), Some(if is_replaced { "Directory" } else { "File" }));
         assert_eq!(file.permissions.as_deref(), Some("0600"));
     }
     let log = arguments.iter().find(|argument| argument.name == "audit-log-path").unwrap();
@@ -88,6 +98,50 @@ fn every_argument_names_a_file_that_the_static_pod_sees() {
     assert_eq!(encryption.content, None, "the key is in no object but its Secret");
     let from = &encryption.content_from.as_ref().unwrap().secret;
     assert_eq!((from.name.as_str(), from.key.as_str()), ("c-encryption", ENCRYPTION));
+}
+
+#[test]
+fn api_servers_before_v1_30_get_no_argument_that_they_do_not_know() {
+    let arguments = |kubernetes: &str| {
+        let setup = ApiServerSetup::new(ApiServerFeatures { authentication: true, ..NONE }, "c", kubernetes);
+        setup.arguments.into_iter().map(|argument| argument.name).collect::<Vec<_>>()
+    };
+    assert_eq!(arguments("v1.29.4+vmware.3-fips.1"), Vec::<String>::new());
+    assert_eq!(arguments("v1.30.1+vmware.1"), ["authentication-config"]);
+}
+
+/// The nodes of other clusters of earlier versions stay, and so do these for every issuer after the first.
+#[test]
+fn only_the_first_issuer_of_a_cluster_of_an_earlier_version_replaces_its_control_plane() {
+    let config = |tkc: &TanzuKubernetesCluster, fixture: &ClusterFixture| {
+        plan(tkc, &fixture.facts()).unwrap().control_plane.spec.kubeadm_config_spec.unwrap()
+    };
+    let is_read = |config: &ConfigSpec| {
+        let files = config.files.as_deref().unwrap_or_default();
+        files.iter().any(|file| file.path == authentication_file())
+    };
+    for (noted, rolls) in [("audit,encryption", true), ("audit,encryption,authentication", false)] {
+        let mut fixture = ClusterFixture::running(sound());
+        fixture.tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), noted.to_owned());
+        fixture.plan = plan(&fixture.tkc, &crate::cluster::fixtures::nothing()).unwrap();
+        let before = config(&fixture.tkc, &fixture);
+        assert_eq!(is_read(&before), !rolls);
+        let mut changed = fixture.tkc.clone();
+        let jwt = json!([{
+            "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
+            "claimMappings": {"username": {"claim": "sub", "prefix": "corp:"}},
+        }]);
+        changed.spec.settings.get_or_insert_default().authentication =
+            Some(serde_json::from_value(json!({ "jwt": jwt })).unwrap());
+        let after = config(&changed, &fixture);
+        assert!(is_read(&after));
+        assert_eq!(before != after, rolls, "{noted}");
+        let warned = crate::admission::rolls::warnings(&fixture.tkc, &changed);
+        assert_eq!(warned.iter().any(|text| text.contains("authentication.jwt")), rolls, "{warned:?}");
+        fixture.plan = plan(&changed, &fixture.facts()).unwrap();
+        changed.spec.settings.as_mut().unwrap().authentication = None;
+        assert_eq!(config(&changed, &fixture), after, "the file stays, and has no issuer");
+    }
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! The issuers of a cluster in its guest: what is applied there, and whether the API servers use it.
+
+use api::conditions::cause::Cause;
+use api::conditions::severity::Severity;
+use api::conditions::{Condition, FALSE, INFO, WARNING, find, tkc as words};
+use api::gcm::TanzuKubernetesCluster;
+use kit::guest::bounded;
+use kube::ResourceExt;
+
+use crate::addons::api_servers::AuthenticationState;
+use crate::addons::choice::ChosenAddon;
+use crate::addons::report::AddonState;
+use crate::cluster::facts::Facts;
+use crate::cluster::input::Input;
+use crate::release::KubernetesRelease;
+use crate::spec::authentication::{configuration, distributes_issuers, hash, is_supported, issuers};
+use crate::sync::{self, AUTHENTICATION};
+
+/// A condition, with the cause that its message names.
+pub type Verdict = (Condition, Option<Cause>);
+
+const TYPE: &str = words::AUTHENTICATION_READY;
+/// The most names in a message.
+const MAX_NAMES: usize = 3;
+
+/// The objects of a guest whose cluster has issuers, or had some.
+pub fn set(input: &Input<'_>, facts: &Facts) -> Option<ChosenAddon> {
+    let oldest = oldest_release(facts).filter(|oldest| is_supported(oldest))?;
+    let image = image_of("kube-apiserver", input.release);
+    let wanted = || sync::authentication::wanted(issuers(&input.tkc.spec), oldest, &image);
+    distributes_issuers(input.tkc).then(|| sync::set(AUTHENTICATION, wanted()))
+}
+
+/// The image of a program of Kubernetes as kubeadm names it.
+pub fn image_of(program: &str, release: &KubernetesRelease) -> String {
+    let repository = release.image_repository.as_deref().unwrap_or("registry.k8s.io");
+    format!("{repository}/{program}:{}", release.kubernetes.replace('+', "_"))
+}
+
+/// The hash of the configuration that the API servers are to use, if the guest has one.
+pub fn wanted_hash(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
+    let oldest = oldest_release(facts).filter(|oldest| is_supported(oldest))?;
+    distributes_issuers(tkc).then(|| hash(&configuration(issuers(&tkc.spec), oldest)))
+}
+
+/// The oldest version of Kubernetes among the API servers: newer ones read its configuration, too.
+fn oldest_release(facts: &Facts) -> Option<&str> {
+    let live = facts.control_plane.as_deref()?;
+    let oldest = live.status.as_ref().and_then(|status| status.version.as_deref());
+    Some(oldest.unwrap_or(&live.spec.version))
+}
+
+/// Returns true if the API servers accept the tokens of an issuer.
+pub fn accepts_tokens(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    !issuers(&tkc.spec).is_empty() && state(tkc, facts) == Some(&AuthenticationState::InUse)
+}
+
+/// What was last found of the configuration that is wanted now.
+fn state<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AuthenticationState> {
+    let found = facts.survey.as_ref()?.authentication.as_ref()?;
+    (Some(&found.hash) == wanted_hash(tkc, facts).as_ref()).then_some(&found.state)
+}
+
+/// Returns true if the condition keeps the cluster from being ready.
+pub fn is_failing(condition: &Condition) -> bool {
+    condition.type_ == TYPE && condition.status == FALSE && condition.severity.as_deref() != Some(INFO)
+}
+
+/// The condition of a cluster that has issuers, or had some, with the cause that its message names.
+pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict> {
+    if !distributes_issuers(tkc) {
+        return None;
+    }
+    let oldest = oldest_release(facts).unwrap_or_default();
+    if !oldest.is_empty() && !is_supported(oldest) {
+        let message = format!(
+            "spec.settings.authentication.jwt has no effect: API servers of {oldest} read no configuration of issuers. Upgrade the cluster to v1.30 or later"
+        );
+        return (!issuers(&tkc.spec).is_empty())
+            .then(|| failing(tkc, words::AUTHENTICATION_UNSUPPORTED, message));
+    }
+    if let Some(why) = application_failure(facts) {
+        return Some(failing(tkc, words::AUTHENTICATION_FAILED, bounded(&why)));
+    }
+    if facts.survey.is_none() {
+        // Nobody has looked since this program began: what was so is so.
+        let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, TYPE));
+        return Some(before.map_or_else(
+            || reconciling("Waiting for the API server of the cluster"),
+            |before| (before.clone(), None),
+        ));
+    }
+    Some(match state(tkc, facts) {
+        Some(AuthenticationState::InUse) => (Condition::is_true(TYPE), None),
+        Some(AuthenticationState::WithoutFile(pods)) => without_file(pods),
+        Some(AuthenticationState::Rejected(pods)) => {
+            failing(tkc, words::AUTHENTICATION_REJECTED, describe_rejection(tkc, pods))
+        }
+        Some(AuthenticationState::Unanswered(why)) => {
+            reconciling(&bounded(&format!("An API server cannot be asked which issuers it uses: {why}")))
+        }
+        Some(AuthenticationState::Pending(_)) | None => reconciling(
+            "The API servers have not read spec.settings.authentication.jwt yet. The kubelet brings it to their nodes in up to two minutes",
+        ),
+    })
+}
+
+/// Why the objects cannot be applied in the guest.
+fn application_failure(facts: &Facts) -> Option<String> {
+    let mut reports = facts.synced.iter().flat_map(|reports| reports.iter());
+    match &reports.find(|report| report.name == AUTHENTICATION)?.state {
+        AddonState::Failed(why) => Some(why.clone()),
+        _ => None,
+    }
+}
+
+fn reconciling(why: &str) -> Verdict {
+    (Condition::is_unknown(TYPE, words::AUTHENTICATION_RECONCILING, why), None)
+}
+
+fn without_file(pods: &[String]) -> Verdict {
+    let message = bounded(&format!(
+        "API servers read no issuers before their nodes are replaced, which happens once: {}",
+        list(pods)
+    ));
+    (Condition::is_false(TYPE, INFO, words::WAITING_FOR_NEW_API_SERVERS, message), None)
+}
+
+fn list(names: &[String]) -> String {
+    let shown: Vec<_> = names.iter().take(MAX_NAMES).map(String::as_str).collect();
+    shown.join(", ")
+}
+
+fn describe_rejection(tkc: &TanzuKubernetesCluster, pods: &[String]) -> String {
+    let urls: Vec<_> = issuers(&tkc.spec).iter().map(|one| one.issuer.url.clone()).collect();
+    format!(
+        "an API server ({}) refuses spec.settings.authentication.jwt and keeps the issuers that it had. An issuer ({}) does not answer control plane nodes, certificateAuthority does not fit its certificate, or an expression is wrong. Search the log of the Pod in namespace kube-system for \"authentication config\" and \"oidc\", and correct the field or the issuer",
+        bounded(&list(pods)),
+        list(&urls)
+    )
+}
+
+fn failing(tkc: &TanzuKubernetesCluster, reason: &str, message: String) -> Verdict {
+    let object = format!("In cluster {}", tkc.name_any());
+    let cause = Cause { object, reason: reason.to_owned(), message, severity: Severity::Warning };
+    (Condition::is_false(TYPE, WARNING, reason, cause.to_string()), Some(cause))
+}
+
+#[cfg(test)]
+mod tests;

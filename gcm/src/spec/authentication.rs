@@ -1,0 +1,142 @@
+//! The issuers of a cluster, and the configuration that its API servers read.
+
+use api::gcm::authentication::JwtAuthenticator;
+use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::records::{AUTHENTICATION, ISSUERS, is_noted, with_words};
+use crate::release::version::Version;
+
+/// The folder of the configuration, on nodes and in the static Pod. The guest's own Pods replace the file in it, so API servers
+/// see the folder: a file that is mounted itself stays the one that it was when the Pod began.
+pub const AUTHENTICATION_FOLDER: &str = "/etc/kubernetes/authentication";
+/// The name of the file in it.
+pub const AUTHENTICATION_FILE: &str = "config.yaml";
+
+/// The first release of Kubernetes whose API servers read such a configuration by default.
+pub const FIRST_RELEASE: (u64, u64) = (1, 30);
+/// The first release that has it in version v1.
+const FIRST_WITH_V1: (u64, u64) = (1, 34);
+/// No issuer can name a user or a group of Kubernetes itself, whatever the prefixes are.
+const USER_RULES: [(&str, &str); 2] = [
+    ("!user.username.startsWith('system:')", "names of users must not begin with system:"),
+    ("user.groups.all(group, !group.startsWith('system:'))", "names of groups must not begin with system:"),
+];
+
+/// The issuers whose tokens the API servers of a cluster accept.
+pub fn issuers(spec: &TanzuKubernetesClusterSpec) -> &[JwtAuthenticator] {
+    let settings = spec.settings.as_ref().and_then(|settings| settings.authentication.as_ref());
+    settings.and_then(|settings| settings.jwt.as_deref()).unwrap_or_default()
+}
+
+/// The path of the configuration on nodes.
+pub fn authentication_file() -> String {
+    format!("{AUTHENTICATION_FOLDER}/{AUTHENTICATION_FILE}")
+}
+
+/// Returns true if the API servers of a cluster have a file that gets its first issuer without new nodes.
+pub fn has_authentication(tkc: &TanzuKubernetesCluster) -> bool {
+    is_noted(tkc, AUTHENTICATION)
+}
+
+/// Returns true if the spec of a cluster has an issuer, or had one: its API servers are to learn that it has none any more.
+pub fn distributes_issuers(tkc: &TanzuKubernetesCluster) -> bool {
+    !issuers(&tkc.spec).is_empty() || is_noted(tkc, ISSUERS)
+}
+
+/// Returns the value of the annotation [`api::names::annotation::API_SERVER`] for a cluster that has its first issuer. It is noted
+/// before the guest gets the issuer, so that a copy of the cluster elsewhere knows of it, too.
+pub fn note_issuers(tkc: &TanzuKubernetesCluster) -> Option<String> {
+    if issuers(&tkc.spec).is_empty() {
+        return None;
+    }
+    with_words(tkc, &[AUTHENTICATION, ISSUERS])
+}
+
+/// Returns true if API servers of this version of Kubernetes read a configuration.
+pub fn is_supported(kubernetes: &str) -> bool {
+    Version::parse(kubernetes).is_ok_and(|version| version.minor() >= FIRST_RELEASE)
+}
+
+/// Returns the text of an `AuthenticationConfiguration` for API servers of this version of Kubernetes and of later ones.
+pub fn configuration(issuers: &[JwtAuthenticator], kubernetes: &str) -> String {
+    let is_v1 = Version::parse(kubernetes).is_ok_and(|version| version.minor() >= FIRST_WITH_V1);
+    let version = if is_v1 { "v1" } else { "v1beta1" };
+    let document = json!({
+        "apiVersion": format!("apiserver.config.k8s.io/{version}"),
+        "kind": "AuthenticationConfiguration",
+        "jwt": issuers.iter().map(authenticator).collect::<Vec<_>>(),
+    });
+    format!("{document}\n")
+}
+
+fn authenticator(issuer: &JwtAuthenticator) -> Value {
+    let JwtAuthenticator { issuer, claim_mappings, claim_validation_rules } = issuer;
+    let rules = USER_RULES.map(|(expression, message)| json!({"expression": expression, "message": message}));
+    let mut document = json!({
+        "issuer": to_json(issuer),
+        "claimMappings": to_json(claim_mappings),
+        "userValidationRules": rules,
+    });
+    if let Some(rules) = claim_validation_rules {
+        document["claimValidationRules"] = to_json(rules);
+    }
+    document
+}
+
+/// Only a map whose keys are no texts cannot become JSON, and these types have none.
+fn to_json(value: &(impl Serialize + ?Sized)) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Returns the hash by which an API server reports the configuration that it uses.
+pub fn hash(configuration: &str) -> String {
+    format!("sha256:{}", api::names::hex(&Sha256::digest(configuration)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn issuer() -> JwtAuthenticator {
+        serde_json::from_value(json!({
+            "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
+            "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_configuration_has_the_version_that_its_api_servers_know() {
+        for (kubernetes, version) in [
+            ("v1.30.1", "v1beta1"),
+            ("v1.33.1+vmware.1-fips", "v1beta1"),
+            ("v1.34.0", "v1"),
+            ("v1.36.2+vmware.1", "v1"),
+        ] {
+            let text = configuration(&[], kubernetes);
+            let wanted = format!("apiserver.config.k8s.io/{version}");
+            let document: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(document["apiVersion"], wanted, "{kubernetes}");
+            assert_eq!(document["jwt"], json!([]), "an API server refuses a file without the field");
+        }
+        assert!(is_supported("v1.30.0+vmware.1") && !is_supported("v1.29.9") && !is_supported("x"));
+    }
+
+    /// Otherwise whoever owns an issuer whose names have no prefix is a member of system:masters.
+    #[test]
+    fn no_issuer_names_users_of_kubernetes() {
+        let document: Value = serde_json::from_str(&configuration(&[issuer()], "v1.34.0")).unwrap();
+        let rules = document["jwt"][0]["userValidationRules"].as_array().unwrap();
+        assert_eq!(rules.len(), 2);
+        assert!(rules.iter().all(|rule| rule["expression"].as_str().unwrap().contains("'system:'")));
+        assert_eq!(document["jwt"][0].get("claimValidationRules"), None);
+    }
+
+    #[test]
+    fn a_hash_is_that_of_the_metrics_of_an_api_server() {
+        assert_eq!(hash("x"), "sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881");
+    }
+}

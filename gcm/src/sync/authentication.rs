@@ -1,0 +1,159 @@
+//! How the issuers of a cluster get to its API servers without new nodes: a ConfigMap in the guest, and a Pod on each control
+//! plane node that copies it to the file that the API server reads.
+//!
+//! The Pod runs from the image of kube-apiserver, which every control plane node has and no registry is needed for. That image
+//! has no shell, so the Pod runs the shell of its node.
+
+use api::gcm::authentication::JwtAuthenticator;
+use serde_json::{Value, json};
+
+use super::wanted::WantedObjects;
+use crate::addons::api_servers::GUEST_OBJECT;
+use crate::spec::authentication::{AUTHENTICATION_FILE, AUTHENTICATION_FOLDER, configuration};
+
+/// The ConfigMap, the DaemonSet and the label of its Pods, in their namespace.
+const NAME: &str = GUEST_OBJECT.1;
+const NAMESPACE: &str = GUEST_OBJECT.0;
+/// The folders of the node that its shell needs. `/usr` comes first: in some images the others are links into it.
+const PROGRAMS: [&str; 4] = ["/usr", "/bin", "/lib", "/lib64"];
+/// Where the container sees the ConfigMap.
+const SOURCE: &str = "/issuers";
+/// Where the container sees the folder of the API server.
+const TARGET: &str = "/authentication";
+
+/// The objects of a guest whose API servers accept the tokens of these issuers.
+///
+/// `kubernetes` is the oldest version of its API servers, and `image` the image of kube-apiserver on its new nodes.
+pub fn wanted(issuers: &[JwtAuthenticator], kubernetes: &str, image: &str) -> WantedObjects {
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "data": {AUTHENTICATION_FILE: configuration(issuers, kubernetes)},
+    });
+    WantedObjects::of(vec![map, daemon_set(image)], Vec::new())
+}
+
+/// Old nodes do not have the image of the next release, so a Pod stays as it is until its node is replaced.
+fn daemon_set(image: &str) -> Value {
+    let labels = json!({"app": NAME});
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"type": "OnDelete"},
+            "template": {"metadata": {"labels": labels}, "spec": pod(image)},
+        },
+    })
+}
+
+fn pod(image: &str) -> Value {
+    let host =
+        |name: String, path: &str| json!({"name": name, "hostPath": {"path": path, "type": "Directory"}});
+    let name = |path: &str| path.trim_start_matches('/').to_owned();
+    let read_only = |name: String, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
+    let mut volumes: Vec<Value> = PROGRAMS.iter().map(|path| host(name(path), path)).collect();
+    volumes.push(host("authentication".to_owned(), AUTHENTICATION_FOLDER));
+    volumes.push(json!({"name": "issuers", "configMap": {"name": NAME}}));
+    let mut mounts: Vec<Value> = PROGRAMS.iter().map(|path| read_only(name(path), path)).collect();
+    mounts.push(json!({"name": "authentication", "mountPath": TARGET}));
+    mounts.push(read_only("issuers".to_owned(), SOURCE));
+    let arguments = [
+        "-c".to_owned(),
+        include_str!("authentication/copy.sh").to_owned(),
+        NAME.to_owned(),
+        format!("from={SOURCE}/{AUTHENTICATION_FILE}"),
+        format!("to={TARGET}/{AUTHENTICATION_FILE}"),
+    ];
+    json!({
+        "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+        "tolerations": [{"operator": "Exists"}],
+        "priorityClassName": "system-node-critical",
+        "hostNetwork": true,
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "terminationGracePeriodSeconds": 5,
+        "containers": [{
+            "name": "copy",
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["/bin/sh"],
+            "args": arguments,
+            "resources": {"requests": {"cpu": "5m", "memory": "8Mi"}},
+            // The file is root's. On nodes with SELinux, only this type may write to a folder of the node.
+            "securityContext": {
+                "runAsUser": 0, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
+                "capabilities": {"drop": ["ALL"]}, "seLinuxOptions": {"type": "spc_t"},
+            },
+            "volumeMounts": mounts,
+        }],
+        "volumes": volumes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_pods_comes_from_a_registry_and_little_of_the_node_is_theirs() {
+        let wanted = wanted(&[], "v1.33.1", "localhost:5000/vmware.io/kube-apiserver:v1.33.1");
+        assert_eq!(wanted.problems, []);
+        let [map, daemon_set] = wanted.objects.manifests() else { panic!("two objects") };
+        assert!(map.value()["data"]["config.yaml"].as_str().unwrap().contains("\"jwt\":[]"));
+        let spec = &daemon_set.value()["spec"]["template"]["spec"];
+        let container = &spec["containers"][0];
+        assert_eq!(container["image"], "localhost:5000/vmware.io/kube-apiserver:v1.33.1");
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        let writable: Vec<_> = mounts.iter().filter(|mount| mount["readOnly"] != true).collect();
+        assert_eq!(writable.len(), 1);
+        assert_eq!(writable[0]["mountPath"], TARGET);
+        assert_eq!(spec["automountServiceAccountToken"], false);
+        assert_eq!(daemon_set.value()["spec"]["updateStrategy"]["type"], "OnDelete");
+    }
+
+    #[test]
+    fn another_issuer_is_another_config_map_and_the_same_pods() {
+        let issuer: JwtAuthenticator = serde_json::from_value(json!({
+            "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
+            "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+        }))
+        .unwrap();
+        let (none, one) = (wanted(&[], "v1.34.0", "x"), wanted(&[issuer], "v1.34.0", "x"));
+        assert_ne!(none.objects.version(), one.objects.version());
+        assert_eq!(none.objects.manifests()[1], one.objects.manifests()[1]);
+    }
+
+    /// The kubelet ends a Pod with SIGTERM, and an API server reads a whole file at any time.
+    #[test]
+    fn the_shell_copies_what_changes_and_ends_when_it_is_asked_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        std::fs::write(&from, "one\n").unwrap();
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", include_str!("authentication/copy.sh"), NAME])
+            .arg(format!("from={}", from.display()))
+            .arg(format!("to={}", to.display()))
+            .spawn()
+            .unwrap();
+        let until = |done: &mut dyn FnMut() -> bool| {
+            let began = Instant::now();
+            while !done() {
+                assert!(began.elapsed() < Duration::from_secs(20));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        };
+        let has = |text: &str| std::fs::read_to_string(&to).is_ok_and(|found| found == text);
+        until(&mut || has("one\n"));
+        std::fs::write(&from, "").unwrap();
+        std::fs::write(&from, "two\n").unwrap();
+        until(&mut || has("two\n"));
+        let asked = Command::new("/bin/sh").args(["-c", &format!("kill -TERM {}", shell.id())]).status();
+        assert!(asked.unwrap().success());
+        until(&mut || shell.try_wait().unwrap().is_some());
+        assert_eq!(shell.wait().unwrap().code(), Some(0));
+    }
+}
