@@ -1,17 +1,21 @@
-//! The files of its node that a static Pod sees: its volumes of type `hostPath`, as the kubelet mounts them, and no others.
+//! The files of its node that a Pod sees: its volumes of type `hostPath` and `configMap`, as the kubelet mounts them, and no others.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Volume};
+use kube::ResourceExt;
 
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::kubeadm::{ClusterConfiguration, ExtraVolume};
 
 /// The flags that name a file which the program writes. All others name files that it reads.
-const WRITTEN: [&str; 1] = ["audit-log-path"];
+const WRITTEN: [&str; 2] = ["audit-log-path", "to"];
+/// The folders of a node's operating system. They are this host's, and a node's disk does not have them.
+pub(super) const OS_FOLDERS: [&str; 4] = ["/usr", "/bin", "/lib", "/lib64"];
 
-/// The volumes of a static Pod.
+/// The volumes of a Pod.
 pub(super) struct HostMounts<'a> {
     pod: &'a str,
     disk: &'a Disk,
@@ -21,7 +25,7 @@ pub(super) struct HostMounts<'a> {
 /// A path of the node, and where the container sees it.
 struct HostMount<'a> {
     mount_path: &'a Path,
-    host_path: &'a str,
+    host_path: Cow<'a, str>,
     read_only: bool,
 }
 
@@ -39,18 +43,18 @@ impl<'a> HostMounts<'a> {
         for mount in mounted.unwrap_or_default() {
             let refused = |what: String| refused(name, &format!("volume {:?}: {what}", mount.name));
             let mut same_name = volumes.iter().filter(|volume| volume.name == mount.name);
-            let source = match (same_name.next(), same_name.next()) {
-                (Some(volume), None) => volume.host_path.as_ref(),
-                _ => return Err(refused("the Pod does not have exactly one of that name".to_owned())),
+            let (Some(volume), None) = (same_name.next(), same_name.next()) else {
+                return Err(refused("the Pod does not have exactly one of that name".to_owned()));
             };
-            let source = source.ok_or_else(|| refused("is no hostPath".to_owned()))?;
+            let (host_path, type_) = source(pod, volume)
+                .ok_or_else(|| refused("is neither a hostPath nor a ConfigMap".to_owned()))?;
             let mount_path = Path::new(&mount.mount_path);
             if !mount_path.is_absolute() || mounts.iter().any(|other| other.mount_path == mount_path) {
                 return Err(refused(format!("mountPath {:?} is relative, or not unique", mount.mount_path)));
             }
-            check_type(disk, &source.path, source.type_.as_deref().unwrap_or_default()).map_err(refused)?;
-            let read_only = mount.read_only.unwrap_or_default();
-            mounts.push(HostMount { mount_path, host_path: &source.path, read_only });
+            check_type(disk, &host_path, type_).map_err(refused)?;
+            let read_only = mount.read_only.unwrap_or_default() || volume.config_map.is_some();
+            mounts.push(HostMount { mount_path, host_path, read_only });
         }
         Ok(Self { pod: name, disk, mounts })
     }
@@ -61,7 +65,9 @@ impl<'a> HostMounts<'a> {
     /// # Errors
     /// The program would write to a volume that it can only read.
     pub(super) fn on_host(&self, argument: &str) -> Result<String, Failure> {
-        let Some((flag, path)) = argument.split_once('=').filter(|(_, value)| value.starts_with('/')) else {
+        // A program in an argument is none of its paths.
+        let is_path = |(_, value): &(&str, &str)| value.starts_with('/') && !value.contains('\n');
+        let Some((flag, path)) = argument.split_once('=').filter(is_path) else {
             return Ok(argument.to_owned());
         };
         let name = flag.trim_start_matches('-');
@@ -80,10 +86,25 @@ impl<'a> HostMounts<'a> {
 
     fn path_in(&self, mount: &HostMount<'_>, path: &str) -> PathBuf {
         let below = Path::new(path).strip_prefix(mount.mount_path).unwrap_or_else(|_| Path::new(""));
-        let host = self.disk.path(mount.host_path);
+        let host = self.disk.path(&mount.host_path);
         // Joining nothing would add a slash, and a file has none at its end.
         if below.as_os_str().is_empty() { host } else { host.join(below) }
     }
+}
+
+/// The folder on a node's disk with the files of a Pod's ConfigMap.
+pub(super) fn config_map_folder(pod: &Pod, volume: &str) -> String {
+    let uid = pod.uid().unwrap_or_default();
+    format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~configmap/{volume}")
+}
+
+/// The path of a volume on its node, and what must be there.
+fn source<'a>(pod: &Pod, volume: &'a Volume) -> Option<(Cow<'a, str>, &'a str)> {
+    if volume.config_map.is_some() {
+        return Some((config_map_folder(pod, &volume.name).into(), "Directory"));
+    }
+    let host = volume.host_path.as_ref()?;
+    Some((host.path.as_str().into(), host.type_.as_deref().unwrap_or_default()))
 }
 
 /// Returns the volumes that kubeadm gives a component.
@@ -120,6 +141,9 @@ fn refused(pod: &str, what: &str) -> Failure {
 
 /// The kubelet's check before it mounts a path.
 fn check_type(disk: &Disk, path: &str, type_: &str) -> Result<(), String> {
+    if OS_FOLDERS.contains(&path) {
+        return Ok(());
+    }
     let host = disk.path(path);
     let failed = |what: &str| Err(format!("hostPath type check failed: {path} {what}"));
     match type_ {
@@ -231,5 +255,34 @@ mod tests {
         assert!(refused.contains("read-only file system"), "{refused}");
         let twice = self::pod(&[("/a", "/x", "", json!(null)), ("/b", "/x", "", json!(null))]);
         assert!(HostMounts::mount(&twice, &disk).is_err(), "one would hide the other");
+    }
+
+    #[test]
+    fn a_pod_reads_its_config_map_and_writes_only_where_it_may() {
+        let (_folder, disk) = disk();
+        let mut pod = pod(&[
+            ("/etc/kubernetes/api-server", "/out", "Directory", json!(null)),
+            ("/usr", "/usr", "Directory", json!(true)),
+        ]);
+        pod.metadata.uid = Some("u".to_owned());
+        let spec = pod.spec.as_mut().unwrap();
+        let volume = json!({"name": "m", "configMap": {"name": "m"}});
+        spec.volumes.as_mut().unwrap().push(serde_json::from_value(volume).unwrap());
+        let mount = json!({"name": "m", "mountPath": "/in"});
+        let mounts = spec.containers[0].volume_mounts.as_mut().unwrap();
+        mounts.push(serde_json::from_value(mount).unwrap());
+        assert!(HostMounts::mount(&pod, &disk).is_err(), "the kubelet has not written it");
+        let folder = config_map_folder(&pod, "m");
+        disk.make_folder(&folder).unwrap();
+        let mounts = HostMounts::mount(&pod, &disk).unwrap();
+        let on_host = |path: &str| disk.path(path).display().to_string();
+        assert_eq!(
+            mounts.on_host("from=/in/a").unwrap(),
+            format!("from={}", on_host(&format!("{folder}/a")))
+        );
+        let written = format!("to={}", on_host("/etc/kubernetes/api-server/a"));
+        assert_eq!(mounts.on_host("to=/out/a").unwrap(), written);
+        assert!(mounts.on_host("to=/in/a").is_err(), "a ConfigMap is read-only");
+        assert_eq!(mounts.on_host("a=/in\nb").unwrap(), "a=/in\nb", "a program is no path");
     }
 }

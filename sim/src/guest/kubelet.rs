@@ -23,6 +23,7 @@ use super::host_path::HostMounts;
 use super::kubeconfig::client;
 use super::node::{mirror, mirror_name, pod_status};
 use super::pods::{NodePods, has_network, shows_ready};
+use super::program_pods::ProgramPods;
 use super::registration::Registration;
 use super::scheduler;
 use super::virtual_ip::{Joins, VirtualIp};
@@ -41,6 +42,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 pub(super) struct Kubelet {
     guest_vm: GuestVm,
     pods: BTreeMap<String, (Pod, Option<Supervised>)>,
+    programs: ProgramPods,
     port_forward: Option<Supervised>,
     virtual_ip: Option<VirtualIp>,
     heartbeat: Option<AbortOnDropHandle<()>>,
@@ -51,6 +53,7 @@ pub(super) struct Kubelet {
 impl Kubelet {
     pub(super) fn new(guest_vm: GuestVm) -> Self {
         Self {
+            programs: ProgramPods::new(guest_vm.clone()),
             guest_vm,
             pods: BTreeMap::new(),
             port_forward: None,
@@ -79,6 +82,7 @@ impl Kubelet {
         self.heartbeat = None;
         self.bound_pods = None;
         self.scheduler = None;
+        self.programs.stop_all(grace).await;
         let pods = std::mem::take(&mut self.pods).into_values().filter_map(|(_, process)| process);
         let all: Vec<_> = pods.chain(self.port_forward.take()).collect();
         futures::future::join_all(all.iter().map(|process| process.stop(grace))).await;
@@ -227,6 +231,7 @@ impl Kubelet {
             vm: self.guest_vm.name.clone(),
             silent: self.guest_vm.silent.clone(),
             network,
+            programs: self.programs.clone(),
         };
         self.bound_pods = Some(AbortOnDropHandle::new(tokio::spawn(bound.run())));
         self.heartbeat = Some(AbortOnDropHandle::new(tokio::spawn(session.beat(owner, pods, configured))));

@@ -2,12 +2,12 @@
 //!
 //! A guest learns everything from its VM's guestinfo, as cloud-init would, and becomes a real node: etcd,
 //! kube-apiserver and kube-controller-manager are real, and so are certificates, tokens, membership and quorum. Pods are
-//! bound by a stand-in of kube-scheduler and have no processes; a node is Ready once a Pod configured its container
+//! bound by a stand-in of kube-scheduler and have no processes, but for those that run a program of their node; a node is Ready once a Pod configured its container
 //! network. What a guest does not understand ends its boot, so a broken cloud-init breaks the story that made it.
 //!
 //! From VM to node, one file each: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`,
 //! `commands` with `trust`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane` with `host_path`, `discovery`, `etcd`,
-//! `objects` with `addons`, then `kubelet` with `node`, `pods` and `container_images`, `scheduler`, and at last `reporter`.
+//! `objects` with `addons`, then `kubelet` with `node`, `pods` with `program_pods`, and `container_images`, `scheduler`, and at last `reporter`.
 
 mod addons;
 pub mod agent;
@@ -32,6 +32,7 @@ mod kubelet;
 mod node;
 mod objects;
 mod pods;
+mod program_pods;
 mod provoked;
 mod registration;
 mod render;

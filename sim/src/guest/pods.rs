@@ -1,5 +1,5 @@
-//! The Pods that are bound to a node: the kubelet runs those whose image the node image holds. No process stands for them;
-//! what shows is their status, and the container network's configuration that one of them writes.
+//! The Pods that are bound to a node: the kubelet runs those whose image the node image holds. No process stands for them, unless
+//! they run a program of the node; what shows is their status, and the container network's configuration that one of them writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::container_images::{ContainerImages, containers};
 use super::disk::Disk;
+use super::program_pods::ProgramPods;
 use crate::addresses::Address;
 use crate::pattern::Patterns;
 
@@ -46,6 +47,8 @@ pub(super) struct NodePods {
     pub silent: Patterns,
     /// Gets true when the network is configured.
     pub network: tokio::sync::watch::Sender<bool>,
+    /// The processes of its Pods.
+    pub programs: ProgramPods,
 }
 
 impl NodePods {
@@ -62,12 +65,17 @@ impl NodePods {
                     Some(Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod))) => {
                         waiting.insert(pod.uid().unwrap_or_default(), pod);
                     }
-                    Some(Ok(watcher::Event::Delete(pod))) => drop(waiting.remove(&pod.uid().unwrap_or_default())),
+                    Some(Ok(watcher::Event::Delete(pod))) => {
+                        waiting.remove(&pod.uid().unwrap_or_default());
+                        self.programs.stop(&pod).await;
+                    }
                     Some(Ok(_)) => {}
                     Some(Err(error)) => tracing::debug!(node = self.node, %error, "the pods can't be watched"),
                     None => return,
                 },
-                _ = again.tick() => {}
+                _ = again.tick() => if !self.silent.fit(&self.vm) {
+                    self.programs.refresh(&self.client).await;
+                },
             }
             if self.silent.fit(&self.vm) {
                 continue;
@@ -89,6 +97,7 @@ impl NodePods {
         }
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         if pod.metadata.deletion_timestamp.is_some() {
+            self.programs.stop(pod).await;
             // What somebody holds back stays to be seen: its containers have ended, and it uses nothing.
             if !pod.finalizers().is_empty() && !has_ended(pod) {
                 let patch = Patch::Merge(json!({ "status": ended(pod) }));
@@ -108,6 +117,12 @@ impl NodePods {
             None => running(pod, self.address),
             Some(obstacle) => waiting(pod, self.address, obstacle),
         };
+        if obstacle.is_none()
+            && let Err(failure) = self.programs.start(pod, &self.client).await
+        {
+            tracing::debug!(node = self.node, %failure, "the program of a pod cannot be started");
+            return false;
+        }
         if shows(pod, obstacle.as_ref()) {
             return obstacle.is_none();
         }
@@ -136,6 +151,9 @@ impl NodePods {
         };
         if let Some(missing) = self.missing_config_map(pod).await {
             return creating(missing);
+        }
+        if let Some(failure) = self.programs.explain_failure(pod) {
+            return creating(failure);
         }
         let host = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
         if !host && !has_network(&self.disk) {
