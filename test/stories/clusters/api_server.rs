@@ -109,7 +109,7 @@ async fn users_do_not_change_what_was_noted(story: &Story) {
         &["only gcm can set or change", CLUSTER_ID],
     );
     let kept = change(Value::Null).await.unwrap();
-    assert_eq!(kept.metadata.annotations.unwrap()[RECORD], "audit,encryption");
+    assert_eq!(kept.metadata.annotations.unwrap()[RECORD], "audit,encryption,authentication");
 }
 
 async fn a_lost_key_is_reported_and_no_other_made(story: &Story) {

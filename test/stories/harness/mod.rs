@@ -1,6 +1,7 @@
 //! Shared code of the stories: stacks, namespaces, waiting, the order of the stories.
 
 pub mod documented_commands;
+pub mod issuer;
 pub mod objects;
 pub mod own_server;
 pub mod plain_vm;

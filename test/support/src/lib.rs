@@ -1,5 +1,5 @@
 //! Shared parts of the tests of several crates: a vcsim process, an API server of one closure, keys for consoles,
-//! waiting with a deadline, and what a process has used.
+//! an OpenID Connect provider, waiting with a deadline, and what a process has used.
 //!
 //! It depends on no controller and not on `kit`, whose unit tests use it.
 // A test that cannot go on fails where it stands.
@@ -8,6 +8,7 @@
 pub mod api_server;
 pub mod console_keys;
 pub mod hostile_server;
+pub mod issuer;
 pub mod process;
 pub mod proxied_registry;
 pub mod vcsim;

@@ -1,0 +1,58 @@
+//! An OpenID Connect provider of a story's own.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use plane::tools::{Module, Tool};
+use tempfile::TempDir;
+
+use crate::harness::shared_stack::build_tool;
+
+static MODULE: Module = Module::new("issuer", &support::issuer::SOURCES);
+static TOOL: Tool = Tool::new("issuer", &MODULE, ".").taking(15);
+
+/// A provider that runs, with one user; it ends with this value.
+pub struct Issuer {
+    program: PathBuf,
+    process: Child,
+    folder: TempDir,
+    /// Its URL.
+    pub url: String,
+}
+
+impl Issuer {
+    /// Starts one with these clients.
+    pub fn start(clients: &str) -> Self {
+        let program = build_tool(&TOOL);
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(&program);
+        command.args(["serve", "--clients", clients, "--folder"]).arg(folder.path()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("the provider starts");
+        let mut url = String::new();
+        let stdout = process.stdout.take().expect("its output");
+        BufReader::new(stdout).read_line(&mut url).expect("its URL");
+        Self { program, process, folder, url: url.trim().to_owned() }
+    }
+
+    /// The certificate of its authority (PEM).
+    pub fn authority(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("ca.pem")).expect("its authority")
+    }
+
+    /// Logs its user in, as this client does, and returns the ID token.
+    pub fn log_in(&self, client: &str) -> String {
+        let mut command = Command::new(&self.program);
+        command.args(["token", "--client", client, "--folder"]).arg(self.folder.path());
+        let output = command.output().expect("the client starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("a token").trim().to_owned()
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
