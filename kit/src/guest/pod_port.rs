@@ -195,3 +195,30 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_forward_carries_bytes_and_ends_with_an_error_of_the_kubelet() {
+        let (one, other) = tokio::io::duplex(BUFFER);
+        let client = WebSocketStream::from_raw_socket(one, Role::Client, None).await;
+        let mut kubelet = WebSocketStream::from_raw_socket(other, Role::Server, None).await;
+        let (mut near, far) = tokio::io::duplex(BUFFER);
+        let pumping = tokio::spawn(pump(client, far));
+        // The number of the port, in two messages on the first channel.
+        for message in [&[DATA, 43][..], &[ERRORS, 43, 25], &[DATA, 25, b'h'], &[7, b'x'], &[DATA, b'i']] {
+            kubelet.send(Message::Binary(message.to_vec().into())).await.unwrap();
+        }
+        let mut read = [0; 2];
+        near.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"hi");
+        near.write_all(b"ping").await.unwrap();
+        let sent = kubelet.next().await.unwrap().unwrap().into_data();
+        assert_eq!(&sent[..], b"\0ping");
+        kubelet.send(Message::Binary(vec![ERRORS, b'x'].into())).await.unwrap();
+        pumping.await.unwrap();
+        assert_eq!(near.read(&mut read).await.unwrap(), 0);
+    }
+}
