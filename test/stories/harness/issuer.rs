@@ -1,6 +1,7 @@
 //! An OpenID Connect provider of a story's own.
 
 use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -22,12 +23,18 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// Starts one with these clients.
+    /// Starts one with these clients, for API servers on this host.
     pub fn start(clients: &str) -> Self {
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), clients)
+    }
+
+    /// Starts one with these clients at an address of this host.
+    pub fn start_at(address: IpAddr, clients: &str) -> Self {
         let program = build_tool(&TOOL);
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(&program);
-        command.args(["serve", "--clients", clients, "--folder"]).arg(folder.path()).stdout(Stdio::piped());
+        command.args(["serve", "--address", &address.to_string(), "--clients", clients, "--folder"]);
+        command.arg(folder.path()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("the provider starts");
         let mut url = String::new();
         let stdout = process.stdout.take().expect("its output");

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
-use kube::{Client, ResourceExt};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, ResourceExt};
 use layercake::args::{RegistryAccess, SiteNetwork, Wire};
 use layercake::stack::{Options, Stack};
 use layercake::up::{manifest, prepare};
@@ -99,6 +101,11 @@ impl RealSite {
         let placement = self.stack.session().placement();
         prepare::prepare_namespaces(&self.client, &documents, &placement).await.unwrap();
         layercake::apply::apply(&self.client, object).await.unwrap();
+    }
+
+    pub async fn patch(&self, kind: &str, name: &str, patch: &Value) {
+        let (api, patch) = (self.api(kind), Patch::Merge(patch));
+        api.patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
@@ -237,6 +244,18 @@ impl Guest {
         std::fs::write(&kubeconfig, &text).unwrap();
         let client = layercake::session::client(Some(&kubeconfig), None).await.unwrap();
         Self { client, kubectl: build_tool(&plane::tools::KUBECTL), kubeconfig }
+    }
+
+    /// Returns the name of the user that the API server makes of a token, or why it makes none.
+    pub async fn user_of(&self, token: &str) -> Result<String, String> {
+        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).unwrap();
+        let mut config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
+        let reviews: Api<SelfSubjectReview> = Api::all(Client::try_from(config).unwrap());
+        let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+        let user = review.map_err(|error| error.to_string())?.status.and_then(|status| status.user_info);
+        user.and_then(|user| user.username).ok_or_else(|| "no name".to_owned())
     }
 
     pub async fn nodes(&self) -> Vec<Node> {

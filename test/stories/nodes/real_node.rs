@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use support::proxied_registry::{self, ProxiedRegistry};
 
+use crate::harness::issuer::Issuer;
 use crate::harness::real_site::{BOOTS, Guest, NAMESPACE, RealSite, is_control_plane, on_real_site};
 use crate::harness::story::{assert_contains, condition};
 
@@ -58,8 +59,31 @@ fn machines_that_boot_have_what_their_cluster_asks_for() {
         only_tolerant_pods_run_on_the_worker(&guest).await;
         assert!(registry.connections().contains(&format!("{}:443", proxied_registry::HOST)));
         people_log_in(site, &guest, &registry).await;
+        tokens_log_in(site, &guest).await;
         site.delete_all().await;
     });
+}
+
+/// An issuer that is added in place: each API server has it, and its tokens log a user in.
+async fn tokens_log_in(site: &RealSite, guest: &Guest) {
+    let issuer = Issuer::start_at(site.host_address(), "kubernetes");
+    let jwt = json!([{
+        "issuer": {"url": issuer.url, "audiences": ["kubernetes"], "certificateAuthority": issuer.authority()},
+        "claimMappings": {"username": {"claim": "sub", "prefix": "corp:"}},
+    }]);
+    site.patch(
+        "TanzuKubernetesCluster",
+        "real",
+        &json!({"spec": {"settings": {"authentication": {"jwt": jwt}}}}),
+    )
+    .await;
+    let used = async || {
+        let cluster = site.get("TanzuKubernetesCluster", "real").await?;
+        (condition(&cluster, "AuthenticationReady")?["status"] == "True").then_some(())
+    };
+    site.wait_for("each API server has the issuer", BOOTS, used).await;
+    let user = guest.user_of(&issuer.log_in("kubernetes")).await;
+    assert_eq!(user.as_deref(), Ok("corp:ann"));
 }
 
 /// The worker has its taint. A Pod that tolerates it has its image through the proxy, from a registry of a private authority.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// certificates returns a new authority in PEM, and a certificate of it for loopback.
-func certificates() ([]byte, tls.Certificate, error) {
+// certificates returns a new authority in PEM, and a certificate of it for the address.
+func certificates(address net.IP) ([]byte, tls.Certificate, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, tls.Certificate{}, err
@@ -31,7 +31,7 @@ func certificates() ([]byte, tls.Certificate, error) {
 		return nil, tls.Certificate{}, err
 	}
 	leaf := template("issuer")
-	leaf.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	leaf.IPAddresses = []net.IP{address}
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, authority, &key.PublicKey, authorityKey)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func TestAUserLogsInAndGetsATokenForTheClient(t *testing.T) {
 	folder := t.TempDir()
-	go func() { _ = serve(folder, []string{"kubernetes", "other"}) }()
+	go func() { _ = serve(folder, "127.0.0.1", []string{"kubernetes", "other"}) }()
 	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
 		if text, err := os.ReadFile(filepath.Join(folder, "url")); err == nil && len(text) > 0 {
 			break

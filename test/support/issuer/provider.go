@@ -54,14 +54,14 @@ func (s withGroups) SetUserinfoFromRequest(_ context.Context, info *oidc.UserInf
 	return nil
 }
 
-// serve serves the provider at an address of loopback, with a certificate of an authority of its own.
-func serve(folder string, ids []string) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// serve serves the provider at an address of this host, with a certificate of an authority of its own.
+func serve(folder, address string, ids []string) error {
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		return err
 	}
 	issuer := "https://" + listener.Addr().String()
-	authority, certificate, err := certificates()
+	authority, certificate, err := certificates(net.ParseIP(address))
 	if err != nil {
 		return err
 	}
