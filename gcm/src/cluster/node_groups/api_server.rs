@@ -1,7 +1,7 @@
 //! The files of the API servers of a control plane, with the arguments that name them and the volumes through which the static
 //! Pod sees them.
 //!
-//! A new file is a call of [`ApiServerSetup::add_file`]. If not every cluster gets it, whether a cluster has it must not change
+//! A new file is a call of `ApiServerSetup::add_file`. If not every cluster gets it, whether a cluster has it must not change
 //! by an upgrade of gcm: see [`ApiServerFeatures`].
 
 use api::capi::{
