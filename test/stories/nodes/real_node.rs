@@ -77,11 +77,11 @@ async fn tokens_log_in(site: &RealSite, guest: &Guest) {
         &json!({"spec": {"settings": {"authentication": {"jwt": jwt}}}}),
     )
     .await;
-    let used = async || {
+    let is_had = async || {
         let cluster = site.get("TanzuKubernetesCluster", "real").await?;
         (condition(&cluster, "AuthenticationReady")?["status"] == "True").then_some(())
     };
-    site.wait_for("each API server has the issuer", BOOTS, used).await;
+    site.wait_for("each API server has the issuer", BOOTS, is_had).await;
     let user = guest.user_of(&issuer.log_in("kubernetes")).await;
     assert_eq!(user.as_deref(), Ok("corp:ann"));
 }
