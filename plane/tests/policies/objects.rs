@@ -12,8 +12,8 @@ pub const MALLORY: &str = "mallory";
 /// The account of a program in the guest of cluster `c`.
 pub const LENT: &str = "system:serviceaccount:tenant:c-pvcsi";
 /// The endings of the Secrets that a cluster uses by its name.
-pub const CLUSTER_SECRETS: [&str; 8] =
-    ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed"];
+pub const CLUSTER_SECRETS: [&str; 9] =
+    ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed", "encryption"];
 
 pub fn resource(kind: &str) -> ApiResource {
     let group_version = match kind {

@@ -187,6 +187,13 @@ fn lent_services() -> Vec<Refused> {
     [by(LENT, POLICY, 0, others), by(LENT, POLICY, 1, front)].into_iter().flatten().collect()
 }
 
+/// The cluster of somebody else's volumes, or without the key of its own Secrets.
+fn records() -> Vec<Request> {
+    ["run.tanzu.vmware.com/api-server", "run.tanzu.vmware.com/cluster-id"]
+        .map(|key| metadata("TanzuKubernetesCluster", "c", json!({"annotations": {key: "a"}})))
+        .to_vec()
+}
+
 fn secrets() -> Vec<Refused> {
     const OF_VM: &str = "vmware-system-vmop-bootstrap-data";
     let named = |field: &str| json!({"vmMetadata": {field: "stolen", "transport": "CloudInit"}});
@@ -221,5 +228,6 @@ fn secrets() -> Vec<Refused> {
             vec![Request::Create(stolen)],
         ));
     }
+    all.extend(by(MALLORY, "vmware-system-tkg-records", 0, records()));
     all
 }
