@@ -86,7 +86,7 @@ func assemble(vc *core.VCenter) *Sim {
 func (s *Sim) start(certificate tls.Certificate) error {
 	ctx := context.Background()
 	var err error
-	if s.recorder, err = traffic.NewRecorder(s.Options.RecordFolder); err != nil {
+	if s.recorder, err = traffic.NewRecorder(s.recordFolder()); err != nil {
 		return err
 	}
 	if s.listener, err = net.Listen("tcp", s.Options.Listen); err != nil {
@@ -164,4 +164,13 @@ func (s *Sim) Close() {
 	}
 	s.recorder.Close()
 	s.Remove()
+}
+
+// recordFolder is where exchanges are written. Those about a member that the published types do not have are not: they are compared
+// with these types.
+func (s *Sim) recordFolder() string {
+	if !s.Options.Spec.HasPublishedMembers() {
+		return ""
+	}
+	return s.Options.RecordFolder
 }

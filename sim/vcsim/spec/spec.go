@@ -82,6 +82,9 @@ func ReadSpec(file string) (Spec, error) {
 	return s, nil
 }
 
+// HasPublishedMembers tells whether deployments have the members that the published types of the automation API name.
+func (s *Spec) HasPublishedMembers() bool { return s.EULAMember == knownEULAMember }
+
 // Fill sets the defaults of what is empty.
 func (s *Spec) Fill() {
 	vim.SetDefault(&s.Datacenter, "dc0")
