@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use gcm::sync::authentication::COPY_SCRIPT;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use plane::tools::{self, Tools};
@@ -194,7 +195,7 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
         },
         async {
             let registry = Registry::new(options.registry == RegistryAccess::Reachable);
-            let site = Site::start(stack, tools, options.nodes.clone(), registry).await;
+            let site = Site::start(stack, tools, options.nodes.clone(), registry, vec![COPY_SCRIPT]).await;
             site.map_err(anyhow::Error::from)
         },
     )?;

@@ -28,12 +28,14 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts the simulated vCenter and the agent that boots its VMs, whose simulated nodes reach `registry`.
+    /// Starts the simulated vCenter and the agent that boots its VMs, whose simulated nodes reach `registry`. Of the Pods there, those
+    /// that run one of `scripts` with the shell of their node are processes of this host.
     pub async fn start(
         stack: &Arc<Stack>,
         tools: &Tools,
         nodes: Nodes,
         registry: Registry,
+        scripts: Vec<&'static str>,
     ) -> Result<Self, Error> {
         let subnet = Subnet::claim()?;
         let simulator = Simulator::start(stack, tools, &nodes).await?;
@@ -48,7 +50,8 @@ impl Site {
             }
         };
         let images: Images = Arc::new(move |item| node_image(item, &further));
-        let options = Options::new(control.clone(), subnet.clone(), Programs::from(tools), stack.clone());
+        let programs = Programs { scripts, ..Programs::from(tools) };
+        let options = Options::new(control.clone(), subnet.clone(), programs, stack.clone());
         let guests = Guests::start(Options { hypervisor: hypervisor.clone(), images, registry, ..options });
         Ok(Self { simulator, guests, subnet, control, hypervisor, providers: Mutex::default() })
     }

@@ -11,6 +11,8 @@ use super::wanted::WantedObjects;
 use crate::addons::api_servers::GUEST_OBJECT;
 use crate::spec::authentication::{AUTHENTICATION_FILE, AUTHENTICATION_FOLDER, configuration};
 
+/// What the Pods run with the shell of their node.
+pub const COPY_SCRIPT: &str = include_str!("authentication/copy.sh");
 /// The ConfigMap, the DaemonSet and the label of its Pods, in their namespace.
 const NAME: &str = GUEST_OBJECT.1;
 const NAMESPACE: &str = GUEST_OBJECT.0;
@@ -60,7 +62,7 @@ fn pod(image: &str) -> Value {
     mounts.push(read_only("issuers".to_owned(), SOURCE));
     let arguments = [
         "-c".to_owned(),
-        include_str!("authentication/copy.sh").to_owned(),
+        COPY_SCRIPT.to_owned(),
         NAME.to_owned(),
         format!("from={SOURCE}/{AUTHENTICATION_FILE}"),
         format!("to={TARGET}/{AUTHENTICATION_FILE}"),
@@ -134,7 +136,7 @@ mod tests {
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         std::fs::write(&from, "one\n").unwrap();
         let mut shell = Command::new("/bin/sh")
-            .args(["-c", include_str!("authentication/copy.sh"), NAME])
+            .args(["-c", COPY_SCRIPT, NAME])
             .arg(format!("from={}", from.display()))
             .arg(format!("to={}", to.display()))
             .spawn()

@@ -34,6 +34,9 @@ pub struct Programs {
     pub kubeadm: PathBuf,
     /// The server of port-forwards.
     pub kubelet: PathBuf,
+    /// The scripts that Pods run with the shell of their node. Other Pods have no process: this host has no container for what
+    /// users of a guest want to run.
+    pub scripts: Vec<&'static str>,
 }
 
 impl From<&Tools> for Programs {
@@ -44,6 +47,7 @@ impl From<&Tools> for Programs {
             kube_controller_manager: tools.kube_controller_manager.clone(),
             kubeadm: tools.further(KUBEADM.name).to_owned(),
             kubelet: tools.further(KUBELET.name).to_owned(),
+            scripts: Vec::new(),
         }
     }
 }

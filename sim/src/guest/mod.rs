@@ -2,8 +2,8 @@
 //!
 //! A guest learns everything from its VM's guestinfo, as cloud-init would, and becomes a real node: etcd,
 //! kube-apiserver and kube-controller-manager are real, and so are certificates, tokens, membership and quorum. Pods are
-//! bound by a stand-in of kube-scheduler and have no processes, but for those that run a program of their node; a node is Ready once a Pod configured its container
-//! network. What a guest does not understand ends its boot, so a broken cloud-init breaks the story that made it.
+//! bound by a stand-in of kube-scheduler and have no processes, except those that run a known script with the shell of their node; a node
+//! is Ready once a Pod configured its container network. What a guest does not understand ends its boot, so a broken cloud-init breaks the story that made it.
 //!
 //! From VM to node, one file each: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`,
 //! `commands` with `trust`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane` with `host_path`, `discovery`, `etcd`,

@@ -191,6 +191,7 @@ fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
             // It takes whatever it is given: what is refused, we have refused.
             kubeadm: "/bin/true".into(),
             kubelet: nothing,
+            scripts: Vec::new(),
         }),
         stack: Arc::clone(stack),
         kubernetes_version: Some("v1.26.5+vmware.2".into()),

@@ -1,5 +1,5 @@
 //! The Pods that are bound to a node: the kubelet runs those whose image the node image holds. No process stands for them, unless
-//! they run a program of the node; what shows is their status, and the container network's configuration that one of them writes.
+//! they run a known script with the shell of the node; what shows is their status, and the container network's configuration that one of them writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Pods that run a program of their node: one that they mount from the folders of its operating system. Such a program is a real
-//! process, of this host in place of the node's, with the paths of the Pod's volumes on the node's disk.
+//! Pods that run a script with the shell of their node, which they mount from the folders of its operating system. The shell is a real
+//! process, of this host in place of the node's, with the paths of the Pod's volumes on the node's disk. Only the scripts that
+//! [`Programs::scripts`](super::guest_vm::Programs) has are run: on this host, nothing confines what a user's Pod would do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,9 +33,14 @@ impl ProgramPods {
         Self { guest_vm, running: Arc::default() }
     }
 
+    /// The shell of a Pod that runs a known script with it.
+    fn program<'p>(&self, pod: &'p Pod) -> Option<&'p str> {
+        runs_one_of(pod, &self.guest_vm.programs.scripts).then(|| program(pod)).flatten()
+    }
+
     /// Why the Pod's program cannot start, as the kubelet and containerd say it.
     pub(super) fn explain_failure(&self, pod: &Pod) -> Option<String> {
-        let program = program(pod)?;
+        let program = self.program(pod)?;
         if let Some(folder) = NEEDED.iter().find(|folder| !mounts_from_node(pod, folder)) {
             return Some(format!(
                 "exec {program:?}: no such file or directory ({folder} of the node is not mounted)"
@@ -48,7 +54,7 @@ impl ProgramPods {
     /// Starts the program of a Pod, unless it runs. A Pod with another program has no process.
     pub(super) async fn start(&self, pod: &Pod, client: &Client) -> Result<(), Failure> {
         let uid = pod.uid().unwrap_or_default();
-        let Some(program) = program(pod) else { return Ok(()) };
+        let Some(program) = self.program(pod) else { return Ok(()) };
         if self.running.lock().contains_key(&uid) {
             return Ok(());
         }
@@ -124,6 +130,15 @@ fn make_folders(pod: &Pod, guest_vm: &GuestVm) {
     }
 }
 
+/// Returns true if the first container of a Pod runs one of these scripts.
+fn runs_one_of(pod: &Pod, scripts: &[&str]) -> bool {
+    let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    match container.and_then(|container| container.args.as_deref()) {
+        Some([option, script, ..]) => option == "-c" && scripts.contains(&script.as_str()),
+        _ => false,
+    }
+}
+
 /// The program of a Pod's first container, if it lies in a folder of the node's operating system.
 fn program(pod: &Pod) -> Option<&str> {
     let program = pod.spec.as_ref()?.containers.first()?.command.as_ref()?.first()?;
@@ -172,5 +187,23 @@ mod tests {
         assert_eq!(program(&pod("kube-proxy", &OS_FOLDERS)), None);
         assert_eq!(program(&pod("/opt/x", &OS_FOLDERS)), None);
         assert!(!mounts_from_node(&pod("/bin/sh", &["/bin", "/usr"]), "/lib64"));
+    }
+
+    /// Otherwise whoever applies a Pod to a simulated cluster runs what they like on this host.
+    #[test]
+    fn only_a_known_script_is_run_on_this_host() {
+        let with = |args: &[&str]| {
+            let mut pod = pod("/bin/sh", &OS_FOLDERS);
+            let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+            pod.spec.as_mut().unwrap().containers[0].args = Some(args);
+            pod
+        };
+        assert!(runs_one_of(&with(&["-c", "known", "from=/a"]), &["known"]));
+        for args in
+            [&["-c", "known; rm -rf /"][..], &["-c", "other", "known"], &["known"], &["-x", "known"], &[]]
+        {
+            assert!(!runs_one_of(&with(args), &["known"]), "{args:?}");
+        }
+        assert!(!runs_one_of(&pod("/bin/sh", &OS_FOLDERS), &["known"]));
     }
 }

@@ -38,6 +38,7 @@ fn programs() -> Option<Programs> {
             kube_controller_manager: program("kube-controller-manager"),
             kubeadm: program("kubeadm"),
             kubelet: program("kubelet"),
+            scripts: Vec::new(),
         });
     }
     let built: Vec<_> = std::fs::read_dir(plane::tools::cache_folder().ok()?.join("tools"))

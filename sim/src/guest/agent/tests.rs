@@ -103,6 +103,7 @@ fn start(control: ControlApi, stack: &Arc<Stack>, subnet: &Subnet) -> Guests {
         kube_controller_manager: nothing(),
         kubeadm: nothing(),
         kubelet: nothing(),
+        scripts: Vec::new(),
     };
     Guests::start(Options::new(control, subnet.clone(), programs, Arc::clone(stack)))
 }
