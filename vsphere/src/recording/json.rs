@@ -25,11 +25,13 @@ fn value(parent: &str, key: &str, json: Json, stand_ins: &mut StandIns) -> Json 
 
 fn object(key: &str, members: Map<String, Json>, stand_ins: &mut StandIns) -> Map<String, Json> {
     let type_name = members.get("_typeName").and_then(Json::as_str).unwrap_or_default().to_owned();
-    let is_reference = type_name == "ManagedObjectReference"
-        || (members.len() == 2 && members.contains_key("type") && members.contains_key("value"));
+    let is_reference = type_name == "ManagedObjectReference";
+    // The Automation API names no type, and has other values in such objects, too.
+    let is_pair = members.len() == 2 && members.contains_key("type") && members.contains_key("value");
     let redacted = members.into_iter().map(|(name, member)| {
         let member = match (name.as_str(), member) {
             ("value", Json::String(id)) if is_reference => Json::String(stand_ins.reference(&id)),
+            ("value", Json::String(text)) if is_pair => Json::String(stand_ins.reference_or_name(&text)),
             ("_value", Json::String(text)) if keeps_typed(&type_name, &text) => Json::String(text),
             (_, member) => value(key, &name, member, stand_ins),
         };

@@ -25,7 +25,6 @@ const WORDS: &[&str] = &[
     "maintenanceMode",
     "op",
     "overallStatus",
-    "path",
     "pathSet",
     "powerState",
     "priorVersion",
@@ -64,7 +63,7 @@ const ABOUT: &[&str] = &[
     "licenseProductName",
     "licenseProductVersion",
 ];
-/// Members whose `name` is a property's path, or the name of a selection.
+/// Members whose `name` or `path` is a property's path, or the name of a selection.
 const NAMED: &[&str] = &["propSet", "changeSet", "selectSet", "missingSet"];
 /// Members that are texts although they may look like numbers.
 const TEXTS: &[&str] = &[
@@ -95,7 +94,7 @@ pub(super) fn keeps(parent: &str, key: &str, text: &str) -> bool {
         return text.starts_with("urn:") && text.len() <= LONGEST_WORD;
     }
     let about = parent == "about" && ABOUT.contains(&key) && text.len() <= LONGEST_PRODUCT;
-    let named = key == "name" && NAMED.contains(&parent);
+    let named = matches!(key, "name" | "path") && NAMED.contains(&parent);
     about || ((named || WORDS.contains(&key)) && is_word(text)) || is_time(text)
 }
 

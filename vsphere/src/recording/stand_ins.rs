@@ -20,9 +20,14 @@ impl StandIns {
         self.0.entry(text.to_owned()).or_insert_with(|| form(text, number)).clone()
     }
 
-    /// The id of a managed object: kept if it is of vCenter's own form, such as `vm-12`.
+    /// The id of a managed object, in a place where vCenter has only such ids. Kept unless there is a UUID or a session in it.
     pub fn reference(&mut self, id: &str) -> String {
         if is_own_id(id) { id.to_owned() } else { self.of(id) }
+    }
+
+    /// A text that can be the id of a managed object or a name. Kept if it has the form of an id that vCenter makes, such as `vm-12`.
+    pub fn reference_or_name(&mut self, text: &str) -> String {
+        if has_form_of_reference(text) { text.to_owned() } else { self.of(text) }
     }
 
     /// A path with its query.
@@ -35,7 +40,7 @@ impl StandIns {
         }
         let pairs = query.split('&').map(|pair| match pair.split_once('=') {
             Some((name @ ("action" | "~action"), value)) => format!("{name}={value}"),
-            Some((name, value)) => format!("{name}={}", self.reference(&decoded(value))),
+            Some((name, value)) => format!("{name}={}", self.reference_or_name(&decoded(value))),
             None => pair.to_owned(),
         });
         let pairs: Vec<String> = pairs.collect();
@@ -57,7 +62,30 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// Whether an id has the form of vCenter's own: letters, a number, and no UUID in it.
+/// What the ids of managed objects begin with, before their number.
+const KINDS: [&str; 14] = [
+    "vm-",
+    "host-",
+    "domain-c",
+    "domain-s",
+    "group-d",
+    "group-h",
+    "group-n",
+    "group-s",
+    "group-v",
+    "resgroup-",
+    "datastore-",
+    "network-",
+    "dvportgroup-",
+    "datacenter-",
+];
+
+fn has_form_of_reference(text: &str) -> bool {
+    let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    KINDS.iter().any(|kind| text.strip_prefix(kind).is_some_and(is_number))
+}
+
+/// Returns true for an id of letters, digits and dashes that is no UUID.
 fn is_own_id(id: &str) -> bool {
     let word = id.starts_with(|first: char| first.is_ascii_alphabetic())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');

@@ -96,6 +96,21 @@ fn names_addresses_and_secrets_are_replaced_over_json() {
     assert!(kept.answer.contains(uuid), "one UUID has one stand-in: {} {}", kept.path, kept.answer);
 }
 
+/// A name can consist of the same characters as a word of the API.
+#[test]
+fn names_that_look_like_words_are_replaced_where_users_choose_them() {
+    let answer = r#"{"type":"label","value":"payroll"}"#;
+    let kept = record("/api/vcenter/vm?names=payroll&hosts=esx-07&folders=group-v3", None, "", answer);
+    assert_clean(&kept);
+    assert!(kept.path.ends_with("&folders=group-v3"), "{}", kept.path);
+    let reference = record("/api/x", None, "", r#"{"type":"VirtualMachine","value":"vm-68"}"#);
+    assert!(reference.answer.contains("vm-68"), "{}", reference.answer);
+    let missing = r#"{"missingSet":[{"path":"config.uuid"}],"file":{"path":"payroll"}}"#;
+    let missing = record("/api/x", None, "", missing);
+    assert_clean(&missing);
+    assert!(missing.answer.contains("config.uuid"), "{}", missing.answer);
+}
+
 #[test]
 fn what_cannot_be_read_or_has_a_known_secret_is_left_out() {
     let recorder = Recorder::new();
