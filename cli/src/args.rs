@@ -65,8 +65,9 @@ pub enum ImageCommand {
     /// Requires no hypervisor and no registry.
     Build(ImageBuild),
     /// Import an OVA into a content library of the vCenter that the VM operator is configured with. The VM operator then
-    /// reads its libraries. Importing the same OVA again has no effect; an interrupted import is continued. Exit status 0: the item exists; 1: an error; 130:
-    /// interrupted, and the incomplete item was removed.
+    /// reads its libraries. Importing the same OVA again has no effect; an interrupted import is continued. Exit status 0:
+    /// the item exists, and with --wait its image and release, too; 1: an error; 130: interrupted, and an incomplete item
+    /// was removed.
     Import(ImageImport),
 }
 

@@ -34,14 +34,24 @@ pub fn checks() -> Vec<Check> {
 /// Runs the checks and prints what they found. Exit status 0: nothing is wrong; 1: an error; 2: warnings only.
 pub async fn run(args: Doctor) -> ExitCode {
     match diagnose(&args).await {
-        Ok(found) => {
+        Ok((found, recorded)) => {
             write_out(&match args.output {
                 DoctorOutput::Table => print::table(&found),
                 DoctorOutput::Short => print::short(&found),
                 DoctorOutput::Json => print::json(&found),
                 DoctorOutput::Junit => print::junit(&found),
             });
-            ExitCode::from(status(&found))
+            match recorded {
+                Some(Err(error)) => {
+                    say!("error: {error:#}");
+                    ExitCode::FAILURE
+                }
+                Some(Ok(recording)) => {
+                    say!("recording {recording}");
+                    ExitCode::from(status(&found))
+                }
+                None => ExitCode::from(status(&found)),
+            }
         }
         Err(error) => {
             say!("error: {error:#}");
@@ -58,7 +68,8 @@ fn status(found: &[Diagnosis]) -> u8 {
     }
 }
 
-async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
+/// Runs the checks. If they are recorded, also returns the line about the recording.
+async fn diagnose(args: &Doctor) -> Result<(Vec<Diagnosis>, Option<Result<String>>)> {
     let selection = Selection::new(&checks(), &args.only, &args.skip)?;
     let client = args.operator.cluster.client().await?;
     let recording = args.record.as_deref().map(Recording::begin).transpose()?;
@@ -84,10 +95,7 @@ async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
     if found.is_empty() {
         bail!("--only and --skip exclude all checks");
     }
-    if let Some(recording) = recording {
-        say!("recording {}", recording.finish()?);
-    }
-    Ok(found)
+    Ok((found, recording.map(Recording::finish)))
 }
 
 fn read(path: &PathBuf) -> Result<String> {

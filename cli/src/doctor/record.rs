@@ -35,7 +35,7 @@ impl Recording {
         Ok(Self { path: path.to_owned(), unfinished, recorder: Recorder::new() })
     }
 
-    /// What the client keeps its exchanges in.
+    /// The recorder that a client of vCenter puts its exchanges into.
     pub fn recorder(&self) -> Recorder {
         self.recorder.clone()
     }

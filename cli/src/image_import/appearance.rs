@@ -18,7 +18,7 @@ use vmop::{CONFIG_MAP, LIBRARIES_CHANGED};
 /// Between two looks at the images.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What an item has become.
+/// The objects that an item has become.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Appearance {
@@ -48,15 +48,18 @@ pub async fn request_read(client: &Client, namespace: &str) -> Result<()> {
 /// # Errors
 /// If the image cannot become a release, or if neither appears within `limit`.
 pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -> Result<Appearance> {
-    let mut waiting = String::new();
+    let mut waiting = "the API server does not answer".to_owned();
     let appeared = plane::wait::poll(limit, POLL_INTERVAL, async || {
-        let step = look(client, item).await?;
-        if let Step::Waiting(for_what) = &step {
-            waiting.clone_from(for_what);
-        }
+        let step = match look(client, item).await {
+            Err(error) if is_transient(&error) => Step::Waiting(format!("{error:#}")),
+            step => step?,
+        };
         Ok::<_, anyhow::Error>(match step {
             Step::Appeared(appearance) => Some(appearance),
-            Step::Waiting(_) => None,
+            Step::Waiting(reason) => {
+                waiting = reason;
+                None
+            }
         })
     });
     match appeared.await? {
@@ -68,12 +71,22 @@ pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -
     }
 }
 
-/// How far an item is.
+/// The progress of an item.
 #[derive(Debug, PartialEq)]
 enum Step {
+    /// All of its objects exist.
     Appeared(Appearance),
-    /// What is not there yet.
+    /// An object is missing, and which one.
     Waiting(String),
+}
+
+/// Returns true if the same request may succeed later: the API server did not answer it, or has an error of its own.
+fn is_transient(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(refused)) => refused.code == 429 || refused.code >= 500,
+        Some(_) => true,
+        None => false,
+    }
 }
 
 async fn look(client: &Client, item: &str) -> Result<Step> {
@@ -103,14 +116,14 @@ async fn look(client: &Client, item: &str) -> Result<Step> {
     }
 }
 
-/// What is to become of an image.
+/// The kinds of images.
 #[derive(Debug)]
 enum Judged {
-    /// It is still being read.
+    /// The VM operator has not read the image yet.
     Waiting(String),
-    /// It provides no release, and why.
+    /// The image provides no release, and why.
     WithoutRelease(String),
-    /// It provides this one.
+    /// The image provides this release.
     Node(Box<CarriedRelease>),
 }
 
@@ -136,7 +149,7 @@ fn judge(image: &VirtualMachineImage) -> Result<Judged> {
     }
 }
 
-/// Whether the release is there and has the image.
+/// Compares the release, if it exists, with the image that it is to have.
 fn compare(image: &str, release: &str, live: Option<&TanzuKubernetesRelease>) -> Result<Step> {
     let Some(live) = live else {
         return Ok(Step::Waiting(format!(
@@ -208,6 +221,17 @@ mod tests {
         );
         unread.status.as_mut().unwrap().conditions = vec![failed];
         assert_eq!(judge(&unread).unwrap_err().to_string(), format!("VirtualMachineImage node: {message}"));
+    }
+
+    #[test]
+    fn only_what_may_succeed_later_is_asked_again() {
+        let refused =
+            |code| kube::Error::Api(Box::new(kube::core::Status::failure("no", "No").with_code(code)));
+        for (error, expected) in [(refused(403), false), (refused(429), true), (refused(503), true)] {
+            let error = anyhow::Error::from(error).context("cannot list VirtualMachineImages");
+            assert_eq!(is_transient(&error), expected, "{error:#}");
+        }
+        assert!(!is_transient(&anyhow::anyhow!("VirtualMachineImage node: it is not JSON")));
     }
 
     #[test]

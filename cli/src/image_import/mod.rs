@@ -57,7 +57,7 @@ struct Report {
     bytes: u64,
     /// False if the item was there before.
     imported: bool,
-    /// What the item has become, if that was waited for.
+    /// The image and the release of the item, if the command waited for them.
     #[serde(flatten)]
     appearance: Option<Appearance>,
 }
@@ -122,13 +122,14 @@ async fn import(args: &ImageImport, interrupts: &mut Interrupts) -> Result<Optio
     let result = bring(&vcenter, &ova, &wanted, KEEP_ALIVE, interrupts).await;
     vcenter.logout().await;
     match result? {
-        Some(report) => show_to_operator(args, report, interrupts).await,
+        Some(report) => read_library(args, report, interrupts).await,
         None => Ok(None),
     }
 }
 
-/// Has the VM operator read the library, and waits for what it finds if the user wants that. `None` if it was interrupted.
-async fn show_to_operator(
+/// Requests that the VM operator reads the library, and waits for image and release if the user wants that. `None` if the command was
+/// interrupted.
+async fn read_library(
     args: &ImageImport,
     mut report: Report,
     interrupts: &mut Interrupts,
