@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`cluster`] | the controller of TanzuKubernetesClusters: gather, plan, carry out, status; a folder for each aspect |
 //! | [`addons`] | what guests need besides nodes: bundles of manifests, applied and kept in them |
-//! | [`sync`] | what guests get of their namespace: storage classes and administrators |
+//! | [`sync`] | what guests get of their namespace and their spec: storage classes, administrators, issuers |
 //! | [`release`] | from node images to TanzuKubernetesReleases and OSImages; which release a cluster asks for, and how versions compare |
 //! | [`spec`] | what the fields of a TanzuKubernetesCluster mean, and what a change of each does to nodes |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |

@@ -110,9 +110,9 @@ reasons! {
     Waiting PENDING = "Pending";
 }
 
-/// Reasons of conditions about programs that a spec asks for and nobody has installed, and about issuers that API servers do not use. They
-/// keep a cluster from being ready, and not from running.
-pub const MISSING_PROGRAMS: [&str; 5] = [
+/// Reasons that keep a cluster from being Ready, but not from the phase `running`: a program that the spec asks for is not installed, or
+/// the API servers do not use the issuers of the spec.
+pub const RUNNING_WITHOUT: [&str; 5] = [
     STORAGE_DRIVER_NOT_FOUND,
     PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND,
     AUTHENTICATION_FAILED,

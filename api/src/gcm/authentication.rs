@@ -67,7 +67,7 @@ pub struct ClaimMappings {
     pub uid: Option<Claim>,
 }
 
-/// A claim, and what its value is prefixed with.
+/// A claim, and the prefix of its value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["claim"]))]
@@ -107,7 +107,7 @@ pub struct ClaimValidationRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub expression: Option<String>,
-    /// The message where the expression is false.
+    /// The message if the expression is false.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,

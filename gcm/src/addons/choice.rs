@@ -117,18 +117,30 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     chosen
 }
 
-/// Returns the name of a ConfigMap with the bundle of a storage driver that has the storage classes of the cluster, if there is one.
-pub fn own_storage_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str) -> Option<String> {
+/// The meaning of the annotation about storage classes on a bundle of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BundledClasses {
+    /// The storage driver in this ConfigMap has the storage classes of the cluster.
+    InBundle(String),
+    /// The annotation of this ConfigMap has another value than `none`, or the bundle is no storage driver.
+    Invalid(String),
+}
+
+/// Returns the meaning of the annotation about storage classes on the bundles of a cluster, if one has it.
+pub fn bundled_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str) -> Option<BundledClasses> {
     let is_of_cluster = |map: &PartialObjectMeta<ConfigMap>| {
         map.labels().get(label::ADDON_CLUSTER_NAME).is_none_or(|name| name == cluster)
     };
-    let has_classes = |map: &&Arc<PartialObjectMeta<ConfigMap>>| {
-        name_of(map).is_some()
-            && is_of_cluster(map)
-            && type_of(map) == Some(AddonType::Csi)
-            && map.annotations().get(annotation::STORAGE_CLASSES).is_some_and(|word| word == "none")
-    };
-    maps.iter().find(has_classes).map(|map| map.name_any())
+    let annotated =
+        maps.iter().filter(|map| name_of(map).is_some() && is_of_cluster(map)).filter_map(|map| {
+            let is_none = map.annotations().get(annotation::STORAGE_CLASSES)? == "none";
+            let is_driver = type_of(map) == Some(AddonType::Csi);
+            let meaning =
+                if is_none && is_driver { BundledClasses::InBundle } else { BundledClasses::Invalid };
+            Some(meaning(map.name_any()))
+        });
+    // What is wrong is named before anything else is done.
+    annotated.max_by_key(|meaning| matches!(meaning, BundledClasses::Invalid(_)))
 }
 
 /// Returns the names of the bundles in the node image that are not among the chosen add-ons, in their order.

@@ -20,7 +20,7 @@ use crate::spec::release::current_version;
 const FIELD: &str = "spec.settings.authentication.jwt";
 /// The only policy for several audiences.
 const MATCH_ANY: &str = "MatchAny";
-/// What the names of Kubernetes' own users and groups begin with.
+/// The beginning of the names of Kubernetes' own users and groups.
 const RESERVED: &str = "system:";
 /// The most characters of a value that a message repeats.
 const LONGEST_SHOWN: usize = 128;

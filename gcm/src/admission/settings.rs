@@ -136,7 +136,7 @@ fn certificate_fault(data: &str) -> Option<String> {
     pem_fault(&pem).map(|fault| format!("the decoded text {fault}"))
 }
 
-/// What is wrong with a text of PEM certificates, as the end of a sentence about it, or nothing.
+/// Returns the fault of a text that is to contain PEM certificates, without the subject of the sentence: `contains no PEM certificate`.
 pub(super) fn pem_fault(pem: &str) -> Option<&'static str> {
     let mut blocks = certificates(pem).peekable();
     if blocks.peek().is_none() {

@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::spec::ValidatedCluster;
 use super::volumes::setup::VolumesAs;
 use crate::addons::bundle::AddonType;
-use crate::addons::choice::{ChosenAddon, Source, own_storage_classes};
+use crate::addons::choice::{ChosenAddon, Source, bundled_classes};
 use crate::addons::report::{AddonReport, AddonState};
 use crate::addons::survey::{GuestSecret, GuestSurvey, Presence, TokenUse};
 use crate::admission::defaults::with_defaults;
@@ -251,7 +251,7 @@ impl ClusterFixture {
         sync::sets(
             &self.tkc,
             &facts.namespace,
-            own_storage_classes(&facts.bundles, &self.tkc.name_any()).as_deref(),
+            bundled_classes(&facts.bundles, &self.tkc.name_any()).as_ref(),
         )
         .into_iter()
         .map(report)

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use api::gcm::TanzuKubernetesCluster;
 use kube::ResourceExt;
 
-use crate::addons::choice::{ChosenAddon, Source};
+use crate::addons::choice::{BundledClasses, ChosenAddon, Source};
 use namespace::NamespaceFacts;
 use role_bindings::People;
 use wanted::WantedObjects;
@@ -41,17 +41,22 @@ pub const SUPERVISOR: &str = "sync.supervisor";
 /// What the issuers are known by in the guest.
 pub const AUTHENTICATION: &str = "sync.authentication";
 
-/// The storage classes that a cluster's guest is to have: none if the bundle in the ConfigMap `own` has them.
+/// The storage classes that a cluster's guest is to have: none if a bundle has them.
 pub fn storage_classes(
     tkc: &TanzuKubernetesCluster,
     facts: &NamespaceFacts,
-    own: Option<&str>,
+    bundled: Option<&BundledClasses>,
 ) -> WantedObjects {
     let settings = tkc.spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
-    if let Some(config_map) = own {
-        return storage_classes::of_bundle(settings, config_map);
+    let namespace = tkc.namespace().unwrap_or_default();
+    let mut wanted = match bundled {
+        Some(BundledClasses::InBundle(config_map)) => storage_classes::of_bundle(settings, config_map),
+        _ => storage_classes::wanted(settings, &namespace, &facts.classes),
+    };
+    if let Some(BundledClasses::Invalid(config_map)) = bundled {
+        wanted.problems.push(storage_classes::invalid_annotation(config_map));
     }
-    storage_classes::wanted(settings, &tkc.namespace().unwrap_or_default(), &facts.classes)
+    wanted
 }
 
 /// Returns true if the spec of a cluster asks for storage.
@@ -76,9 +81,13 @@ pub fn supervisor(facts: &NamespaceFacts) -> Option<WantedObjects> {
 }
 
 /// All of it, as the engine applies it.
-pub fn sets(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts, own: Option<&str>) -> Vec<ChosenAddon> {
+pub fn sets(
+    tkc: &TanzuKubernetesCluster,
+    facts: &NamespaceFacts,
+    bundled: Option<&BundledClasses>,
+) -> Vec<ChosenAddon> {
     let mut sets = vec![
-        set(STORAGE_CLASSES, storage_classes(tkc, facts, own)),
+        set(STORAGE_CLASSES, storage_classes(tkc, facts, bundled)),
         set(ROLE_BINDINGS, role_bindings(tkc, facts)),
     ];
     sets.extend(supervisor(facts).map(|wanted| set(SUPERVISOR, wanted)));

@@ -74,7 +74,15 @@ pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &As
     WantedObjects::of(documents.into_values().collect(), problems)
 }
 
-/// No classes, because the bundle in this ConfigMap has them. What the spec says of classes cannot be had then.
+/// The annotation of this ConfigMap says nothing that gcm knows.
+pub fn invalid_annotation(config_map: &str) -> Problem {
+    Problem::new(
+        format!("ConfigMap {config_map}"),
+        "its annotation run.tanzu.vmware.com/storage-classes has no effect: the value must be none, and the bundle must have the type csi. Correct the annotation, or remove it",
+    )
+}
+
+/// No classes, because the bundle in this ConfigMap has them. Classes in the spec have no effect then.
 pub fn of_bundle(settings: Option<&StorageSettings>, config_map: &str) -> WantedObjects {
     let problem = is_requested(settings).then(|| {
         let message = format!(

@@ -11,7 +11,7 @@ use kit::guest::server;
 use kube::ResourceExt;
 
 use crate::addons::bundle::AddonType;
-use crate::addons::choice::{ChosenAddon, Offer, choose, left_in_image, own_storage_classes};
+use crate::addons::choice::{ChosenAddon, Offer, bundled_classes, choose, left_in_image};
 use crate::addons::engine::WantedAddons;
 use crate::addons::kubeadm::{DnsNodes, KubeadmAddons};
 use crate::addons::render::Values;
@@ -52,8 +52,7 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
         kubernetes_version: input.release.kubernetes.clone(),
         node_release: node_release(input.release),
     };
-    let mut synced =
-        sync::sets(input.tkc, &facts.namespace, own_storage_classes(&facts.bundles, &name).as_deref());
+    let mut synced = sync::sets(input.tkc, &facts.namespace, bundled_classes(&facts.bundles, &name).as_ref());
     synced.extend(authentication::set(input, facts));
     let kubeadm =
         KubeadmAddons { kube_proxy: image_of("kube-proxy", input.release), dns: dns_nodes(input, facts) };

@@ -7,6 +7,7 @@ use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
+use super::Verdict;
 use crate::addons::api_servers::AuthenticationState;
 use crate::addons::choice::ChosenAddon;
 use crate::addons::report::AddonState;
@@ -15,9 +16,6 @@ use crate::cluster::input::Input;
 use crate::release::KubernetesRelease;
 use crate::spec::authentication::{configuration, distributes_issuers, hash, is_supported, issuers};
 use crate::sync::{self, AUTHENTICATION};
-
-/// A condition, with the cause that its message names.
-pub type Verdict = (Condition, Option<Cause>);
 
 const TYPE: &str = words::AUTHENTICATION_READY;
 /// The most names in a message.
@@ -55,7 +53,7 @@ pub fn accepts_tokens(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     !issuers(&tkc.spec).is_empty() && state(tkc, facts) == Some(&AuthenticationState::InUse)
 }
 
-/// What was last found of the configuration that is wanted now.
+/// The last answer of the API servers about the configuration that they are to use now.
 fn state<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AuthenticationState> {
     let found = facts.survey.as_ref()?.authentication.as_ref()?;
     (Some(&found.hash) == wanted_hash(tkc, facts).as_ref()).then_some(&found.state)
@@ -83,7 +81,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict>
         return Some(failing(tkc, words::AUTHENTICATION_FAILED, bounded(&why)));
     }
     if facts.survey.is_none() {
-        // Nobody has looked since this program began: what was so is so.
+        // The guest was not asked since this program began. The last answer still counts.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, TYPE));
         return Some(before.map_or_else(
             || reconciling("Waiting for the API server of the cluster"),
@@ -136,7 +134,7 @@ fn describe_rejection(tkc: &TanzuKubernetesCluster, pods: &[String]) -> String {
     format!(
         "an API server ({}) refuses spec.settings.authentication.jwt and keeps the issuers that it had. An issuer ({}) does not answer control plane nodes, certificateAuthority does not fit its certificate, or an expression is wrong. Search the log of the Pod in namespace kube-system for \"authentication config\" and \"oidc\", and correct the field or the issuer",
         bounded(&list(pods)),
-        list(&urls)
+        bounded(&list(&urls))
     )
 }
 

@@ -6,3 +6,9 @@ pub mod authentication;
 pub mod left_in_image;
 pub mod synced;
 pub mod usable;
+
+use api::conditions::Condition;
+use api::conditions::cause::Cause;
+
+/// A condition, with the cause that its message names.
+pub type Verdict = (Condition, Option<Cause>);

@@ -7,9 +7,8 @@ use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
-use super::authentication::Verdict;
-use super::usable;
-use crate::addons::choice::own_storage_classes;
+use super::{Verdict, usable};
+use crate::addons::choice::bundled_classes;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::cluster::facts::Facts;
 use crate::sync::wanted::WantedObjects;
@@ -52,12 +51,12 @@ const OF_SUPERVISOR: Kind = Kind {
 /// the management cluster there is none where nobody knows it.
 pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Verdict> {
     let supervisor = sync::supervisor(&facts.namespace);
-    let own = own_storage_classes(&facts.bundles, &tkc.name_any());
+    let bundled = bundled_classes(&facts.bundles, &tkc.name_any());
     let mut all = vec![
         condition(&OF_ROLE_BINDINGS, &sync::role_bindings(tkc, &facts.namespace), tkc, facts),
         condition(
             &OF_STORAGE_CLASSES,
-            &sync::storage_classes(tkc, &facts.namespace, own.as_deref()),
+            &sync::storage_classes(tkc, &facts.namespace, bundled.as_ref()),
             tkc,
             facts,
         ),

@@ -11,8 +11,9 @@ use api::names;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
+use super::Verdict;
 use super::accounts::STORAGE_DRIVER_SECRET;
-use super::authentication::{Verdict, accepts_tokens};
+use super::authentication::accepts_tokens;
 use super::left_in_image::{self, Purpose};
 use crate::addons::bundle::AddonType;
 use crate::addons::report::{AddonReport, AddonState};
@@ -29,12 +30,20 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
     let syncing = |why: String| (Condition::is_unknown(TYPE, words::STORAGE_CLASS_SYNCING, why), None);
     let Some(survey) = &facts.survey else { return syncing(NOT_SURVEYED.to_owned()) };
     let driver = match &survey.driver {
-        Presence::Running if classes.objects.manifests().is_empty() || is_paravirtual(survey) => {
+        Presence::Running if classes.objects.manifests().is_empty() => {
             return (Condition::is_true(TYPE), None);
         }
-        Presence::Running => format!(
-            "CSI driver {PROVISIONER} is not the paravirtual one, which alone accepts these classes: no running Pod uses the token in Secret {STORAGE_DRIVER_SECRET}"
-        ),
+        Presence::Running => match user_of_driver_token(survey) {
+            Some(Presence::Running) => return (Condition::is_true(TYPE), None),
+            Some(Presence::Refused(why)) => {
+                return syncing(bounded(&format!(
+                    "The cluster refuses to show the Pods of its CSI driver: {why}"
+                )));
+            }
+            _ => format!(
+                "CSI driver {PROVISIONER} is not the paravirtual one, which alone accepts these classes: no running Pod uses the token in Secret {STORAGE_DRIVER_SECRET}"
+            ),
+        },
         Presence::Refused(why) => {
             return syncing(bounded(&format!("The cluster refuses to show its CSI driver: {why}")));
         }
@@ -65,11 +74,10 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
     (Condition::is_false(TYPE, INFO, words::NO_STORAGE_DRIVER, message), None)
 }
 
-/// Returns true if the driver is the paravirtual one. It is the only driver that uses a token of the management cluster.
-fn is_paravirtual(survey: &GuestSurvey) -> bool {
-    let uses_token =
-        |token: &TokenUse| token.secret.name == STORAGE_DRIVER_SECRET && token.program != Presence::Missing;
-    survey.tokens.iter().any(uses_token)
+/// The program that uses the token of the paravirtual driver. No other driver uses a token of the management cluster.
+fn user_of_driver_token(survey: &GuestSurvey) -> Option<&Presence> {
+    let token = survey.tokens.iter().find(|token| token.secret.name == STORAGE_DRIVER_SECRET)?;
+    Some(&token.program)
 }
 
 /// Judges the administrators of a guest, whose bindings are all there.

@@ -56,13 +56,12 @@ pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
     }
 }
 
-/// Returns true if the nodes and the add-ons are ready. A program that the spec asks for and nobody has installed does not keep a cluster
-/// from running.
+/// Returns true if the nodes and the add-ons are ready. The cluster may lack what [`words::RUNNING_WITHOUT`] lists.
 pub fn nodes_serve(conditions: &[ConditionWithCause]) -> bool {
-    let is_program = |each: &ConditionWithCause| {
-        each.condition.reason.as_deref().is_some_and(|reason| words::MISSING_PROGRAMS.contains(&reason))
+    let can_run = |each: &ConditionWithCause| {
+        each.condition.reason.as_deref().is_some_and(|reason| words::RUNNING_WITHOUT.contains(&reason))
     };
-    failing(conditions).all(is_program)
+    failing(conditions).all(can_run)
 }
 
 /// The conditions that keep a cluster from being ready, in their order.

@@ -63,9 +63,13 @@ fn run_driver(facts: &mut Facts) {
 /// A bundle of another driver brings the classes.
 fn bring_classes(fixture: &ClusterFixture, facts: &mut Facts) {
     add(facts, AddonType::Csi, AddonState::Applied);
+    annotate_bundle(fixture, facts, "csi", "none");
+}
+
+fn annotate_bundle(fixture: &ClusterFixture, facts: &mut Facts, type_: &str, classes: &str) {
     facts.bundles = vec![Arc::new(from(json!({"metadata": {
         "name": "vsphere-csi", "namespace": "ns", "labels": {"tkg.tanzu.vmware.com/addon-name": "vsphere-csi"},
-        "annotations": {"tkg.tanzu.vmware.com/addon-type": "csi", "run.tanzu.vmware.com/storage-classes": "none"},
+        "annotations": {"tkg.tanzu.vmware.com/addon-type": type_, "run.tanzu.vmware.com/storage-classes": classes},
     }})))];
     apply(fixture, facts);
 }
@@ -180,7 +184,33 @@ fn classes_count_only_with_their_driver() {
 
 #[test]
 fn another_driver_needs_classes_of_its_own() {
-    let cases: [(&str, Change, &str); 4] = [
+    let cases: [(&str, Change, &str); 7] = [
+        (
+            "a guest that refuses to show the Pods of the driver",
+            |_, facts| {
+                survey(facts).driver = Presence::Running;
+                let of_driver = |token: &&mut TokenUse| token.secret.name == STORAGE_DRIVER_SECRET;
+                survey(facts).tokens.iter_mut().find(of_driver).unwrap().program =
+                    Presence::Refused("no".into());
+            },
+            "Unknown StorageClassSyncing Ready True",
+        ),
+        (
+            "an annotation that means nothing",
+            |fixture, facts| {
+                annotate_bundle(fixture, facts, "csi", "gold");
+                run_driver(facts);
+            },
+            "False Warning StorageClassSyncFailed Ready False",
+        ),
+        (
+            "the annotation on the bundle of something else",
+            |fixture, facts| {
+                annotate_bundle(fixture, facts, "metricsserver", "none");
+                run_driver(facts);
+            },
+            "False Warning StorageClassSyncFailed Ready False",
+        ),
         (
             "another driver than the classes are for",
             |_, facts| survey(facts).driver = Presence::Running,
