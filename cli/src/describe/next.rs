@@ -12,8 +12,6 @@ const OF_IMAGE: [&str; 2] = [vmop::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, vmop::VIRTUA
 /// Reasons that are about a storage class.
 const OF_STORAGE: [&str; 3] =
     [vmop::STORAGE_NOT_READY, vmop::STORAGE_CLASS_REQUIRED, vmop::DATASTORE_NOT_FOUND];
-/// Reasons that are about a network.
-const OF_NETWORK: [&str; 2] = [vmop::WAITING_FOR_ADDRESS, vmop::NETWORK_NOT_READY];
 
 /// Reasons that are about a first boot, which the node's console shows.
 const OF_BOOT: [&str; 5] = [
@@ -42,9 +40,6 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
         // Machine, WCPMachine and VirtualMachine of a node have one name.
         "Machine" | "WCPMachine" | "VirtualMachine" if consoles && OF_BOOT.contains(&reason) => {
             format!("layercake console {name} -n {namespace}")
-        }
-        "VirtualMachine" if OF_NETWORK.contains(&reason) => {
-            format!("kubectl describe virtualnetworks -n {namespace}")
         }
         _ if reason == vmop::PROVIDER_NOT_READY => {
             "kubectl logs -n vmware-system-vmop deployment/vmware-system-vmop-controller-manager".to_owned()
@@ -94,7 +89,7 @@ mod tests {
                 "VirtualMachine ns/c-1",
                 "WaitingForAddress",
                 "no address",
-                "kubectl describe virtualnetworks -n ns",
+                "kubectl describe virtualmachine c-1 -n ns",
             ),
             ("VirtualMachine ns/c-1", "StorageNotReady", "no", "kubectl describe resourcequotas -n ns"),
             (

@@ -14,6 +14,9 @@ use super::object::{condition, conditions, text};
 /// Every object of one cluster, by kind.
 pub type Objects = BTreeMap<&'static str, Vec<DynamicObject>>;
 
+/// The member of an object that stands for one that the user may not read.
+pub const UNREAD: &str = "unread";
+
 /// The kinds of the tree, in the order in which a cluster comes up, with what stands below each.
 const BELOW: &[(&str, &[&str])] = &[
     ("TanzuKubernetesCluster", &["Cluster"]),
@@ -44,6 +47,17 @@ fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> TreeNode {
         }
     }
     children.extend(vsphere_vm(kind, object));
+    if object.data[UNREAD] == true {
+        let message = format!("you may not read {kind} objects");
+        return TreeNode {
+            kind: kind.to_owned(),
+            name: object.name_any(),
+            ready: "Unknown".to_owned(),
+            message,
+            children,
+            ..TreeNode::default()
+        };
+    }
     let Readiness { ready, found, since } = readiness(object);
     let field = |name| found.map(|condition| text(condition, name)).unwrap_or_default();
     let (reason, message) = (field("reason"), field("message"));

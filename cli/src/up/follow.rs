@@ -54,7 +54,7 @@ async fn observed(
     report: &mut ClusterReport,
     seconds: f64,
 ) -> Result<Option<describe::TreeNode>> {
-    let objects = gather::objects(client, &report.namespace, &report.name).await?;
+    let objects = gather::objects(client, &report.namespace, &report.name).await?.objects;
     progress::reached(&mut report.milestones, &objects, seconds);
     report.phase = progress::phase(&objects);
     report.seconds = (seconds * 10.0).round() / 10.0;

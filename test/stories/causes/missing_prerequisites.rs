@@ -1,11 +1,13 @@
 //! What is missing is named in a condition and an event, and once it is there the VM comes up by itself.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
+use layercake::describe::{self, Blocking};
 use serde_json::{Value, json};
 
-use crate::harness::objects::{storage_class, storage_quota};
+use crate::harness::objects::{role_binding, storage_class, storage_quota};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, story};
+use crate::harness::tenants::act_as;
 
 #[test]
 fn a_vm_waits_for_its_class() {
@@ -83,8 +85,31 @@ spec:
             .await;
         let blocking = story.describe("no-binding").await.blocking.unwrap();
         assert!(blocking.message.contains("one-of-a-kind"), "{blocking:?}");
+        for role in ["view", "edit"] {
+            assert_shows_the_cause_to(&story, role, &blocking).await;
+        }
         story.delete("TanzuKubernetesCluster", "no-binding", crate::harness::story::CLUSTER).await;
     });
+}
+
+/// A user with one of Kubernetes' roles in the namespace sees the same cause, and the Machines below the control plane, which the role
+/// does not include.
+async fn assert_shows_the_cause_to(story: &Story, role: &str, blocking: &Blocking) {
+    let user = format!("{}-{role}", story.namespace);
+    let subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]);
+    story.apply_object(&role_binding(&story.namespace, &user, role, &subjects)).await;
+    let client = act_as(story, &user).await;
+    let look = || async { describe::describe(&client, &story.namespace, "no-binding").await.ok() };
+    let seen = story.wait_for("the role applies", SOON, look).await;
+    assert_eq!(seen.blocking.as_ref(), Some(blocking));
+    let text = seen.text(false);
+    assert_contains(
+        &text,
+        &["you may not read KubeadmControlPlane", "Not shown, because", "Machine no-binding-"],
+    );
+    let stranger = act_as(story, "stranger").await;
+    let refusal = describe::describe(&stranger, &story.namespace, "no-binding").await.expect_err("an answer");
+    assert_contains(format!("{refusal:#}"), &["cannot read TanzuKubernetesCluster objects", "forbidden"]);
 }
 
 async fn assert_waits_then_comes_up(story: &Story, vm: &PlainVm, words: &[&str], missing: &[Value]) {
