@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 use layercake::doctor;
+use layercake::site::roles::{Grant, govc};
 use vsphere::{IMPORT_PRIVILEGES, PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -58,23 +59,18 @@ fn import_privileges() -> String {
 fn privileges() -> String {
     let mut text = table(PRIVILEGES);
     text += "\nThese govc commands create a role with the privileges and assign it. Every role has the privileges of `System`:\n\n```sh\n";
-    let _ = writeln!(text, "govc role.create layercake {}", ids(PRIVILEGES));
-    for scope in PrivilegeScope::ALL {
-        let (role, place, propagate) = match scope {
-            PrivilegeScope::VCenter => ("layercake", "/", false),
-            // This role is propagated to every VM of the datacenter, so it must be read-only.
-            PrivilegeScope::Datacenter => ("ReadOnly", "/DATACENTER", true),
-            PrivilegeScope::Folder => ("layercake", "/DATACENTER/vm/FOLDER", true),
-            PrivilegeScope::ResourcePool => ("layercake", "/DATACENTER/host/CLUSTER/Resources/POOL", true),
-            PrivilegeScope::Datastore => ("layercake", "/DATACENTER/datastore/DATASTORE", false),
-            PrivilegeScope::Network => ("layercake", "/DATACENTER/network/NETWORK", false),
+    let grants = PrivilegeScope::ALL.map(|scope| {
+        let path = match scope {
+            PrivilegeScope::VCenter => "/",
+            PrivilegeScope::Datacenter => "/DATACENTER",
+            PrivilegeScope::Folder => "/DATACENTER/vm/FOLDER",
+            PrivilegeScope::ResourcePool => "/DATACENTER/host/CLUSTER/Resources/POOL",
+            PrivilegeScope::Datastore => "/DATACENTER/datastore/DATASTORE",
+            PrivilegeScope::Network => "/DATACENTER/network/NETWORK",
         };
-        let _ = writeln!(
-            text,
-            "govc permissions.set -principal USER@DOMAIN -role {role} -propagate={propagate} {place}   # {}",
-            scope.name()
-        );
-    }
+        Grant::of_path(scope, path)
+    });
+    text += &govc("USER@DOMAIN", &grants);
     text + "```\n"
 }
 

@@ -123,6 +123,12 @@ pub(crate) fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
     file.write_all(content).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Reads a password from a file, without the line ends after it.
+pub(crate) fn read_password(file: &Path) -> Result<vsphere::Secret> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(vsphere::Secret::from(text).expose().trim_end_matches(['\r', '\n']).into())
+}
+
 impl ClusterFlags {
     /// A client for the cluster that the flags select.
     pub async fn client(&self) -> Result<Client> {

@@ -16,6 +16,8 @@ pub struct Network {
     pub segment: Option<String>,
     /// How a network adapter is plugged into it.
     pub backing: Backing,
+    /// Whether it is a port group of uplinks, which takes no VM.
+    pub is_uplink: bool,
 }
 
 /// A datastore of a datacenter.
@@ -38,7 +40,7 @@ impl Client {
     pub async fn networks(&self, datacenter: &MoRef) -> Result<Vec<Network>> {
         let properties = vec![
             property_spec("Network", &["name"]),
-            property_spec("DistributedVirtualPortgroup", &["name", "key", SWITCH, SEGMENT]),
+            property_spec("DistributedVirtualPortgroup", &["name", "key", "tag", SWITCH, SEGMENT]),
             property_spec("OpaqueNetwork", &["name", "summary"]),
         ];
         let select = vec![traversal("Datacenter", "network", Vec::new())];
@@ -85,6 +87,8 @@ impl Client {
     }
 }
 
+/// The tag that vCenter gives to port groups of uplinks.
+const UPLINKS: &str = "SYSTEM/DVS.UPLINKPG";
 const SWITCH: &str = "config.distributedVirtualSwitch";
 const SEGMENT: &str = "config.logicalSwitchUuid";
 
@@ -112,5 +116,6 @@ fn read_network(network: &ObjectContent, switches: &HashMap<MoRef, String>) -> O
         Backing::Opaque { id, .. } => Some(id.clone()),
         _ => text(network.get(SEGMENT)).filter(|segment| !segment.is_empty()),
     };
-    Some(Network { moref: network.obj.clone(), name, segment, backing })
+    let is_uplink = network.get("tag").items().iter().any(|tag| tag.get("key").as_str() == Some(UPLINKS));
+    Some(Network { moref: network.obj.clone(), name, segment, backing, is_uplink })
 }

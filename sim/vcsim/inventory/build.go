@@ -103,6 +103,11 @@ func (b *builder) networks() error {
 	b.dvs = object.NewDistributedVirtualSwitch(b.client, info.Result.(types.ManagedObjectReference))
 
 	registry := b.svc.Context.Map
+	// So far the switch has only the port group of its uplinks, which vCenter marks by a tag.
+	for _, uplinks := range registry.Get(b.dvs.Reference()).(*simulator.DistributedVirtualSwitch).Portgroup {
+		group := registry.Get(uplinks).(*simulator.DistributedVirtualPortgroup)
+		group.Tag = []types.Tag{{Key: "SYSTEM/DVS.UPLINKPG"}}
+	}
 	for _, name := range b.spec.PortGroups {
 		if name != spec.StockNetwork {
 			task, err := b.dvs.AddPortgroup(b.ctx, []types.DVPortgroupConfigSpec{{

@@ -91,6 +91,23 @@ impl Client {
         .map_err(|error: Error| error.on(id))
     }
 
+    /// All libraries. One call, and one for each library.
+    pub async fn libraries(&self) -> Result<Vec<Library>> {
+        let ids: Vec<String> = self
+            .automation("library list", self.reading(), |form| {
+                Call::get(match form {
+                    Form::Api => "/api/content/library".into(),
+                    Form::Rest => "/rest/com/vmware/content/library".into(),
+                })
+            })
+            .await?;
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            found.push(self.library(&id).await?);
+        }
+        Ok(found)
+    }
+
     /// The libraries with that name; names need not be unique.
     pub async fn libraries_named(&self, name: &str) -> Result<Vec<Library>> {
         let ids: Vec<String> = self

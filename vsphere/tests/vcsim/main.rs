@@ -21,6 +21,7 @@ macro_rules! everywhere {
 
 mod automation;
 mod failures;
+mod places;
 mod uploads;
 mod vm_changes;
 mod vms;

@@ -2,6 +2,7 @@
 //!
 //! `LAYERCAKE_INVENTORIES` names a folder of inventories, each in a folder that `govc object.save` wrote.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,39 @@ async fn the_doctor_finishes_on_a_live_vcenter() {
             assert!(open.is_empty(), "{}: {open:?}", saved.display());
             let wrong: Vec<_> = found.iter().filter(|one| one.outcome == Outcome::Error).collect();
             assert!(wrong.is_empty(), "{}: {wrong:?}", saved.display());
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_place_of_a_live_vcenter_has_a_path_of_its_own() {
+    const TEST: &str = "every_place_of_a_live_vcenter_has_a_path_of_its_own";
+    for saved in inventories(TEST) {
+        for wire in WIRES {
+            let Some(sim) = Sim::loading(&saved, wire, TEST) else { return };
+            let client = sim.client().await;
+            let datacenters = client.datacenters().await.unwrap();
+            assert_eq!(datacenters.len(), count(&saved, "Datacenter"), "{}", saved.display());
+            for datacenter in &datacenters {
+                let folders = client.vm_folders(&datacenter.moref).await.unwrap();
+                let computes = client.computes(&datacenter.moref).await.unwrap();
+                let mut pools = Vec::new();
+                for compute in &computes {
+                    pools.extend(client.resource_pools(compute).await.unwrap().into_iter().skip(1));
+                }
+                println!(
+                    "{} {}: {} folders, {} clusters, {} pools over {wire:?}",
+                    saved.display(),
+                    datacenter.path,
+                    folders.len(),
+                    computes.len(),
+                    pools.len()
+                );
+                let paths: BTreeSet<_> = folders.iter().map(|folder| &folder.path).collect();
+                assert_eq!(paths.len(), folders.len(), "{folders:?}");
+                assert!(pools.iter().all(|pool| !pool.path.is_empty()), "{pools:?}");
+            }
+            client.logout().await;
         }
     }
 }

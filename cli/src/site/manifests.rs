@@ -1,0 +1,213 @@
+//! The objects of a site. Pure.
+
+use std::collections::BTreeMap;
+
+use ipnet::Ipv4Net;
+use serde_json::{Value, json};
+
+use super::addresses::Endpoints;
+use super::choice::Candidate;
+use crate::args::SiteNetworkProvider;
+
+/// What a site consists of.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// vCenter's name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Its SHA-256 certificate thumbprint; none if the operating system trusts the certificate.
+    pub thumbprint: Option<String>,
+    /// The datacenter.
+    pub datacenter: Candidate,
+    /// The datastore.
+    pub datastore: Candidate,
+    /// The content library.
+    pub library: Candidate,
+    /// Who provides networks.
+    pub provider: SiteNetworkProvider,
+    /// The nodes' port group.
+    pub network: Option<Candidate>,
+    /// The ranges in which DHCP assigns addresses to nodes.
+    pub node_addresses: Vec<Ipv4Net>,
+    /// The addresses of control planes.
+    pub endpoints: Option<Endpoints>,
+    /// A namespace for a team.
+    pub namespace: Option<SiteNamespace>,
+}
+
+/// A namespace in which a team creates clusters.
+#[derive(Clone, Debug)]
+pub struct SiteNamespace {
+    /// Its name.
+    pub name: String,
+    /// The resource pool of its VMs.
+    pub pool: Candidate,
+    /// The folder of its VMs.
+    pub folder: Candidate,
+    /// The storage policy.
+    pub policy: Candidate,
+    /// The VM classes that it can use.
+    pub classes: Vec<String>,
+}
+
+impl Site {
+    /// The objects, in the order in which they are applied.
+    pub fn objects(&self) -> Vec<Value> {
+        let mut objects = vec![self.configuration()];
+        objects.extend(self.endpoints.as_ref().map(pool));
+        objects.extend(self.namespace.iter().flat_map(SiteNamespace::objects));
+        objects
+    }
+
+    fn configuration(&self) -> Value {
+        let mut data = BTreeMap::from([
+            ("VcPNID", self.host.clone()),
+            ("VcPort", self.port.to_string()),
+            ("VcCredsSecretName", "vcenter-credentials".to_owned()),
+            ("Datacenter", self.datacenter.id.clone()),
+            ("Datastore", self.datastore.name.clone()),
+            ("ContentSource", self.library.id.clone()),
+            ("NetworkProvider", self.provider.key().to_owned()),
+        ]);
+        data.extend(self.thumbprint.clone().map(|thumbprint| ("Thumbprint", thumbprint)));
+        data.extend(self.network.as_ref().map(|network| ("Network", network.name.clone())));
+        if !self.node_addresses.is_empty() {
+            let ranges: Vec<_> = self.node_addresses.iter().map(ToString::to_string).collect();
+            data.insert("GuestAddressRanges", ranges.join(","));
+        }
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": vmop::CONFIG_MAP, "namespace": "vmware-system-vmop" },
+            "data": data,
+        })
+    }
+}
+
+/// The pool from which capw takes the addresses of control planes, under the name that `config/capw` has.
+fn pool(endpoints: &Endpoints) -> Value {
+    json!({
+        "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "GlobalInClusterIPPool",
+        "metadata": { "name": "control-planes" },
+        "spec": {
+            "addresses": [endpoints.range()], "prefix": endpoints.prefix, "gateway": endpoints.gateway.to_string(),
+        },
+    })
+}
+
+impl SiteNamespace {
+    /// The StorageClass of the policy, as vSphere's Supervisor names it.
+    pub fn storage_class(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let name: String = self.policy.name.chars().map(plain).collect();
+        let parts: Vec<_> = name.split('-').filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() { "policy".to_owned() } else { parts.join("-") }
+    }
+
+    fn objects(&self) -> Vec<Value> {
+        let (namespace, class) = (&self.name, self.storage_class());
+        let annotations = json!({
+            "vmware-system-resource-pool": self.pool.id, "vmware-system-vm-folder": self.folder.id,
+        });
+        let quota = json!({ format!("{class}.storageclass.storage.k8s.io/requests.storage"): "1Ti" });
+        let mut objects = vec![
+            json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": { "name": namespace, "annotations": annotations },
+            }),
+            json!({
+                "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+                "metadata": { "name": class },
+                "provisioner": "csi.vsphere.vmware.com",
+                "parameters": { "storagePolicyID": self.policy.id },
+            }),
+            json!({
+                "apiVersion": "v1", "kind": "ResourceQuota",
+                "metadata": { "name": "storage", "namespace": namespace },
+                "spec": { "hard": quota },
+            }),
+        ];
+        objects.extend(self.classes.iter().map(|class| {
+            let group = "vmoperator.vmware.com/v1alpha1";
+            json!({
+                "apiVersion": group, "kind": "VirtualMachineClassBinding",
+                "metadata": { "name": class, "namespace": namespace },
+                "classRef": { "apiVersion": group, "kind": "VirtualMachineClass", "name": class },
+            })
+        }));
+        objects
+    }
+}
+
+/// The objects as YAML documents.
+///
+/// # Errors
+/// If an object cannot be written.
+pub fn yaml(objects: &[Value]) -> anyhow::Result<String> {
+    let texts = objects.iter().map(serde_saphyr::to_string).collect::<Result<Vec<_>, _>>()?;
+    Ok(texts.iter().map(|text| text.trim_end()).collect::<Vec<_>>().join("\n---\n") + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(name: &str, id: &str) -> Candidate {
+        Candidate { name: name.to_owned(), id: id.to_owned() }
+    }
+
+    fn site() -> Site {
+        Site {
+            host: "vc.example.com".to_owned(),
+            port: 443,
+            thumbprint: Some("5B:E2".to_owned()),
+            datacenter: candidate("dc0", "datacenter-2"),
+            datastore: candidate("vsanDatastore", "datastore-9"),
+            library: candidate("releases", "0a8c3f1e"),
+            provider: SiteNetworkProvider::PortGroups,
+            network: Some(candidate("workload", "dvportgroup-7")),
+            node_addresses: vec!["10.20.128.0/17".parse().unwrap(), "10.21.0.0/24".parse().unwrap()],
+            endpoints: Some(Endpoints::read("10.20.0.10-10.20.0.99", 16, [10, 20, 0, 1].into()).unwrap()),
+            namespace: Some(SiteNamespace {
+                name: "dev".to_owned(),
+                pool: candidate("cluster", "resgroup-8"),
+                folder: candidate("layercake", "group-v41"),
+                policy: candidate("vSAN Default Storage Policy", "aa6d5a82"),
+                classes: vec!["best-effort-small".to_owned()],
+            }),
+        }
+    }
+
+    #[test]
+    fn a_site_is_plain_manifests() {
+        insta::assert_snapshot!(yaml(&site().objects()).unwrap());
+    }
+
+    #[test]
+    fn behind_nsx_a_site_names_no_network_and_no_addresses() {
+        let site = Site {
+            provider: SiteNetworkProvider::Nsx,
+            network: None,
+            node_addresses: Vec::new(),
+            endpoints: None,
+            namespace: None,
+            thumbprint: None,
+            ..site()
+        };
+        insta::assert_snapshot!(yaml(&site.objects()).unwrap());
+    }
+
+    #[test]
+    fn storage_classes_have_names_that_kubernetes_accepts() {
+        for (policy, class) in [
+            ("Gold", "gold"),
+            ("VM Encryption Policy", "vm-encryption-policy"),
+            ("__a (b)_", "a-b"),
+            ("é", "policy"),
+        ] {
+            let mut namespace = site().namespace.unwrap();
+            namespace.policy.name = policy.to_owned();
+            assert_eq!(namespace.storage_class(), class);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The commands that give a vCenter user the privileges that Layercake needs, and no others. Pure.
+
+use std::fmt::Write as _;
+
+use vsphere::{MoRef, PRIVILEGES, PrivilegeScope};
+
+/// The role with Layercake's privileges.
+const ROLE: &str = "layercake";
+
+/// Where a role is given in vCenter.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// The scope of the privileges.
+    pub scope: PrivilegeScope,
+    /// The object as govc's argument, such as a path or a reference.
+    pub govc: String,
+    /// The object, if it is known.
+    pub object: Option<MoRef>,
+    /// Its name, for PowerCLI, which finds standard networks only by it.
+    pub name: String,
+}
+
+impl Grant {
+    /// A grant on a known object.
+    pub fn on(scope: PrivilegeScope, object: &MoRef, name: &str) -> Self {
+        Self { scope, govc: object.to_string(), object: Some(object.clone()), name: name.to_owned() }
+    }
+
+    /// A grant on an object that the reader fills in.
+    pub fn of_path(scope: PrivilegeScope, path: &str) -> Self {
+        Self { scope, govc: path.to_owned(), object: None, name: String::new() }
+    }
+
+    /// The role, and whether objects below inherit it.
+    fn role(&self) -> (&'static str, bool) {
+        match self.scope {
+            // It reaches every VM of the datacenter, so it must be read-only.
+            PrivilegeScope::Datacenter => ("ReadOnly", true),
+            PrivilegeScope::Folder | PrivilegeScope::ResourcePool => (ROLE, true),
+            PrivilegeScope::VCenter | PrivilegeScope::Datastore | PrivilegeScope::Network => (ROLE, false),
+        }
+    }
+}
+
+/// The privileges of the role, without those that every role has.
+fn ids() -> impl Iterator<Item = &'static str> {
+    PRIVILEGES.iter().map(|privilege| privilege.id).filter(|id| !id.starts_with("System."))
+}
+
+/// The commands of govc.
+pub fn govc(user: &str, grants: &[Grant]) -> String {
+    let mut text = format!("govc role.create {ROLE} {}\n", ids().collect::<Vec<_>>().join(" "));
+    for grant in grants {
+        let ((role, propagate), object, scope) = (grant.role(), &grant.govc, grant.scope.name());
+        let _ = writeln!(
+            text,
+            "govc permissions.set -principal {user} -role {role} -propagate={propagate} {object}   # {scope}"
+        );
+    }
+    text
+}
+
+/// The commands of PowerCLI, for grants on known objects.
+pub fn power_cli(user: &str, grants: &[Grant]) -> String {
+    let quoted: Vec<_> = ids().map(quote).collect();
+    let mut text = format!("New-VIRole -Name {ROLE} -Privilege (Get-VIPrivilege -Id {})\n", quoted.join(","));
+    for grant in grants {
+        let Some(object) = &grant.object else { continue };
+        let (role, propagate) = grant.role();
+        let id = quote(format!("{}-{}", object.kind(), object.id()));
+        let entity = match object.kind() {
+            "Datastore" => format!("Get-Datastore -Id {id}"),
+            "DistributedVirtualPortgroup" => format!("Get-VDPortgroup -Id {id}"),
+            "Network" => format!("Get-VirtualNetwork -Name {}", quote(&grant.name)),
+            _ => format!("Get-Inventory -Id {id}"),
+        };
+        let _ = writeln!(
+            text,
+            "New-VIPermission -Principal {} -Role {role} -Propagate:${propagate} -Entity ({entity})   # {}",
+            quote(user),
+            grant.scope.name()
+        );
+    }
+    text
+}
+
+/// A text in PowerShell's quotation marks.
+fn quote(text: impl AsRef<str>) -> String {
+    format!("'{}'", text.as_ref().replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_object_gets_the_role_that_its_scope_needs() {
+        let object = |scope, kind: &str, id: &str| Grant::on(scope, &MoRef::new(kind, id), "it's");
+        let grants = [
+            object(PrivilegeScope::VCenter, "Folder", "group-d1"),
+            object(PrivilegeScope::Datacenter, "Datacenter", "datacenter-2"),
+            object(PrivilegeScope::Folder, "Folder", "group-v3"),
+            object(PrivilegeScope::ResourcePool, "ResourcePool", "resgroup-8"),
+            object(PrivilegeScope::Datastore, "Datastore", "datastore-9"),
+            object(PrivilegeScope::Network, "DistributedVirtualPortgroup", "dvportgroup-7"),
+            object(PrivilegeScope::Network, "Network", "network-7"),
+        ];
+        let without_ids = |text: String| text.lines().skip(1).collect::<Vec<_>>().join("\n");
+        let all = without_ids(govc("user@domain", &grants))
+            + "\n\n"
+            + &without_ids(power_cli("user@domain", &grants));
+        insta::assert_snapshot!(all);
+        for text in [govc("u", &[]), power_cli("u", &[])] {
+            assert!(text.contains("VirtualMachine.Inventory.Delete") && !text.contains("System."), "{text}");
+        }
+    }
+}

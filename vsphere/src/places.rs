@@ -1,0 +1,133 @@
+//! The places of an inventory in which VMs can be created: datacenters, resource pools, folders.
+
+use std::collections::HashMap;
+
+use crate::spec::unescape_name;
+use crate::{Client, MoRef, ObjectContent, Result};
+
+/// The deepest folder or resource pool that is read.
+const DEEPEST: usize = 32;
+
+/// A place of the inventory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its reference.
+    pub moref: MoRef,
+    /// Its path among places of its kind, such as `team/dev`. Names of one folder or pool are unique, so paths are, too.
+    pub path: String,
+}
+
+/// A cluster, or a host that is in no cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compute {
+    /// The cluster, with its path below the folder of hosts.
+    pub place: Place,
+    /// Its root resource pool.
+    pub root_pool: MoRef,
+    /// Its hosts, with the networks and datastores that each has.
+    pub hosts: Vec<ComputeHost>,
+}
+
+/// A host of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComputeHost {
+    /// Its name.
+    pub name: String,
+    /// Its networks.
+    pub networks: Vec<MoRef>,
+    /// Its datastores.
+    pub datastores: Vec<MoRef>,
+}
+
+impl Client {
+    /// The datacenters, with their paths below the root folder. One call for each folder above them.
+    pub async fn datacenters(&self) -> Result<Vec<Place>> {
+        let root = self.root_folder()?;
+        self.walk(&root, "childEntity", &["Folder"], &["Datacenter"]).await
+    }
+
+    /// The folders of VMs of a datacenter, with their paths below the root of VMs, which has an empty path and comes first.
+    pub async fn vm_folders(&self, datacenter: &MoRef) -> Result<Vec<Place>> {
+        let root = self.folder_of(datacenter, "vmFolder").await?;
+        let mut folders = vec![Place { moref: root.clone(), path: String::new() }];
+        folders.extend(self.walk(&root, "childEntity", &["Folder"], &["Folder"]).await?);
+        Ok(folders)
+    }
+
+    /// The clusters and single hosts of a datacenter.
+    pub async fn computes(&self, datacenter: &MoRef) -> Result<Vec<Compute>> {
+        let kinds = ["ClusterComputeResource", "ComputeResource"];
+        let root = self.folder_of(datacenter, "hostFolder").await?;
+        let places = self.walk(&root, "childEntity", &["Folder"], &kinds).await?;
+        let mut computes = Vec::with_capacity(places.len());
+        for place in places {
+            let found = self.retrieve(std::slice::from_ref(&place.moref), &["resourcePool"]).await?;
+            let pool = found.first().and_then(|compute| compute.get("resourcePool").as_moref()).cloned();
+            let Some(root_pool) = pool else { continue };
+            let paths = ["name", "network", "datastore"];
+            let hosts = self.retrieve_members(&place.moref, "host", "HostSystem", &paths).await?;
+            let hosts = hosts.iter().map(|host| ComputeHost {
+                name: name(host),
+                networks: references(host, "network"),
+                datastores: references(host, "datastore"),
+            });
+            computes.push(Compute { place, root_pool, hosts: hosts.collect() });
+        }
+        Ok(computes)
+    }
+
+    /// The resource pools of a cluster, with their paths below its root pool, which has an empty path and comes first.
+    pub async fn resource_pools(&self, compute: &Compute) -> Result<Vec<Place>> {
+        let root = &compute.root_pool;
+        let mut pools = vec![Place { moref: root.clone(), path: String::new() }];
+        pools.extend(self.walk(root, "resourcePool", &["ResourcePool"], &["ResourcePool"]).await?);
+        Ok(pools)
+    }
+
+    async fn folder_of(&self, datacenter: &MoRef, property: &str) -> Result<MoRef> {
+        let found = self.retrieve(std::slice::from_ref(datacenter), &[property]).await?;
+        let folder = found.first().and_then(|object| object.get(property).as_moref()).cloned();
+        folder.ok_or_else(|| crate::error::unexpected("RetrievePropertiesEx", "a datacenter without folders"))
+    }
+
+    /// Reads the objects of kinds `wanted` below `root`, through objects of kinds `through`.
+    async fn walk(&self, root: &MoRef, list: &str, through: &[&str], wanted: &[&str]) -> Result<Vec<Place>> {
+        let mut found = Vec::new();
+        let mut paths = HashMap::from([(root.clone(), String::new())]);
+        let mut level = vec![root.clone()];
+        for _ in 0..DEEPEST {
+            let mut next = Vec::new();
+            for parent in level {
+                for child in self.children(&parent, list).await? {
+                    let path = match paths[&parent].as_str() {
+                        "" => name(&child),
+                        above => format!("{above}/{}", name(&child)),
+                    };
+                    let moref = child.obj;
+                    if through.contains(&moref.kind()) {
+                        paths.insert(moref.clone(), path.clone());
+                        next.push(moref.clone());
+                    }
+                    if wanted.contains(&moref.kind()) {
+                        found.push(Place { moref, path });
+                    }
+                }
+            }
+            level = next;
+        }
+        Ok(found)
+    }
+
+    /// Reads the objects that `list` of a folder or resource pool refers to.
+    async fn children(&self, parent: &MoRef, list: &str) -> Result<Vec<ObjectContent>> {
+        self.retrieve_members(parent, list, "ManagedEntity", &["name"]).await
+    }
+}
+
+fn name(object: &ObjectContent) -> String {
+    unescape_name(object.get("name").as_str().unwrap_or_default())
+}
+
+fn references(object: &ObjectContent, property: &str) -> Vec<MoRef> {
+    object.get(property).items().iter().filter_map(|one| one.as_moref().cloned()).collect()
+}
