@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
 use layercake::args::Cli;
+use layercake::exit::ExitStatus;
 
 fn main() {
     let mut command = Cli::command();
@@ -17,17 +18,10 @@ fn main() {
         "If you install it as `kubectl-layercake` on the PATH, it is a kubectl plugin: `kubectl layercake describe tkc NAME`.\n"
     );
     section(&mut text, &command, "layercake");
-    text += "## Exit status\n\n| status | meaning |\n|---|---|\n";
-    for (status, meaning) in [
-        ("0", "done; with `up -f`: every cluster is Running"),
-        (
-            "1",
-            "an error; with `up -f`: a cluster was refused or is not Running in time; with `lint`: a manifest is wrong",
-        ),
-        ("2", "the command line or a manifest is not valid"),
-        ("130", "interrupted before the end"),
-    ] {
-        let _ = writeln!(text, "| {status} | {meaning} |");
+    text += "## Exit status\n\n| status | meaning | what you can do |\n|---|---|---|\n";
+    for status in ExitStatus::ALL {
+        let (meaning, next) = status.meaning();
+        let _ = writeln!(text, "| {} | {meaning} | {next} |", status.number());
     }
     text += "\n## Environment\n\n| variable | meaning |\n|---|---|\n";
     for (variable, meaning) in [

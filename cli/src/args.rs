@@ -1,9 +1,11 @@
 //! The command line.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::Ipv4Net;
 use jiff::SignedDuration;
 use sim::further_release::FurtherRelease;
 
@@ -34,13 +36,12 @@ pub enum CliCommand {
     /// Show the serial console of a node of `up --nodes qemu`: kernel, cloud-init, kubeadm.
     Console(Console),
     /// Check for problems that prevent VMs and clusters from being created: configuration, vCenter, privileges,
-    /// library, storage, network, Kubernetes, Cluster API, manifests. Changes nothing. Exit status 0: no problem; 1:
-    /// an error; 2: warnings only.
+    /// library, storage, network, Kubernetes, Cluster API, manifests. Changes nothing. Exit status 1 for an error.
     Doctor(Doctor),
     /// Collect the information that support needs to diagnose a cluster or VM: objects, events, logs and checks, in
     /// one file, without secrets. Changes nothing.
     Bundle(Bundle),
-    /// Check manifests without a cluster. Exit status 1 if one is wrong.
+    /// Check manifests without a cluster. Exit status 1 if a manifest has an error.
     Lint {
         /// Manifests; `-` is standard input.
         #[arg(required_unless_present = "filename")]
@@ -49,12 +50,113 @@ pub enum CliCommand {
         #[arg(short, long, value_name = "MANIFEST")]
         filename: Vec<PathBuf>,
     },
+    /// Describe a vCenter in a site file.
+    Site {
+        /// The action.
+        #[command(subcommand)]
+        command: SiteCommand,
+    },
     /// Build and import node images.
     Image {
         /// The action.
         #[command(subcommand)]
         command: ImageCommand,
     },
+}
+
+/// Commands for sites.
+#[derive(Debug, Subcommand)]
+pub enum SiteCommand {
+    /// Write the site file of a vCenter to standard output: the provider configuration, the addresses of control planes
+    /// and a namespace, as manifests without secrets. Standard error shows what was chosen and why. Changes nothing.
+    Discover(Box<SiteDiscover>),
+}
+
+/// Flags of `site discover`.
+#[derive(Clone, Debug, Args)]
+pub struct SiteDiscover {
+    /// The FQDN or IP address of vCenter, as the VM operator is to use it.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub vcenter: String,
+    /// The vCenter user that reads the inventory.
+    #[arg(long, value_name = "USER")]
+    pub user: String,
+    /// The file with the user's password.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: PathBuf,
+    /// The SHA-256 of vCenter's certificate, as AB:CD:…. Required if the operating system does not trust the certificate.
+    #[arg(long, value_name = "SHA256")]
+    pub thumbprint: Option<String>,
+    /// The datacenter, by name or MoID. Required if there are several.
+    #[arg(long, value_name = "NAME")]
+    pub datacenter: Option<String>,
+    /// The resource pool for VMs, as CLUSTER, CLUSTER/POOL or MoID. Required if there are several clusters.
+    #[arg(long, value_name = "NAME")]
+    pub pool: Option<String>,
+    /// The folder for VMs, by path or MoID; by default the folder layercake, or the root of VMs.
+    #[arg(long, value_name = "NAME")]
+    pub folder: Option<String>,
+    /// The datastore, by name or MoID; by default the one with most free space that all hosts have.
+    #[arg(long, value_name = "NAME")]
+    pub datastore: Option<String>,
+    /// The provider of networks.
+    #[arg(long, value_enum, default_value_t)]
+    pub network_provider: SiteNetworkProvider,
+    /// The port group of nodes, by name or MoID. Required if all hosts have several.
+    #[arg(long, value_name = "NAME")]
+    pub network: Option<String>,
+    /// A range in which DHCP assigns addresses to nodes. Can be repeated. Required with port groups.
+    #[arg(long, value_name = "CIDR")]
+    pub node_addresses: Vec<Ipv4Net>,
+    /// Addresses for control planes, which DHCP does not assign.
+    #[arg(long, value_name = "FIRST-LAST", requires_all = ["prefix", "gateway"])]
+    pub endpoints: Option<String>,
+    /// The prefix length of the nodes' network.
+    #[arg(long, value_name = "BITS", requires = "endpoints")]
+    pub prefix: Option<u8>,
+    /// The router of the nodes' network.
+    #[arg(long, value_name = "ADDRESS", requires = "endpoints")]
+    pub gateway: Option<Ipv4Addr>,
+    /// The content library with node images, by name or id. Required if there are several.
+    #[arg(long, value_name = "NAME")]
+    pub library: Option<String>,
+    /// A namespace in which a team creates clusters.
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// The storage policy of the namespace, by name or id. Required if the datastore satisfies several, and none is
+    /// the vSAN Default Storage Policy.
+    #[arg(long, value_name = "NAME", requires = "namespace")]
+    pub storage_policy: Option<String>,
+    /// A VM class that the namespace can use. Can be repeated.
+    #[arg(long = "vm-class", value_name = "NAME", default_value = "best-effort-small")]
+    pub vm_classes: Vec<String>,
+    /// Also show the govc and PowerCLI commands that give this vCenter user the role that Layercake needs, on the chosen
+    /// objects only.
+    #[arg(long, value_name = "USER")]
+    pub roles_for: Option<String>,
+}
+
+/// The providers of networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SiteNetworkProvider {
+    /// None: nodes are on a port group.
+    #[default]
+    PortGroups,
+    /// net-operator.
+    NetOperator,
+    /// NSX.
+    Nsx,
+}
+
+impl SiteNetworkProvider {
+    /// As the provider configuration of the VM operator calls it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::PortGroups => "NAMED",
+            Self::NetOperator => "VSPHERE_NETWORK",
+            Self::Nsx => "NSXT",
+        }
+    }
 }
 
 /// Commands for node images.
@@ -65,9 +167,8 @@ pub enum ImageCommand {
     /// Requires no hypervisor and no registry.
     Build(ImageBuild),
     /// Import an OVA into a content library of the vCenter that the VM operator is configured with. The VM operator then
-    /// reads its libraries. Importing the same OVA again has no effect; an interrupted import is continued. Exit status 0:
-    /// the item exists, and with --wait its image and release, too; 1: an error; 130: interrupted, and an incomplete item
-    /// was removed.
+    /// reads its libraries. Importing the same OVA again has no effect; an interrupted import is continued. After Ctrl-C,
+    /// an incomplete item is removed.
     Import(ImageImport),
 }
 
@@ -117,7 +218,8 @@ pub struct ImageImport {
     /// The file with the password of --user.
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// Wait until the image and its release exist. Exit status 1 if they do not, or if the image can provide no release.
+    /// Wait until the image and its release exist. Exit status 4 if they do not exist in time, 1 if the image can provide
+    /// no release.
     #[arg(long)]
     pub wait: bool,
     /// The time to wait.
@@ -151,7 +253,7 @@ pub struct Up {
     /// Manifests to apply and follow until every cluster in them is Running; `-` is standard input.
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
     pub manifests: Vec<PathBuf>,
-    /// Then stop the stack. Exit status 0 if all clusters are Running, 1 if not.
+    /// Then stop the stack.
     #[arg(long)]
     pub once: bool,
     /// Leave the stack running in the background; `layercake down` stops it.
@@ -280,10 +382,23 @@ pub struct Doctor {
     /// Skip these checks, by code or by the beginning of a code.
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub skip: Vec<String>,
+    /// Fail for these findings, with exit status 1.
+    #[arg(long, value_enum, default_value_t)]
+    pub fail_on: FailOn,
     /// Write what was asked of vCenter and answered to a new file. Names, addresses, ids and other texts are replaced, and
     /// passwords and sessions are left out. The file is for the project's tests: look through it before you share it.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+}
+
+/// The findings for which `doctor` fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Errors only.
+    #[default]
+    Error,
+    /// Errors and warnings.
+    Warning,
 }
 
 /// The output formats of `doctor`.
@@ -342,6 +457,9 @@ pub enum Describe {
         /// The output format.
         #[arg(short, long, value_enum)]
         output: Option<Output>,
+        /// Exit with status 4 if an object blocks the cluster.
+        #[arg(long)]
+        exit_status: bool,
     },
 }
 

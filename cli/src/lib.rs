@@ -3,12 +3,14 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`args`] | the command line; `docs/cli.md` is generated from it |
+//! | [`exit`] | the exit statuses of all commands |
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
 //! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
 //! | [`describe`] | `describe tkc`: the tree of a cluster's objects, with the first cause of what is not ready |
 //! | `console` | `console`: what a node of `up --nodes qemu` shows on its serial console |
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
 //! | [`bundle`] | `bundle`: what a supporter needs, in one file, by allow-list and without secrets |
+//! | [`site`] | `site discover`: a vCenter becomes a site file |
 //! | `node_image` | `image build`: builds node images with [`nodeimage`] |
 //! | [`image_import`] | `image import`: an OVA becomes an item of a content library, once |
 //! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
@@ -31,12 +33,14 @@ pub mod bundle;
 mod console;
 pub mod describe;
 pub mod doctor;
+pub mod exit;
 pub mod image_import;
 mod interrupts;
 pub mod lint;
 mod node_image;
 mod output;
 pub mod session;
+pub mod site;
 pub mod stack;
 pub mod up;
 mod wait;
@@ -47,8 +51,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Cli, CliCommand, Describe, ImageCommand, Output};
-use crate::output::{exit_code, say, write_out};
+use crate::args::{Cli, CliCommand, Describe, ImageCommand, Output, SiteCommand};
+use crate::exit::{ExitStatus, failed, status_of};
+use crate::output::{say, write_out};
 
 /// Runs the program that the first argument names.
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -75,7 +80,7 @@ fn parse_command_line(name: Option<&str>, args: Vec<OsString>) -> Cli {
 
 fn run_command(cli: Cli) -> ExitCode {
     if let CliCommand::Lint { manifests, filename } = &cli.command {
-        return lint::main(&[manifests.as_slice(), filename].concat());
+        return lint::main(&[manifests.as_slice(), filename].concat()).into();
     }
     // Another default may be installed already when the command runs inside a test.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -90,31 +95,34 @@ fn run_command(cli: Cli) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             say!("error: cannot start: {error}");
-            return ExitCode::FAILURE;
+            return ExitStatus::Failed.into();
         }
     };
-    let code = runtime.block_on(async {
+    let status = runtime.block_on(async {
         match cli.command {
             CliCommand::Up(args) => up::run(args).await,
-            CliCommand::Down => exit_code(background::stop().await),
-            CliCommand::Describe { object } => exit_code(describe_object(object).await),
-            CliCommand::Console(args) => exit_code(console::run(args).await),
+            CliCommand::Down => status_of(background::stop().await),
+            CliCommand::Describe { object } => {
+                describe_object(object).await.unwrap_or_else(|error| failed(&error))
+            }
+            CliCommand::Console(args) => status_of(console::run(args).await),
             CliCommand::Doctor(args) => doctor::run(args).await,
             CliCommand::Bundle(args) => bundle::run(args).await,
+            CliCommand::Site { command: SiteCommand::Discover(args) } => site::discover(*args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {
-                exit_code(node_image::build(args).await)
+                status_of(node_image::build(args).await)
             }
             CliCommand::Image { command: ImageCommand::Import(args) } => image_import::run(args).await,
-            CliCommand::Lint { .. } => ExitCode::SUCCESS,
+            CliCommand::Lint { .. } => ExitStatus::Done,
         }
     });
     // A blocked read of a child's output must not hold the user up.
     runtime.shutdown_background();
-    code
+    status.into()
 }
 
-async fn describe_object(object: Describe) -> anyhow::Result<()> {
-    let Describe::Tkc { name, namespace, cluster, output } = object;
+async fn describe_object(object: Describe) -> anyhow::Result<ExitStatus> {
+    let Describe::Tkc { name, namespace, cluster, output, exit_status } = object;
     let client = cluster.client().await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let description = describe::describe(&client, &namespace, &name).await?;
@@ -122,5 +130,6 @@ async fn describe_object(object: Describe) -> anyhow::Result<()> {
         Some(Output::Json) => write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
         None => write_out(&description.text(console::are_had(cluster.kubeconfig))),
     }
-    Ok(())
+    let blocks = exit_status && description.blocking.is_some();
+    Ok(if blocks { ExitStatus::NotYet } else { ExitStatus::Done })
 }

@@ -4,7 +4,6 @@
 //! file but a console's bytes, a bundle, and the strokes that move the cursor.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::process::ExitCode;
 
 use bounds::printable;
 
@@ -47,17 +46,6 @@ macro_rules! say {
 }
 
 pub(crate) use say;
-
-/// The exit status for a result; an error is printed with its causes.
-pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

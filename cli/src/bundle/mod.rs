@@ -24,7 +24,7 @@ mod tests;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -35,8 +35,9 @@ use kube::{Api, Client};
 use tokio::process::Command;
 
 use crate::args::Bundle;
+use crate::exit::{ExitStatus, status_of};
 use crate::interrupts::Interrupts;
-use crate::output::{exit_code, say};
+use crate::output::say;
 use archive::{Archive, recipient};
 use contents::{Contents, total};
 use destination::Destination;
@@ -45,17 +46,16 @@ use scrub::{Scrubbed, Scrubber};
 use secrets::SecretsRead;
 use source::{Scope, Source, answer};
 
-/// Makes a bundle, and says on standard error where it is and what it lacks. Exit status 130: it was interrupted, and
-/// nothing is left.
-pub async fn run(args: Bundle) -> ExitCode {
+/// Makes a bundle, and says on standard error where it is and what it lacks. If it is interrupted, nothing is left.
+pub async fn run(args: Bundle) -> ExitStatus {
     let made = match Interrupts::listening() {
         Ok(mut interrupts) => tokio::select! {
             made = make(args) => made,
-            () = interrupts.next() => return ExitCode::from(INTERRUPTED),
+            () = interrupts.next() => return ExitStatus::Interrupted,
         },
         Err(error) => Err(error),
     };
-    exit_code(made)
+    status_of(made)
 }
 
 async fn make(args: Bundle) -> Result<()> {
@@ -82,9 +82,6 @@ async fn make(args: Bundle) -> Result<()> {
     );
     Ok(())
 }
-
-/// The exit status of what was interrupted, as a shell has it.
-const INTERRUPTED: u8 = 130;
 
 /// What is collected.
 struct Options {

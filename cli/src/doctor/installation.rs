@@ -7,10 +7,12 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use plane::tools::CLUSTER_API as CLUSTER_API_RELEASE;
 
 const VERSION: Check = Check::new("LC0101", "the API server can be reached and is new enough");
 const CRDS: Check = Check::new("LC0102", "all CustomResourceDefinitions exist");
@@ -35,9 +37,38 @@ const OF_CLUSTER_API: [&str; 6] = [
     "kubeadmconfigtemplates.bootstrap.cluster.x-k8s.io",
 ];
 const CONTRACT: &str = "v1beta2";
-/// The programs, by namespace.
-const PROGRAMS: [(&str, &str); 3] =
-    [("gcm", "vmware-system-tkg"), ("capw", "vmware-system-capw"), ("vmop", "vmware-system-vmop")];
+/// A program of Layercake. Each can be installed without those before it.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    name: &'static str,
+    /// The namespace that it is installed in.
+    namespace: &'static str,
+    /// The API groups of its kinds.
+    groups: &'static [&'static str],
+    /// Whether it uses Cluster API.
+    is_above_cluster_api: bool,
+}
+
+const PROGRAMS: &[Program] = &[
+    Program {
+        name: "gcm",
+        namespace: "vmware-system-tkg",
+        groups: &["run.tanzu.vmware.com"],
+        is_above_cluster_api: true,
+    },
+    Program {
+        name: "capw",
+        namespace: "vmware-system-capw",
+        groups: &["infrastructure.cluster.vmware.com"],
+        is_above_cluster_api: true,
+    },
+    Program {
+        name: "vmop",
+        namespace: "vmware-system-vmop",
+        groups: &["vmoperator.vmware.com", "vmware.com"],
+        is_above_cluster_api: false,
+    },
+];
 /// A lease that nobody renewed for so long has no holder.
 const STALE_S: i64 = 30;
 
@@ -53,11 +84,12 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
         }
     };
     let crds = Api::<CustomResourceDefinition>::all(client.clone()).list(&ListParams::default()).await;
+    let installed = installed(client).await;
     let mut found = vec![version];
     match crds {
         Ok(crds) => {
-            found.push(judge_crds(&api::crds::all(), &crds.items));
-            found.push(judge_cluster_api(&crds.items));
+            found.push(judge_crds(&installed, &api::crds::all(), &crds.items));
+            found.push(judge_cluster_api(&installed, &crds.items));
         }
         Err(error) => {
             let remedy = "Use a kubeconfig whose user can list CustomResourceDefinitions";
@@ -65,11 +97,23 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
         }
     }
     let (leases, webhooks, rights) =
-        tokio::join!(leaders(client), webhooks(client), rights::check(client, RIGHTS));
+        tokio::join!(leaders(client, &installed), webhooks(client), rights::check(client, RIGHTS));
     found.extend(leases);
     found.push(webhooks);
     found.extend(rights);
     found
+}
+
+/// The programs whose namespace exists; all of them if that cannot be read.
+async fn installed(client: &Client) -> Vec<&'static Program> {
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let mut installed = Vec::new();
+    for program in PROGRAMS {
+        if !matches!(namespaces.get_opt(program.namespace).await, Ok(None)) {
+            installed.push(program);
+        }
+    }
+    installed
 }
 
 fn judge_version(major: &str, minor: &str) -> Diagnosis {
@@ -86,7 +130,16 @@ fn served(crd: &CustomResourceDefinition) -> impl Iterator<Item = &str> {
     crd.spec.versions.iter().filter(|version| version.served).map(|version| version.name.as_str())
 }
 
-fn judge_crds(ours: &[CustomResourceDefinition], there: &[CustomResourceDefinition]) -> Diagnosis {
+/// Judges the kinds of the installed programs.
+fn judge_crds(
+    installed: &[&Program],
+    ours: &[CustomResourceDefinition],
+    there: &[CustomResourceDefinition],
+) -> Diagnosis {
+    let is_needed = |crd: &&CustomResourceDefinition| {
+        installed.iter().any(|program| program.groups.contains(&crd.spec.group.as_str()))
+    };
+    let ours: Vec<_> = ours.iter().filter(is_needed).collect();
     let missing: Vec<_> = ours
         .iter()
         .filter_map(|ours| {
@@ -104,7 +157,10 @@ fn judge_crds(ours: &[CustomResourceDefinition], there: &[CustomResourceDefiniti
     }
 }
 
-fn judge_cluster_api(there: &[CustomResourceDefinition]) -> Diagnosis {
+fn judge_cluster_api(installed: &[&Program], there: &[CustomResourceDefinition]) -> Diagnosis {
+    if !installed.iter().any(|program| program.is_above_cluster_api) {
+        return CLUSTER_API.skipped("neither gcm nor capw is installed");
+    }
     let has = |name: &&&str| {
         there.iter().any(|crd| crd.name_any() == **name && served(crd).any(|version| version == CONTRACT))
     };
@@ -112,16 +168,24 @@ fn judge_cluster_api(there: &[CustomResourceDefinition]) -> Diagnosis {
     if missing.is_empty() {
         CLUSTER_API.ok(format!("contract {CONTRACT}"))
     } else {
-        let remedy = "Install Cluster API 1.14 with clusterctl init --infrastructure=none, or upgrade it";
+        let remedy = format!(
+            "Install Cluster API with clusterctl init --core cluster-api:v{CLUSTER_API_RELEASE} --bootstrap kubeadm:v{CLUSTER_API_RELEASE} --control-plane kubeadm:v{CLUSTER_API_RELEASE}, or upgrade it"
+        );
         CLUSTER_API.error(format!("missing in version {CONTRACT}: {}", missing.join(", ")), remedy)
     }
 }
 
-async fn leaders(client: &Client) -> Vec<Diagnosis> {
+async fn leaders(client: &Client, installed: &[&Program]) -> Vec<Diagnosis> {
+    if installed.is_empty() {
+        let namespaces: Vec<_> = PROGRAMS.iter().map(|program| program.namespace).collect();
+        let found =
+            format!("no program is installed: none of the namespaces {} exists", namespaces.join(", "));
+        return vec![LEADERS.error(found, "Install the programs: docs/install.md")];
+    }
     let mut found = Vec::new();
-    for (program, namespace) in PROGRAMS {
+    for Program { name, namespace, .. } in installed {
         match Api::<Lease>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
-            Ok(leases) => found.push(judge_lease(program, namespace, &leases.items, Timestamp::now())),
+            Ok(leases) => found.push(judge_lease(name, namespace, &leases.items, Timestamp::now())),
             Err(error) => {
                 found.push(LEADERS.error(error.to_string(), "Use a kubeconfig whose user can list Leases"));
             }

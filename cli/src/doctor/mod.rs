@@ -13,12 +13,12 @@ mod select;
 mod tests;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use kit::diagnosis::{Check, Diagnosis, Outcome};
 
-use crate::args::{Doctor, DoctorOutput};
+use crate::args::{Doctor, DoctorOutput, FailOn};
+use crate::exit::{ExitStatus, failed};
 use crate::output::{say, write_out};
 use record::Recording;
 use select::Selection;
@@ -31,8 +31,8 @@ pub fn checks() -> Vec<Check> {
     all
 }
 
-/// Runs the checks and prints what they found. Exit status 0: nothing is wrong; 1: an error; 2: warnings only.
-pub async fn run(args: Doctor) -> ExitCode {
+/// Runs the checks and prints what they found.
+pub async fn run(args: Doctor) -> ExitStatus {
     match diagnose(&args).await {
         Ok((found, recorded)) => {
             write_out(&match args.output {
@@ -42,29 +42,25 @@ pub async fn run(args: Doctor) -> ExitCode {
                 DoctorOutput::Junit => print::junit(&found),
             });
             match recorded {
-                Some(Err(error)) => {
-                    say!("error: {error:#}");
-                    ExitCode::FAILURE
-                }
-                Some(Ok(recording)) => {
-                    say!("recording {recording}");
-                    ExitCode::from(status(&found))
-                }
-                None => ExitCode::from(status(&found)),
+                Some(Err(error)) => return failed(&error),
+                Some(Ok(recording)) => say!("recording {recording}"),
+                None => {}
             }
+            status(&found, args.fail_on)
         }
-        Err(error) => {
-            say!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
 }
 
-fn status(found: &[Diagnosis]) -> u8 {
-    match found.iter().map(|diagnosis| diagnosis.outcome).max() {
-        Some(Outcome::Error) => 1,
-        Some(Outcome::Warning) => 2,
-        _ => 0,
+fn status(found: &[Diagnosis], fail_on: FailOn) -> ExitStatus {
+    let least = match fail_on {
+        FailOn::Error => Outcome::Error,
+        FailOn::Warning => Outcome::Warning,
+    };
+    if found.iter().any(|diagnosis| diagnosis.outcome >= least) {
+        ExitStatus::Failed
+    } else {
+        ExitStatus::Done
     }
 }
 

@@ -36,9 +36,15 @@ fn a_remedy_ends_in_one_full_stop() {
 #[test]
 fn the_status_is_that_of_the_worst() {
     let found = found();
-    assert_eq!(status(&found), 1);
-    assert_eq!(status(&found[2..]), 2);
-    assert_eq!(status(&[A.ok(""), A.skipped("")]), 0);
+    let (fine, warning) = (&[A.ok(""), A.skipped("")][..], &found[2..]);
+    for (found, on_error, on_warning) in [
+        (&found[..], ExitStatus::Failed, ExitStatus::Failed),
+        (warning, ExitStatus::Done, ExitStatus::Failed),
+        (fine, ExitStatus::Done, ExitStatus::Done),
+    ] {
+        assert_eq!(status(found, FailOn::Error), on_error);
+        assert_eq!(status(found, FailOn::Warning), on_warning);
+    }
 }
 
 #[test]

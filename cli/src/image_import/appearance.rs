@@ -15,6 +15,8 @@ use serde::Serialize;
 use serde_json::json;
 use vmop::{CONFIG_MAP, LIBRARIES_CHANGED};
 
+use crate::exit::ExitStatus;
+
 /// Between two looks at the images.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -64,10 +66,10 @@ pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -
     });
     match appeared.await? {
         Some(appearance) => Ok(appearance),
-        None => bail!(
+        None => Err(ExitStatus::NotYet.error(format!(
             "{waiting} after {} s. Check that the VM operator runs and reads library {library}: layercake doctor",
             limit.as_secs()
-        ),
+        ))),
     }
 }
 

@@ -20,7 +20,6 @@ mod progress;
 mod tests;
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,19 +27,19 @@ use anyhow::{Context, Result, bail};
 use kit::diagnosis::{Diagnosis, Outcome};
 use serde::Serialize;
 use vmop::doctor::Account;
-use vsphere::{Client, Secret};
+use vsphere::Client;
 
 use crate::args::{ImageImport, Output};
+use crate::exit::{ExitStatus, status_of_error};
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_out};
+use crate::session::read_password;
 use appearance::Appearance;
 use fill::{Filling, OthersWork, may_help_again};
 use item::{Found, Wanted, find_library};
 use ova::Ova;
 use progress::{Progress, megabytes};
 
-/// Exit status for an import that was interrupted, as shells have it.
-const INTERRUPTED: u8 = 130;
 /// How often a session is kept from expiring.
 const KEEP_ALIVE: Duration = Duration::from_mins(1);
 /// How long the removal of what was begun may take.
@@ -62,9 +61,8 @@ struct Report {
     appearance: Option<Appearance>,
 }
 
-/// Imports an OVA. Exit status 0: the item is there, and so are image and release if they are waited for; 1: they are not; 130: it
-/// was interrupted, and what an incomplete import made is removed.
-pub async fn run(args: ImageImport) -> ExitCode {
+/// Imports an OVA, and waits for its image and release if the user wants that. If it is interrupted, an incomplete item is removed.
+pub async fn run(args: ImageImport) -> ExitStatus {
     let ended = match Interrupts::listening() {
         Ok(mut interrupts) => import(&args, &mut interrupts).await,
         Err(error) => Err(error),
@@ -72,12 +70,12 @@ pub async fn run(args: ImageImport) -> ExitCode {
     match ended {
         Ok(Some(report)) => {
             write_out(&shown(&report, args.output));
-            ExitCode::SUCCESS
+            ExitStatus::Done
         }
-        Ok(None) => ExitCode::from(INTERRUPTED),
+        Ok(None) => ExitStatus::Interrupted,
         Err(error) => {
             say!("error: {error:#}{}", advice(&error));
-            ExitCode::FAILURE
+            status_of_error(&error)
         }
     }
 }
@@ -194,12 +192,7 @@ async fn read(path: &Path) -> Result<Ova> {
 async fn connect(args: &ImageImport) -> Result<Client> {
     let options = args.operator.doctor_options()?;
     let account = match (&args.user, &args.password_file) {
-        (Some(user), Some(file)) => {
-            let text = std::fs::read_to_string(file);
-            let text = Secret::from(text.with_context(|| format!("cannot read {}", file.display()))?);
-            let password = text.expose().trim_end_matches(['\r', '\n']).into();
-            Some(Account { username: user.clone(), password })
-        }
+        (Some(user), Some(file)) => Some(Account { username: user.clone(), password: read_password(file)? }),
         _ => None,
     };
     let client = args.operator.cluster.client().await?;

@@ -14,12 +14,12 @@ mod tests;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use gcm::admission::places::{self, FieldPlaces};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+use crate::exit::ExitStatus;
 use crate::output::write_out;
 use finding::{Finding, FindingSeverity, LintReport};
 use tree::{YamlNode, YamlValue};
@@ -149,10 +149,9 @@ fn unknown_kind(
     })
 }
 
-/// Checks files and prints what is found; `-` is standard input. Fails if a file cannot be read or has
-/// an error in it.
-pub fn main(files: &[PathBuf]) -> ExitCode {
-    let (mut errors, mut warnings) = (0, 0);
+/// Checks files and prints what is found; `-` is standard input.
+pub fn main(files: &[PathBuf]) -> ExitStatus {
+    let (mut errors, mut warnings, mut unread) = (0, 0, 0);
     for file in files {
         let name =
             if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
@@ -164,18 +163,22 @@ pub fn main(files: &[PathBuf]) -> ExitCode {
                 write_out(&report.to_string());
             }
             Err(error) => {
-                errors += 1;
+                unread += 1;
                 write_out(&format!("{name}: error: cannot be read: {error}\n"));
             }
         }
     }
     write_out(&format!(
         "{}, {} in {}\n",
-        counted(errors, "error"),
+        counted(errors + unread, "error"),
         counted(warnings, "warning"),
         counted(files.len(), "file")
     ));
-    if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    match (unread, errors) {
+        (0, 0) => ExitStatus::Done,
+        (0, _) => ExitStatus::Failed,
+        _ => ExitStatus::Usage,
+    }
 }
 
 fn read(file: &Path) -> std::io::Result<String> {

@@ -1,5 +1,7 @@
 //! What becomes of one cluster while `up` follows it.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use super::progress::{Count, Milestone};
@@ -27,6 +29,9 @@ pub struct ClusterReport {
     pub milestones: Vec<Milestone>,
     /// The first blocking cause, if it does not run.
     pub blocking: Option<Blocking>,
+    /// The file with its kubeconfig, if there is one yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubeconfig: Option<PathBuf>,
 }
 
 impl ClusterReport {

@@ -9,7 +9,6 @@ mod releases;
 pub mod report;
 mod view;
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -22,15 +21,12 @@ use crate::apply;
 use crate::args::{NodeKind, Output, Up};
 use crate::background;
 use crate::describe::{self, print};
+use crate::exit::{ExitStatus, failed};
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_err, write_out, write_over};
 use crate::session::Session;
 use crate::stack::{self, Stack};
 
-/// Exit status for a command line or a manifest that can't be understood.
-const USAGE: u8 = 2;
-/// Exit status for a run that was interrupted before its end, as shells have it.
-const INTERRUPTED: u8 = 130;
 /// How long clusters of simulated nodes may take.
 const SIMULATED: Duration = Duration::from_mins(15);
 /// How long clusters of machines that boot may take: emulated, three control planes come up one after the other.
@@ -39,17 +35,20 @@ const MACHINES: Duration = Duration::from_hours(1);
 /// How `up` ended.
 enum Ended {
     AllRun,
-    SomeDoNot,
+    /// A manifest was refused.
+    Refused,
+    /// A cluster is not Running in time.
+    NotYet,
     Interrupted,
 }
 
 /// Runs `up` as the command line asks.
-pub async fn run(mut args: Up) -> ExitCode {
+pub async fn run(mut args: Up) -> ExitStatus {
     let documents = match manifests(&args) {
         Ok(documents) => documents,
         Err(error) => {
             say!("error: {error:#}");
-            return ExitCode::from(USAGE);
+            return ExitStatus::Usage;
         }
     };
     add_releases(&mut args, &documents);
@@ -62,13 +61,13 @@ pub async fn run(mut args: Up) -> ExitCode {
         Ok(interrupts) => run_attached(&args, &documents, interrupts).await,
     };
     match ended {
-        Ok(Ended::AllRun) => ExitCode::SUCCESS,
-        Ok(Ended::SomeDoNot) => ExitCode::FAILURE,
-        Ok(Ended::Interrupted) => ExitCode::from(INTERRUPTED),
-        Err(error) => {
-            say!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Ok(Ended::AllRun) => ExitStatus::Done,
+        Ok(Ended::Refused) => ExitStatus::Refused,
+        // The clusters of a stack that has stopped do not come up any more.
+        Ok(Ended::NotYet) if args.detach => ExitStatus::NotYet,
+        Ok(Ended::NotYet) => ExitStatus::Failed,
+        Ok(Ended::Interrupted) => ExitStatus::Interrupted,
+        Err(error) => failed(&error),
     }
 }
 
@@ -104,7 +103,7 @@ async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts
     let session = stack.session();
     let run = Run::new(args, session, started.elapsed());
     let outcome = match run.complete(documents, &mut interrupts, stack.died()).await {
-        Ok(ended @ (Ended::AllRun | Ended::SomeDoNot)) if !args.once => {
+        Ok(ended @ (Ended::AllRun | Ended::Refused | Ended::NotYet)) if !args.once => {
             say!("The stack runs until you press Ctrl-C.");
             tokio::select! {
                 () = interrupts.next() => {
@@ -165,8 +164,14 @@ impl<'a> Run<'a> {
     }
 
     fn ended(&self) -> Ended {
-        let all_run = !self.refused && self.clusters.iter().all(ClusterReport::is_running);
-        if all_run { Ended::AllRun } else { Ended::SomeDoNot }
+        let not_yet = |cluster: &ClusterReport| !cluster.is_running() && !cluster.is_refused();
+        if self.clusters.iter().any(not_yet) {
+            Ended::NotYet
+        } else if self.refused {
+            Ended::Refused
+        } else {
+            Ended::AllRun
+        }
     }
 
     /// Brings the clusters up and says what became of them, unless it is interrupted. `died` resolves when the stack ends. Of two
@@ -203,13 +208,14 @@ impl<'a> Run<'a> {
         self.apply(&client, documents).await?;
         let timeout = self.timeout();
         follow::follow_clusters(&client, &mut self.clusters, timeout).await?;
-        for cluster in &self.clusters {
-            let ClusterReport { namespace, name, .. } = cluster;
+        for cluster in &mut self.clusters {
+            let (namespace, name) = (&cluster.namespace, &cluster.name);
             if let Some(path) = self.session.write_kubeconfig(&client, namespace, name).await? {
                 say!("kubeconfig of {namespace}/{name}: {}", path.display());
+                cluster.kubeconfig = Some(path);
             }
             if !cluster.is_running()
-                && let Ok(description) = describe::describe(&client, namespace, name).await
+                && let Ok(description) = describe::describe(&client, &cluster.namespace, &cluster.name).await
             {
                 write_err(&print::table(&description.tree, jiff::Timestamp::now(), None));
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -32,12 +33,20 @@ pub struct Report {
 struct StackReport {
     /// From the command to everything ready.
     seconds: f64,
+    /// The folder with all files of the stack.
+    folder: PathBuf,
+    /// The kubeconfig of the stack's administrator.
+    kubeconfig: PathBuf,
 }
 
-/// What the simulated vCenter counted.
+/// The simulated vCenter: how to connect to it, and how often it was called.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct VCenterReport {
+    url: String,
+    username: String,
+    password_file: PathBuf,
+    ca_file: PathBuf,
     wire: String,
     requests: u64,
     by_method: BTreeMap<String, u64>,
@@ -59,10 +68,23 @@ impl Report {
                 *by_method.entry(method.clone()).or_default() += count;
             }
         }
-        let vcenter = VCenterReport { wire: wires.join("+"), requests: counted.total, by_method };
-        let seconds = (stack_seconds * 10.0).round() / 10.0;
-        let (stack, memory_mib) = (StackReport { seconds }, session.memory());
-        Self { stack, clusters, vcenter, memory_mib, consoles: session.machines.is_some() }
+        let endpoint = &session.vcenter;
+        let vcenter = VCenterReport {
+            url: endpoint.url(),
+            username: endpoint.username.clone(),
+            password_file: endpoint.password_file.clone(),
+            ca_file: endpoint.ca_file.clone(),
+            wire: wires.join("+"),
+            requests: counted.total,
+            by_method,
+        };
+        let stack = StackReport {
+            seconds: (stack_seconds * 10.0).round() / 10.0,
+            folder: session.folder.clone(),
+            kubeconfig: session.kubeconfig.clone(),
+        };
+        let (memory_mib, consoles) = (session.memory(), session.machines.is_some());
+        Self { stack, clusters, vcenter, memory_mib, consoles }
     }
 
     /// The report as a person reads it.

@@ -48,6 +48,14 @@ fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
     assert_eq!(cluster["controlPlane"], serde_json::json!({"ready": 3, "wanted": 3}));
     assert_eq!(cluster["workers"], serde_json::json!({"ready": 3, "wanted": 3}));
     assert!(cluster["blocking"].is_null());
+    // For a script, which goes on only with this report.
+    let (stack, vcenter) = (&report["stack"], &report["vcenter"]);
+    assert_contains(&stack["kubeconfig"], &[stack["folder"].as_str().unwrap()]);
+    assert_contains(&cluster["kubeconfig"], &[stack["folder"].as_str().unwrap(), "test-cluster"]);
+    assert_contains(&vcenter["url"], &["https://127.0.0.1:"]);
+    for file in ["passwordFile", "caFile"] {
+        assert!(vcenter[file].is_string(), "{file}: {vcenter}");
+    }
     let methods = report["vcenter"]["byMethod"].as_object().unwrap();
     assert_eq!(methods["CloneVM_Task"], 6);
     // These are left out below as the golden template's: so there may be one of each, and none a VM.

@@ -1,5 +1,6 @@
 //! An API server of a story's own, with nothing in it, and `kubectl` beside it.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,6 +47,18 @@ impl OwnServer {
         let all = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
         let output = kubectl(self.plane.kubeconfig()).args(all).output().expect("kubectl");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The outcomes of the doctor's checks, by code; of several with one code, the last.
+    pub fn doctor(&self, args: &[&str]) -> BTreeMap<String, String> {
+        let mut command = Command::new(exe());
+        command.args(["doctor", "-o", "json", "--kubeconfig"]).arg(self.plane.kubeconfig()).args(args);
+        let output = command.stdin(Stdio::null()).output().expect("the doctor");
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        let text = |check: &Value, member: &str| check[member].as_str().expect("a text").to_owned();
+        let checks = report["checks"].as_array().expect("checks").iter();
+        checks.map(|check| (text(check, "code"), text(check, "outcome"))).collect()
     }
 
     /// Runs a program with what its rendered folder gives it.

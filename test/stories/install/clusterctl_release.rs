@@ -38,6 +38,12 @@ fn a_release_is_installed_and_removed_with_clusterctl() {
         assert!(args.contains(&"--endpoint-pool=GlobalInClusterIPPool/control-planes".to_owned()));
         assert!(args_are_there(&server, VMOP).await);
 
+        // Without gcm, and before the first Pod has run.
+        let found = server.doctor(&["--only", "LC01"]);
+        for (code, outcome) in [("LC0101", "ok"), ("LC0102", "ok"), ("LC0104", "error")] {
+            assert_eq!(found[code], outcome, "{found:#?}");
+        }
+
         let cluster = clusterctl.run(&server, &generate(&[]));
         assert_contains(&cluster, &["kind: KubeadmControlPlane", "imageName: node-image", "replicas: 3"]);
         let of_class = clusterctl.run(&server, &generate(&["--flavor=topology"]));

@@ -117,6 +117,12 @@ fn the_vm_operator_alone_makes_the_certificate_of_its_webhooks() {
                 (webhook.client_config?.ca_bundle.as_ref() == Some(authority)).then_some(())
             })
             .await;
+        // The doctor asks for nothing of the programs above it.
+        let found = server.doctor(&["--only", "LC01"]);
+        for code in ["LC0101", "LC0102", "LC0104", "LC0105", "LC0106"] {
+            assert_eq!(found[code], "ok", "{found:#?}");
+        }
+        assert_eq!(found["LC0103"], "skipped", "{found:#?}");
         crate::harness::own_server::assert_no_right_is_missing(&vmop);
         server.stop().await;
     });

@@ -23,21 +23,43 @@ fn old_api_servers_are_refused() {
     assert_eq!(judge_version("1", "30").outcome, Outcome::Error);
 }
 
+fn all() -> Vec<&'static Program> {
+    PROGRAMS.iter().collect()
+}
+
 #[test]
 fn missing_kinds_and_versions_are_named() {
-    let ours = [crd("as.x", "v1"), crd("bs.x", "v2")];
-    assert_eq!(judge_crds(&ours, &ours).outcome, Outcome::Ok);
-    let found = judge_crds(&ours, &[crd("bs.x", "v1")]);
+    let ours = [
+        crd("tanzukubernetesreleases.run.tanzu.vmware.com", "v1"),
+        crd("virtualmachines.vmoperator.vmware.com", "v2"),
+    ];
+    let there = [crd("virtualmachines.vmoperator.vmware.com", "v1")];
+    assert_eq!(judge_crds(&all(), &ours, &ours).outcome, Outcome::Ok);
+    let found = judge_crds(&all(), &ours, &there);
     assert_eq!(found.outcome, Outcome::Error);
-    assert_eq!(found.found, "missing: as.x, bs.x (v2)");
+    let expected =
+        "missing: tanzukubernetesreleases.run.tanzu.vmware.com, virtualmachines.vmoperator.vmware.com (v2)";
+    assert_eq!(found.found, expected);
+    let below_gcm = judge_crds(&all()[1..], &ours, &there);
+    assert_eq!(below_gcm.found, "missing: virtualmachines.vmoperator.vmware.com (v2)");
+}
+
+#[test]
+fn every_kind_belongs_to_a_program() {
+    for crd in api::crds::all() {
+        let group = crd.spec.group.as_str();
+        assert!(PROGRAMS.iter().any(|program| program.groups.contains(&group)), "{group}");
+    }
 }
 
 #[test]
 fn cluster_api_must_have_the_contract() {
-    let all = OF_CLUSTER_API.map(|name| crd(name, CONTRACT));
-    assert_eq!(judge_cluster_api(&all).outcome, Outcome::Ok);
+    let current = OF_CLUSTER_API.map(|name| crd(name, CONTRACT));
+    assert_eq!(judge_cluster_api(&all(), &current).outcome, Outcome::Ok);
     let old = OF_CLUSTER_API.map(|name| crd(name, "v1beta1"));
-    assert_eq!(judge_cluster_api(&old).outcome, Outcome::Error);
+    assert_eq!(judge_cluster_api(&all(), &old).outcome, Outcome::Error);
+    assert_eq!(judge_cluster_api(&all()[1..], &old).outcome, Outcome::Error);
+    assert_eq!(judge_cluster_api(&all()[2..], &old).outcome, Outcome::Skipped, "the VM operator alone");
 }
 
 #[test]

@@ -1,0 +1,119 @@
+//! The exit statuses of the command: each says what the caller can do next.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::output::say;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitStatus {
+    /// Done.
+    Done = 0,
+    /// Failed.
+    Failed = 1,
+    /// The command line or a file is not valid.
+    Usage = 2,
+    /// The input was refused, and nothing that it names was changed.
+    Refused = 3,
+    /// Not finished in time.
+    NotYet = 4,
+    /// Interrupted by a signal; the status is the one that shells use.
+    Interrupted = 130,
+}
+
+impl ExitStatus {
+    /// All statuses, by number.
+    pub const ALL: [Self; 6] =
+        [Self::Done, Self::Failed, Self::Usage, Self::Refused, Self::NotYet, Self::Interrupted];
+
+    /// An error that ends the command with this status.
+    pub fn error(self, message: String) -> anyhow::Error {
+        StatusError { status: self, message }.into()
+    }
+
+    /// The number.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The meaning, and what the caller can do, for the reference of the command line.
+    pub const fn meaning(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Done => {
+                ("done. `up -f`: every cluster is Running. `describe --exit-status`: nothing blocks", "")
+            }
+            Self::Failed => (
+                "failed. `doctor`: an error, or a warning with `--fail-on warning`. `lint`: a manifest has an error. `up --once`: a cluster was not Running in time, and is gone with its stack",
+                "read the message",
+            ),
+            Self::Usage => {
+                ("the command line is not valid, or a file cannot be read", "correct the call or the file")
+            }
+            Self::Refused => (
+                "refused, and nothing was changed. `up -f`: the API server refused a manifest. `site discover`: several objects fit, or the certificate is not trusted",
+                "correct the manifest, or pass the flag that the message names",
+            ),
+            Self::NotYet => (
+                "not finished in time. `up -f`: a cluster is not Running yet. `image import --wait`: the release does not exist yet. `describe --exit-status`: an object blocks the cluster",
+                "run the same command again: the work continues meanwhile",
+            ),
+            Self::Interrupted => {
+                ("interrupted. The message says what was begun", "run the same command again")
+            }
+        }
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.number())
+    }
+}
+
+/// An error that ends the command with another status than [`ExitStatus::Failed`].
+#[derive(Debug)]
+struct StatusError {
+    status: ExitStatus,
+    message: String,
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StatusError {}
+
+/// The exit status of an error.
+pub fn status_of_error(error: &anyhow::Error) -> ExitStatus {
+    error.downcast_ref::<StatusError>().map_or(ExitStatus::Failed, |error| error.status)
+}
+
+/// Prints an error with its causes, and returns its exit status.
+pub fn failed(error: &anyhow::Error) -> ExitStatus {
+    say!("error: {error:#}");
+    status_of_error(error)
+}
+
+/// The exit status of a result. An error is printed with its causes.
+pub fn status_of(result: anyhow::Result<()>) -> ExitStatus {
+    result.map_or_else(|error| failed(&error), |()| ExitStatus::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_status_below_a_context() {
+        let error = ExitStatus::NotYet.error("no release yet".to_owned());
+        let error = Err::<(), _>(error).context("image import").unwrap_err();
+        assert_eq!(status_of_error(&error), ExitStatus::NotYet);
+        assert_eq!(status_of_error(&anyhow::anyhow!("no")), ExitStatus::Failed);
+    }
+}
