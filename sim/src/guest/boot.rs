@@ -29,6 +29,7 @@ impl Guest {
     pub async fn boot(&mut self, seed: &Seed) -> Result<(), Failure> {
         let instance_id = seed.instance_id()?;
         self.guest_vm.disk.boot()?;
+        self.guest_vm.disk.write(commands::ADDRESS, self.guest_vm.address.reported.to_string())?;
         match self.guest_vm.disk.installed() {
             Some(installed) if installed.instance_id == instance_id => {
                 self.guest_vm.disk.mount_fstab()?;

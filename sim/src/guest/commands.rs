@@ -26,6 +26,9 @@ const WITHOUT_EFFECT: [&str; 15] = [
     "umount",
 ];
 
+/// The file with the node's own address, which a network configures at each boot.
+pub const ADDRESS: &str = "/run/address";
+
 /// A call of kubeadm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kubeadm {
@@ -57,6 +60,13 @@ pub enum Command {
         from: String,
         /// What takes its place.
         to: String,
+        /// The file.
+        path: String,
+    },
+    /// `sed -i` that puts the node's own address in place of a text.
+    ReplaceByAddress {
+        /// The text that is looked for.
+        from: String,
         /// The file.
         path: String,
     },
@@ -107,7 +117,10 @@ pub struct Redirect {
 
 /// The commands of one line, which are joined by `&&` or `;`.
 pub fn line(text: &str) -> Result<Vec<Command>, Failure> {
-    if let Some(command) = interface(text).or_else(|| condition(text).transpose()).transpose()? {
+    if let Some(commands) = route(text).transpose()? {
+        return Ok(commands);
+    }
+    if let Some(command) = condition(text)? {
         return Ok(vec![command]);
     }
     let words = words(text)?;
@@ -127,14 +140,28 @@ fn alternatives(text: &str, words: &[Word]) -> Result<Command, Failure> {
     })
 }
 
-/// The name of the network adapter on the way to an address, put into a file: all adapters here are eth0.
-fn interface(text: &str) -> Option<Result<Command, Failure>> {
+/// The network adapter on the way to an address, or the node's own address on that way, put into files. All adapters here are eth0.
+fn route(text: &str) -> Option<Result<Vec<Command>, Failure>> {
     let rest = text.strip_prefix("sed -i \"s/")?;
     let (from, rest) = rest.split_once("/$(ip -o route get ")?;
-    let (address, path) = rest.split_once(" | sed 's/.* dev \\([^ ]*\\).*/\\1/')/\" ")?;
-    let known = address.parse::<std::net::IpAddr>().is_ok() && path.starts_with('/');
-    let replace = Command::Replace { from: from.to_owned(), to: "eth0".to_owned(), path: path.to_owned() };
-    Some(if known { Ok(replace) } else { Err(unknown(text)) })
+    let part = |word: &str, all: &str| format!(" | sed 's/.* {word} \\([^ ]*\\).*/\\1/')/{all}\" ");
+    // Without g, sed leaves all but the first occurrence in a line.
+    let (of_adapter, of_address) = (rest.split_once(&*part("dev", "")), rest.split_once(&*part("src", "g")));
+    let (address, paths) = of_adapter.or(of_address)?;
+    let known = address.parse::<std::net::IpAddr>().is_ok();
+    let (mut commands, is_adapter) = (Vec::new(), of_adapter.is_some());
+    for path in paths.split(' ') {
+        if !known || !path.starts_with('/') {
+            return Some(Err(unknown(text)));
+        }
+        let (from, path) = (from.to_owned(), path.to_owned());
+        commands.push(if is_adapter {
+            Command::Replace { from, to: "eth0".to_owned(), path }
+        } else {
+            Command::ReplaceByAddress { from, path }
+        });
+    }
+    Some(Ok(commands))
 }
 
 /// A command that is carried out if a file contains a text.
@@ -270,6 +297,12 @@ fn command(line: &str, words: &[Word]) -> Result<Command, Failure> {
     }
 }
 
+fn replace_in_file(disk: &Disk, path: &str, from: &str, to: &str) -> Result<(), Failure> {
+    let text = disk.read(path);
+    let text = text.ok_or_else(|| Failure::new(Reason::Command, format!("{path}: no such file")))?;
+    disk.write(path, text.replace(from, to))
+}
+
 fn replace(expression: &str, path: &str) -> Option<Command> {
     let (from, to) = expression.strip_prefix("s#")?.strip_suffix('#')?.split_once('#')?;
     Some(Command::Replace { from: from.to_owned(), to: to.to_owned(), path: path.to_owned() })
@@ -329,11 +362,9 @@ impl Command {
             Self::Touch(paths) => {
                 paths.iter().filter(|path| !disk.has(path)).try_for_each(|path| disk.write(path, ""))
             }
-            Self::Replace { from, to, path } => {
-                let read = disk.read(path);
-                let text =
-                    read.ok_or_else(|| Failure::new(Reason::Command, format!("{path}: no such file")))?;
-                disk.write(path, text.replace(from, to))
+            Self::Replace { from, to, path } => replace_in_file(disk, path, from, to),
+            Self::ReplaceByAddress { from, path } => {
+                replace_in_file(disk, path, from, &disk.read(ADDRESS).unwrap_or_default())
             }
             Self::IfContains { text, path, then } => {
                 let contains = disk.read(path).is_some_and(|there| there.contains(text));
@@ -403,6 +434,15 @@ mod tests {
         run("grep -qs nothing /etc/a && sed -i 's#path: /x#path: /z#' /etc/a").unwrap();
         run("grep -qs interface /etc/a && sed -i 's#path: /x#path: /y#' /etc/a").unwrap();
         assert_eq!(disk.read("/etc/a").as_deref(), Some("interface eth0\npath: /y\n"));
+        disk.write(ADDRESS, "10.20.1.2").unwrap();
+        for path in ["/etc/b", "/etc/c"] {
+            disk.write(path, "x,@A@ @A@\n").unwrap();
+        }
+        run("sed -i \"s/@A@/$(ip -o route get 127.9.255.1 | sed 's/.* src \\([^ ]*\\).*/\\1/')/g\" /etc/b /etc/c")
+            .unwrap();
+        for path in ["/etc/b", "/etc/c"] {
+            assert_eq!(disk.read(path).as_deref(), Some("x,10.20.1.2 10.20.1.2\n"));
+        }
         assert_eq!(run("sed -i 's#a#b#' /etc/none").unwrap_err().reason, Reason::Command);
         assert!(line("sed -i s/a/b/ /etc/a").is_err() && line("grep -qs a /etc/a").is_err());
     }

@@ -24,6 +24,7 @@ use super::kubeconfig::client;
 use super::node::{mirror, mirror_name, pod_status};
 use super::pods::{NodePods, has_network, shows_ready};
 use super::program_pods::ProgramPods;
+use super::proxy;
 use super::registration::Registration;
 use super::scheduler;
 use super::virtual_ip::{Joins, VirtualIp};
@@ -202,6 +203,7 @@ impl Kubelet {
         if registration.control_plane && self.port_forward.is_none() {
             self.port_forward = Some(start(self.guest_vm.port_forward()?)?);
         }
+        proxy::check(&self.guest_vm.disk, registration, self.guest_vm.address.reported.into())?;
         let kubeconfig = self.guest_vm.disk.read(KUBECONFIG).unwrap_or_default();
         let session = Session {
             client: client(&kubeconfig).await?,

@@ -34,6 +34,7 @@ mod objects;
 mod pods;
 mod program_pods;
 mod provoked;
+mod proxy;
 mod registration;
 mod render;
 mod reporter;

@@ -10,8 +10,12 @@ use crate::spec::network::NetworkSpec;
 
 /// The programs that go through the proxy: one pulls images, the other asks for what pulling takes.
 const UNITS: [&str; 2] = ["containerd", "kubelet"];
-/// What a node reaches by itself, whatever its cluster is. Its own metadata names the address of the control plane.
-const OWN: [&str; 5] = ["localhost", "127.0.0.1", "::1", "{{ ds.meta_data.controlPlaneHost }}", ".svc"];
+/// What a node reaches by itself, whatever its cluster is. Its own metadata names the address of the control plane. From Kubernetes 1.33
+/// on, the kubelet of a control plane node asks the API server of its own node, at the node's own address.
+const OWN: [&str; 6] =
+    ["localhost", "127.0.0.1", "::1", NODE_ADDRESS, "{{ ds.meta_data.controlPlaneHost }}", ".svc"];
+/// Stands for the node's own address until [`address_command`] has run.
+const NODE_ADDRESS: &str = "@NODE_ADDRESS@";
 
 /// What shells of people read when they log in, each of `*.sh` that they may read.
 pub const SHELL_FILE: &str = "/etc/profile.d/http-proxy.sh";
@@ -32,6 +36,20 @@ fn quote_for_shell(value: &str) -> String {
     format!("'{}'", line.replace('\'', "'\\''"))
 }
 
+/// The path of the file with the environment of a unit.
+fn unit_file(unit: &str) -> String {
+    format!("/etc/systemd/system/{unit}.service.d/http-proxy.conf")
+}
+
+/// The command that writes the node's own address into the files. Only the node knows it.
+pub fn address_command() -> String {
+    let files = UNITS.map(unit_file).into_iter().chain([SHELL_FILE.to_owned()]);
+    format!(
+        "sed -i \"s/{NODE_ADDRESS}/$(ip -o route get {{{{ ds.meta_data.controlPlaneHost }}}} | sed 's/.* src \\([^ ]*\\).*/\\1/')/g\" {}",
+        files.collect::<Vec<_>>().join(" ")
+    )
+}
+
 /// The files by which a node's programs, and the shells of people, go through the cluster's proxy. They carry a password,
 /// so only root may read them; a command gives the shells' to the node's user.
 pub fn files(network: &NetworkSpec<'_>) -> Vec<NodeFile> {
@@ -48,8 +66,7 @@ pub fn files(network: &NetworkSpec<'_>) -> Vec<NodeFile> {
     }
     let file =
         |path: String, content: &String| NodeFile { path, permissions: "0600", content: content.clone() };
-    let units =
-        UNITS.map(|name| file(format!("/etc/systemd/system/{name}.service.d/http-proxy.conf"), &unit));
+    let units = UNITS.map(|name| file(unit_file(name), &unit));
     units.into_iter().chain([file(SHELL_FILE.to_owned(), &shell)]).collect()
 }
 
@@ -141,7 +158,7 @@ mod tests {
         insta::assert_snapshot!(shell.content, @r"
         export HTTP_PROXY='http://u:p%40'\''$(reboot)@10.0.0.1:80' http_proxy='http://u:p%40'\''$(reboot)@10.0.0.1:80'
         export HTTPS_PROXY='http://10.0.0.1:80' https_proxy='http://10.0.0.1:80'
-        export NO_PROXY='.corp,localhost,127.0.0.1,::1,{{ ds.meta_data.controlPlaneHost }},.svc,192.168.0.0/16,10.96.0.0/12,.cluster.local' no_proxy='.corp,localhost,127.0.0.1,::1,{{ ds.meta_data.controlPlaneHost }},.svc,192.168.0.0/16,10.96.0.0/12,.cluster.local'
+        export NO_PROXY='.corp,localhost,127.0.0.1,::1,@NODE_ADDRESS@,{{ ds.meta_data.controlPlaneHost }},.svc,192.168.0.0/16,10.96.0.0/12,.cluster.local' no_proxy='.corp,localhost,127.0.0.1,::1,@NODE_ADDRESS@,{{ ds.meta_data.controlPlaneHost }},.svc,192.168.0.0/16,10.96.0.0/12,.cluster.local'
         ");
     }
 }

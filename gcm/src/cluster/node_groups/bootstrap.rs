@@ -102,6 +102,7 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
         commands.push(trust_store.command().to_owned());
     }
     if !proxy.is_empty() {
+        commands.push(proxy::address_command());
         commands.push("systemctl daemon-reload".to_owned());
         commands.push(format!("chown {} {}", USER, proxy::SHELL_FILE));
     }
