@@ -78,7 +78,7 @@ fn checks() -> String {
     let mut text = String::from("| code | what the check verifies |\n|---|---|\n");
     for check in doctor::checks() {
         let (code, title) = (check.code, check.title);
-        let _ = writeln!(text, "| <a id=\"{}\"></a>{code} | {title} |", code.to_lowercase());
+        let _ = writeln!(text, "| [{code}](checks.md#{}) | {title} |", code.to_lowercase());
     }
     text
 }

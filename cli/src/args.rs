@@ -382,6 +382,9 @@ pub struct Doctor {
     /// Skip these checks, by code or by the beginning of a code.
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub skip: Vec<String>,
+    /// Explain a check instead: its causes, an example and commands. Needs no cluster.
+    #[arg(long, value_name = "CODE", exclusive = true)]
+    pub explain: Option<String>,
     /// Fail for these findings, with exit status 1.
     #[arg(long, value_enum, default_value_t)]
     pub fail_on: FailOn,

@@ -77,7 +77,9 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
     let version = match client.apiserver_version().await {
         Ok(version) => judge_version(&version.major, &version.minor),
         Err(error) => {
-            let broken = VERSION.error(error.to_string(), "Correct the kubeconfig, or start the API server");
+            let error = anyhow::Error::new(error).context("the API server does not answer");
+            let broken =
+                VERSION.error(format!("{error:#}"), "Correct the kubeconfig, or start the API server");
             let open =
                 ALL.iter().filter(|check| **check != VERSION).map(|check| check.skipped("no API server"));
             return std::iter::once(broken).chain(open).collect();

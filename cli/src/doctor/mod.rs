@@ -3,6 +3,7 @@
 //! Checks look and change nothing. Each has a code that never changes, says what it found, and what to do. Those of
 //! the VM operator's layer are [`vmop::doctor`]'s; here are those of Kubernetes, of Cluster API, of releases and of manifests.
 
+pub mod explain;
 mod installation;
 mod manifest;
 mod node_images;
@@ -18,7 +19,7 @@ use anyhow::{Context, Result, bail};
 use kit::diagnosis::{Check, Diagnosis, Outcome};
 
 use crate::args::{Doctor, DoctorOutput, FailOn};
-use crate::exit::{ExitStatus, failed};
+use crate::exit::{ExitStatus, failed, status_of};
 use crate::output::{say, write_out};
 use record::Recording;
 use select::Selection;
@@ -33,6 +34,9 @@ pub fn checks() -> Vec<Check> {
 
 /// Runs the checks and prints what they found.
 pub async fn run(args: Doctor) -> ExitStatus {
+    if let Some(code) = &args.explain {
+        return status_of(explain_code(code));
+    }
     match diagnose(&args).await {
         Ok((found, recorded)) => {
             write_out(&match args.output {
@@ -50,6 +54,21 @@ pub async fn run(args: Doctor) -> ExitStatus {
         }
         Err(error) => failed(&error),
     }
+}
+
+fn explain_code(code: &str) -> Result<()> {
+    let checks = checks();
+    let named = checks.iter().find(|check| check.code.eq_ignore_ascii_case(code));
+    match named.and_then(|check| explain::explain(*check)) {
+        Some(text) => write_out(&text),
+        None => {
+            let codes: Vec<_> = checks.iter().map(|check| check.code).collect();
+            let codes = codes.join(", ");
+            let message = format!("--explain {code}: there is no such check. The checks are {codes}");
+            return Err(ExitStatus::Usage.error(message));
+        }
+    }
+    Ok(())
 }
 
 fn status(found: &[Diagnosis], fail_on: FailOn) -> ExitStatus {

@@ -48,7 +48,7 @@ pub fn table(found: &[Diagnosis]) -> String {
         }
         if !remedy.is_empty() {
             let _ = writeln!(text, "    {}.", remedy.trim_end_matches('.'));
-            let _ = writeln!(text, "    see docs/vcenter.md#{}", check.code.to_lowercase());
+            let _ = writeln!(text, "    see layercake doctor --explain {}", check.code);
         }
     }
     let _ = writeln!(text, "\n{}", sum(found));
@@ -61,7 +61,7 @@ pub fn short(found: &[Diagnosis]) -> String {
     for Diagnosis { check, outcome, found, remedy } in
         found.iter().filter(|found| found.outcome > Outcome::Skipped)
     {
-        let remedy = remedy.trim_end_matches('.');
+        let (found, remedy) = (found.trim_end_matches('.'), remedy.trim_end_matches('.'));
         let _ = writeln!(text, "{} {} {found}. {remedy}.", mark(*outcome), check.code);
     }
     let _ = writeln!(text, "{}", sum(found));

@@ -27,7 +27,7 @@ fn each_form_has_what_was_found_and_what_to_do() {
 
 #[test]
 fn a_remedy_ends_in_one_full_stop() {
-    let found = [B.error("b is not so", "Mend b.")];
+    let found = [B.error("b is not so.", "Mend b.")];
     for text in [print::table(&found), print::short(&found)] {
         assert!(text.contains("Mend b.") && !text.contains(".."), "{text}");
     }

@@ -33,7 +33,8 @@ fn judge(configured: &str, networks: &[Network], hosts: &[ObjectContent]) -> Vec
     let named =
         networks.iter().find(|network| network.name == configured || network.moref.id() == configured);
     let Some(network) = named else {
-        let there: Vec<_> = networks.iter().map(|network| network.name.as_str()).collect();
+        let there = networks.iter().filter(|network| !network.is_uplink);
+        let there: Vec<_> = there.map(|network| network.name.as_str()).collect();
         let remedy = format!("Set Network to one of {}", there.join(", "));
         return vec![NETWORK.error(format!("network {configured:?} is not in the datacenter"), remedy)];
     };

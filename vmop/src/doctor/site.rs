@@ -154,7 +154,7 @@ pub fn name(object: &ObjectContent) -> String {
 
 fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosis {
     if matches!(error.kind(), Kind::NotFound { .. }) {
-        let remedy = "Correct the MoID (govc ls -i prints it), and give the user System.Read there";
+        let remedy = "Correct the MoID (layercake site discover and govc find -I show MoIDs), and give the user System.Read there";
         return PLACEMENT.error(
             format!("{object}, named by {user}, does not exist, or the vCenter user cannot see it"),
             remedy,
