@@ -59,15 +59,13 @@ pub async fn run(args: Doctor) -> ExitStatus {
 fn explain_code(code: &str) -> Result<()> {
     let checks = checks();
     let named = checks.iter().find(|check| check.code.eq_ignore_ascii_case(code));
-    match named.and_then(|check| explain::explain(*check)) {
-        Some(text) => write_out(&text),
-        None => {
-            let codes: Vec<_> = checks.iter().map(|check| check.code).collect();
-            let codes = codes.join(", ");
-            let message = format!("--explain {code}: there is no such check. The checks are {codes}");
-            return Err(ExitStatus::Usage.error(message));
-        }
-    }
+    let Some(text) = named.and_then(|check| explain::explain(*check)) else {
+        let codes: Vec<_> = checks.iter().map(|check| check.code).collect();
+        let codes = codes.join(", ");
+        let message = format!("--explain {code}: there is no such check. The checks are {codes}");
+        return Err(ExitStatus::Usage.error(message));
+    };
+    write_out(&text);
     Ok(())
 }
 
