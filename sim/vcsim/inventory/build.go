@@ -2,9 +2,11 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
@@ -83,6 +85,29 @@ func (b *builder) datacenter() error {
 	return nil
 }
 
+// tagUplinks marks the port group of the switch's uplinks, as vCenter does. The library makes it by a task of its own, which may end after
+// the one that made the switch.
+func (b *builder) tagUplinks() error {
+	registry := b.svc.Context.Map
+	dvs := registry.Get(b.dvs.Reference()).(*simulator.DistributedVirtualSwitch)
+	for range 2000 {
+		var tagged bool
+		b.svc.Context.WithLock(dvs, func() {
+			for _, uplinks := range dvs.Portgroup {
+				if group, ok := registry.Get(uplinks).(*simulator.DistributedVirtualPortgroup); ok {
+					group.Tag = []types.Tag{{Key: "SYSTEM/DVS.UPLINKPG"}}
+					tagged = true
+				}
+			}
+		})
+		if tagged {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.New("the switch has no port group of uplinks")
+}
+
 // networks makes one distributed switch with a port group per name; the stock network is there already. One whose name
 // begins with NSX- the library makes a segment of NSX.
 func (b *builder) networks() error {
@@ -103,10 +128,8 @@ func (b *builder) networks() error {
 	b.dvs = object.NewDistributedVirtualSwitch(b.client, info.Result.(types.ManagedObjectReference))
 
 	registry := b.svc.Context.Map
-	// So far the switch has only the port group of its uplinks, which vCenter marks by a tag.
-	for _, uplinks := range registry.Get(b.dvs.Reference()).(*simulator.DistributedVirtualSwitch).Portgroup {
-		group := registry.Get(uplinks).(*simulator.DistributedVirtualPortgroup)
-		group.Tag = []types.Tag{{Key: "SYSTEM/DVS.UPLINKPG"}}
+	if err := b.tagUplinks(); err != nil {
+		return err
 	}
 	for _, name := range b.spec.PortGroups {
 		if name != spec.StockNetwork {
