@@ -64,6 +64,9 @@ pub enum Presence {
     Refused(String),
 }
 
+/// The Secret with the token of the paravirtual storage driver, which alone accepts the classes that a guest gets from its namespace.
+pub const STORAGE_DRIVER_SECRET: &str = "pvcsi-provider-creds";
+
 /// The use of one token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenUse {
@@ -91,12 +94,14 @@ pub struct GuestSurvey {
 impl GuestSurvey {
     /// Returns true if the guest lacks a program that the cluster asks for, or its API servers do not use its issuers.
     pub fn lacks_requested(&self, plan: &SurveyPlan) -> bool {
+        let waits_for_token = |token: &TokenUse| {
+            let is_of_driver = plan.is_storage_requested && token.secret.name == STORAGE_DRIVER_SECRET;
+            (token.is_required || is_of_driver) && token.program != Presence::Running
+        };
         let lacks_driver = plan.is_storage_requested && self.driver != Presence::Running;
         let uses_issuers =
             self.authentication.as_ref().is_none_or(|used| used.state == AuthenticationState::InUse);
-        lacks_driver
-            || !uses_issuers
-            || self.tokens.iter().any(|token| token.is_required && token.program != Presence::Running)
+        lacks_driver || !uses_issuers || self.tokens.iter().any(waits_for_token)
     }
 }
 
@@ -410,6 +415,12 @@ mod tests {
             left_in_image: Vec::new(),
             authentication: None,
         };
+        // The driver runs, and its Pod with the token does so later.
+        let of_driver = |program: Presence| {
+            let mut survey = survey(Running, program, false);
+            survey.tokens[0].secret.name = STORAGE_DRIVER_SECRET.to_owned();
+            survey
+        };
         for (requested, survey, expected) in [
             (false, survey(Missing, Missing, false), false),
             (true, survey(Missing, Missing, false), true),
@@ -417,6 +428,10 @@ mod tests {
             (true, survey(Running, Missing, false), false),
             (false, survey(Missing, Missing, true), true),
             (false, survey(Missing, Running, true), false),
+            (true, of_driver(Missing), true),
+            (true, of_driver(Installed), true),
+            (true, of_driver(Running), false),
+            (false, of_driver(Installed), false),
         ] {
             let plan = SurveyPlan { is_storage_requested: requested, ..SurveyPlan::default() };
             assert_eq!(survey.lacks_requested(&plan), expected, "{requested} {survey:?}");

@@ -6,13 +6,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Resource;
 
+use crate::addons::survey::STORAGE_DRIVER_SECRET;
 use crate::cluster::input::Input;
 
 const READ: &[&str] = &["get", "list", "watch"];
 const ALL: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
-
-/// The Secret in a guest with the token of the paravirtual storage driver.
-pub const STORAGE_DRIVER_SECRET: &str = "pvcsi-provider-creds";
 
 /// The accounts of the cloud provider and of the storage driver.
 pub fn accounts(input: &Input<'_>) -> Vec<ProviderServiceAccount> {

@@ -12,12 +12,11 @@ use kit::guest::bounded;
 use kube::ResourceExt;
 
 use super::Verdict;
-use super::accounts::STORAGE_DRIVER_SECRET;
 use super::authentication::accepts_tokens;
 use super::left_in_image::{self, Purpose};
 use crate::addons::bundle::AddonType;
 use crate::addons::report::{AddonReport, AddonState};
-use crate::addons::survey::{GuestSurvey, Presence, TokenUse};
+use crate::addons::survey::{GuestSurvey, Presence, STORAGE_DRIVER_SECRET, TokenUse};
 use crate::cluster::facts::Facts;
 use crate::sync;
 use crate::sync::role_bindings::People;
