@@ -45,7 +45,7 @@ struct Program {
     namespace: &'static str,
     /// The API groups of its kinds.
     groups: &'static [&'static str],
-    /// Whether it uses Cluster API.
+    /// True if the program needs Cluster API.
     is_above_cluster_api: bool,
 }
 

@@ -26,7 +26,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// What is chosen, and why.
+/// A chosen object, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The kind, for people, such as `datastore`.
@@ -37,14 +37,14 @@ pub struct Choice {
     pub reason: String,
 }
 
-/// What is to be chosen: its kind, and the flag that names one.
+/// A choice that the site needs: the kind of the object, and the flag that names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     /// The kind, for people.
     pub what: &'static str,
     /// The flag, such as `--datastore`.
     pub flag: &'static str,
-    /// What all candidates have in common, such as ` that all hosts of the cluster have`; empty for all objects of the kind.
+    /// The condition that all candidates meet, such as ` that all hosts of the cluster have`; empty if every object of the kind fits.
     pub condition: &'static str,
 }
 

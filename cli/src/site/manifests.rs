@@ -9,7 +9,7 @@ use super::addresses::Endpoints;
 use super::choice::Candidate;
 use crate::args::SiteNetworkProvider;
 
-/// What a site consists of.
+/// The parts of a site file.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// vCenter's name or address.
@@ -24,7 +24,7 @@ pub struct Site {
     pub datastore: Candidate,
     /// The content library.
     pub library: Candidate,
-    /// Who provides networks.
+    /// The provider of networks.
     pub provider: SiteNetworkProvider,
     /// The nodes' port group.
     pub network: Option<Candidate>,

@@ -116,8 +116,11 @@ async fn connect(args: &SiteDiscover) -> Result<(Client, ShownCertificate, bool)
             args.vcenter, shown.subject, shown.thumbprint, shown.thumbprint
         ))),
         Err(error) => {
-            let advice = error.advice();
-            Err(anyhow::Error::new(error).context(format!("vCenter {}. {advice}", args.vcenter)))
+            let advice = match error.kind() {
+                Kind::InvalidLogin => "Correct --user or the password in --password-file".into(),
+                _ => error.advice(),
+            };
+            anyhow::bail!("vCenter {}: {error}. {}", args.vcenter, advice.trim_end_matches('.'))
         }
     }
 }
@@ -133,7 +136,7 @@ fn address(text: &str) -> Result<(String, u16)> {
     }
 }
 
-/// What was chosen, with the reasons, and the root folder.
+/// The choices with their reasons, the chosen objects, and the root folder.
 struct Found {
     choices: Vec<Choice>,
     site: Places,

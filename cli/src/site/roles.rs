@@ -47,8 +47,10 @@ fn ids() -> impl Iterator<Item = &'static str> {
     PRIVILEGES.iter().map(|privilege| privilege.id).filter(|id| !id.starts_with("System."))
 }
 
-/// The commands of govc.
+/// The commands of govc, for a POSIX shell.
 pub fn govc(user: &str, grants: &[Grant]) -> String {
+    let is_plain = user.chars().all(|c| c.is_ascii_alphanumeric() || "@.-_".contains(c));
+    let user = if is_plain { user.to_owned() } else { format!("'{}'", user.replace('\'', "'\\''")) };
     let mut text = format!("govc role.create {ROLE} {}\n", ids().collect::<Vec<_>>().join(" "));
     for grant in grants {
         let ((role, propagate), object, scope) = (grant.role(), &grant.govc, grant.scope.name());
@@ -110,6 +112,8 @@ mod tests {
             + "\n\n"
             + &without_ids(power_cli("user@domain", &grants));
         insta::assert_snapshot!(all);
+        let principal = govc(r"CORP\o'neil", &grants[..1]);
+        assert!(principal.contains(r"-principal 'CORP\o'\''neil' -role"), "{principal}");
         for text in [govc("u", &[]), power_cli("u", &[])] {
             assert!(text.contains("VirtualMachine.Inventory.Delete") && !text.contains("System."), "{text}");
         }

@@ -139,7 +139,7 @@ pub fn bundled_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str
                 if is_none && is_driver { BundledClasses::InBundle } else { BundledClasses::Invalid };
             Some(meaning(map.name_any()))
         });
-    // What is wrong is named before anything else is done.
+    // An invalid annotation hides a valid one, so that the condition names it.
     annotated.max_by_key(|meaning| matches!(meaning, BundledClasses::Invalid(_)))
 }
 

@@ -125,7 +125,7 @@ mod tests {
         assert!(is_supported("v1.30.0+vmware.1") && !is_supported("v1.29.9") && !is_supported("x"));
     }
 
-    /// Otherwise whoever owns an issuer whose names have no prefix is a member of system:masters.
+    /// Without this rule, the owner of an issuer without prefixes could become a member of system:masters.
     #[test]
     fn no_issuer_names_users_of_kubernetes() {
         let document: Value = serde_json::from_str(&configuration(&[issuer()], "v1.34.0")).unwrap();

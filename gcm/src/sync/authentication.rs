@@ -11,7 +11,7 @@ use super::wanted::WantedObjects;
 use crate::addons::api_servers::GUEST_OBJECT;
 use crate::spec::authentication::{AUTHENTICATION_FILE, AUTHENTICATION_FOLDER, configuration};
 
-/// What the Pods run with the shell of their node.
+/// The script that the Pods run with the shell of their node.
 pub const COPY_SCRIPT: &str = include_str!("authentication/copy.sh");
 /// The ConfigMap, the DaemonSet and the label of its Pods, in their namespace.
 const NAME: &str = GUEST_OBJECT.1;
@@ -96,7 +96,9 @@ fn pod(image: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+
+    use support::wait::{in_time, poll};
 
     use super::*;
 
@@ -130,8 +132,8 @@ mod tests {
     }
 
     /// The kubelet ends a Pod with SIGTERM, and an API server reads a whole file at any time.
-    #[test]
-    fn the_shell_copies_what_changes_and_ends_when_it_is_asked_to() {
+    #[tokio::test]
+    async fn the_shell_copies_what_changes_and_ends_when_it_is_asked_to() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         std::fs::write(&from, "one\n").unwrap();
@@ -141,21 +143,20 @@ mod tests {
             .arg(format!("to={}", to.display()))
             .spawn()
             .unwrap();
-        let until = |done: &mut dyn FnMut() -> bool| {
-            let began = Instant::now();
-            while !done() {
-                assert!(began.elapsed() < Duration::from_secs(20));
-                std::thread::sleep(Duration::from_millis(50));
-            }
+        let copied = async |text: &str| {
+            let look =
+                || async { std::fs::read_to_string(&to).is_ok_and(|found| found == text).then_some(()) };
+            poll("the shell copies", Duration::from_secs(20), look).await.unwrap();
         };
-        let has = |text: &str| std::fs::read_to_string(&to).is_ok_and(|found| found == text);
-        until(&mut || has("one\n"));
+        copied("one\n").await;
         std::fs::write(&from, "").unwrap();
         std::fs::write(&from, "two\n").unwrap();
-        until(&mut || has("two\n"));
+        copied("two\n").await;
         let asked = Command::new("/bin/sh").args(["-c", &format!("kill -TERM {}", shell.id())]).status();
         assert!(asked.unwrap().success());
-        until(&mut || shell.try_wait().unwrap().is_some());
-        assert_eq!(shell.wait().unwrap().code(), Some(0));
+        let ended = tokio::task::spawn_blocking(move || shell.wait());
+        let status =
+            in_time("the shell ends", Duration::from_secs(20), ended).await.unwrap().unwrap().unwrap();
+        assert_eq!(status.code(), Some(0));
     }
 }

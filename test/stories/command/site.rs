@@ -72,7 +72,11 @@ fn assert_is_refused(story: &Story, thumbprint: &str) {
             3,
             &["overlaps --node-addresses 10.20.0.0/24"],
         ),
-        ([&trusted[..], &CHOSEN, &["--user", "nobody@vsphere.local"]].concat(), 1, &["vCenter 127.0.0.1:"]),
+        (
+            [&trusted[..], &CHOSEN, &["--user", "nobody@vsphere.local"]].concat(),
+            1,
+            &["InvalidLogin", "--password-file"],
+        ),
     ];
     for (args, status, words) in cases {
         let found = discover(story, &args);

@@ -10,7 +10,7 @@ use crate::spec::network::NetworkSpec;
 
 /// The programs that go through the proxy: one pulls images, the other asks for what pulling takes.
 const UNITS: [&str; 2] = ["containerd", "kubelet"];
-/// What a node reaches by itself, whatever its cluster is. Its own metadata names the address of the control plane. From Kubernetes 1.33
+/// The addresses that each node reaches without the proxy. The metadata of the node names the address of the control plane. From Kubernetes 1.33
 /// on, the kubelet of a control plane node asks the API server of its own node, at the node's own address.
 const OWN: [&str; 6] =
     ["localhost", "127.0.0.1", "::1", NODE_ADDRESS, "{{ ds.meta_data.controlPlaneHost }}", ".svc"];
