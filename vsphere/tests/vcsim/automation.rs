@@ -7,10 +7,10 @@ use support::vcsim::Sim;
 use support::wait::{in_time, poll, within};
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use vsphere::automation::{Capture, Deploy};
+use vsphere::automation::Capture;
 use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
 
-use crate::vms::{Golden, golden};
+use crate::vms::{Golden, golden, plain_deploy};
 
 async fn styled(sim: &Sim, automation: PathStyle) -> Client {
     Client::connect(Config { automation, ..sim.config() }).await.unwrap()
@@ -172,18 +172,7 @@ async fn licence_agreements_are_accepted_by_either_name() {
             };
             let client = Client::connect(Config { automation: style, ..sim.config() }).await.unwrap();
             let items = client.library_items(sim.library()).await.unwrap();
-            let deploy = Deploy {
-                item_id: items[0].clone(),
-                name: "golden".into(),
-                annotation: None,
-                pool: sim.pool(),
-                folder: sim.folder(),
-                host: None,
-                datastore: None,
-                profile: None,
-                provisioning: None,
-                networks: Vec::new(),
-            };
+            let deploy = plain_deploy(&sim, &items[0]);
             let turn = client.deployments().enter("").await;
             let deployed = client.deploy_ovf(&turn, &deploy, Duration::from_mins(1)).await;
             assert!(deployed.is_ok(), "{member} {style:?}: {deployed:?}");

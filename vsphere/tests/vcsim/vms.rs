@@ -34,16 +34,9 @@ pub async fn golden(sim: &Sim, inventory: &Inventory) -> Golden {
     let datastores = client.datastores(&sim.datacenter()).await.unwrap();
     let datastore = datastores.iter().find(|datastore| datastore.name == "ds1").unwrap();
     let deploy = Deploy {
-        item_id: items[0].clone(),
-        name: "golden".into(),
-        annotation: None,
-        pool: sim.pool(),
-        folder: sim.folder(),
-        host: None,
         datastore: Some(datastore.moref.clone()),
-        profile: None,
-        provisioning: None,
         networks: vec![("nic0".into(), standard.moref.clone())],
+        ..plain_deploy(sim, &items[0])
     };
     let turn = client.deployments().enter("").await;
     let template = client.deploy_ovf(&turn, &deploy, Duration::from_mins(1)).await.unwrap();
@@ -53,6 +46,22 @@ pub async fn golden(sim: &Sim, inventory: &Inventory) -> Golden {
     client.mark_as_template(&template).await.unwrap();
     let nics = client.read_nics(&template).await.unwrap();
     Golden { template, snapshot, nics, workload: workload.backing.clone() }
+}
+
+/// The item as a VM of the site, with vCenter's own choice of everything else.
+pub fn plain_deploy(sim: &Sim, item: &str) -> Deploy {
+    Deploy {
+        item_id: item.to_owned(),
+        name: "golden".into(),
+        annotation: None,
+        pool: sim.pool(),
+        folder: sim.folder(),
+        host: None,
+        datastore: None,
+        profile: None,
+        provisioning: None,
+        networks: Vec::new(),
+    }
 }
 
 impl Golden {
