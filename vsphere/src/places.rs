@@ -61,11 +61,12 @@ impl Client {
         let places = self.walk(&root, "childEntity", &["Folder"], &kinds).await?;
         let mut computes = Vec::with_capacity(places.len());
         for place in places {
-            let found = self.retrieve(std::slice::from_ref(&place.moref), &["resourcePool"]).await?;
+            let found = self.retrieve(std::slice::from_ref(&place.moref), &["resourcePool"]).await;
+            let found = unless_gone(found)?;
             let pool = found.first().and_then(|compute| compute.get("resourcePool").as_moref()).cloned();
             let Some(root_pool) = pool else { continue };
             let paths = ["name", "network", "datastore"];
-            let hosts = self.retrieve_members(&place.moref, "host", "HostSystem", &paths).await?;
+            let hosts = unless_gone(self.retrieve_members(&place.moref, "host", "HostSystem", &paths).await)?;
             let hosts = hosts.iter().map(|host| ComputeHost {
                 name: name(host),
                 networks: references(host, "network"),
@@ -91,6 +92,8 @@ impl Client {
     }
 
     /// Reads the objects of kinds `wanted` below `root`, through objects of kinds `through`.
+    ///
+    /// A parent that others delete meanwhile has no children. Only `root` must exist.
     async fn walk(&self, root: &MoRef, list: &str, through: &[&str], wanted: &[&str]) -> Result<Vec<Place>> {
         let mut found = Vec::new();
         let mut paths = HashMap::from([(root.clone(), String::new())]);
@@ -98,7 +101,9 @@ impl Client {
         for _ in 0..DEEPEST {
             let mut next = Vec::new();
             for parent in level {
-                for child in self.children(&parent, list).await? {
+                let children = self.retrieve_members(&parent, list, "ManagedEntity", &["name"]).await;
+                let children = if parent == *root { children? } else { unless_gone(children)? };
+                for child in children {
                     let path = match paths[&parent].as_str() {
                         "" => name(&child),
                         above => format!("{above}/{}", name(&child)),
@@ -117,10 +122,13 @@ impl Client {
         }
         Ok(found)
     }
+}
 
-    /// Reads the objects that `list` of a folder or resource pool refers to.
-    async fn children(&self, parent: &MoRef, list: &str) -> Result<Vec<ObjectContent>> {
-        self.retrieve_members(parent, list, "ManagedEntity", &["name"]).await
+/// What was read, which is nothing if the object no longer exists.
+fn unless_gone<T>(read: Result<Vec<T>>) -> Result<Vec<T>> {
+    match read {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        read => read,
     }
 }
 

@@ -225,7 +225,11 @@ async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Found> {
 async fn choose_policy(vcenter: &Client, args: &SiteDiscover, datastore: &Candidate) -> Result<Choice> {
     let mut fitting = Vec::new();
     for policy in vcenter.storage_policies().await? {
-        let datastores = vcenter.compatible_datastores(&policy.id).await?;
+        let datastores = match vcenter.compatible_datastores(&policy.id).await {
+            // Somebody deletes it at this moment.
+            Err(error) if error.is_not_found() => continue,
+            datastores => datastores?,
+        };
         if datastores.iter().any(|one| one.id() == datastore.id) {
             fitting.push(Candidate { name: policy.name, id: policy.id });
         }

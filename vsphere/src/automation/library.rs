@@ -91,7 +91,7 @@ impl Client {
         .map_err(|error: Error| error.on(id))
     }
 
-    /// All libraries. One call, and one for each library.
+    /// All libraries that exist until they are read. One call, and one for each library.
     pub async fn libraries(&self) -> Result<Vec<Library>> {
         let ids: Vec<String> = self
             .automation("library list", self.reading(), |form| {
@@ -103,7 +103,10 @@ impl Client {
             .await?;
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
-            found.push(self.library(&id).await?);
+            match self.library(&id).await {
+                Err(error) if error.is_not_found() => {}
+                library => found.push(library?),
+            }
         }
         Ok(found)
     }

@@ -246,6 +246,39 @@ async fn folders_pools_and_searches(wire: WireKind) {
     insta::assert_snapshot!(named("folders_pools_and_searches", wire), lines(&fake));
 }
 
+async fn a_folder_that_goes_while_folders_are_read_has_no_children(wire: WireKind) {
+    let object = |kind: &str, id: &str, property: &str, val: serde_json::Value| {
+        let page = serde_json::json!({ "_typeName": "RetrieveResult", "objects": [{
+            "_typeName": "ObjectContent",
+            "obj": { "_typeName": "ManagedObjectReference", "type": kind, "value": id },
+            "propSet": [{ "_typeName": "DynamicProperty", "name": property, "val": val }],
+        }]});
+        super::fake::json(200, page)
+    };
+    let root_exists = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let exists = root_exists.clone();
+    let fake = Fake::start(wire, move |seen| {
+        let asked = |id: &str| seen.call() == "RetrievePropertiesEx" && seen.raw.contains(id);
+        if asked("datacenter-2") {
+            let folder = serde_json::json!({ "_typeName": "ManagedObjectReference", "type": "Folder", "value": "group-v3" });
+            object("Datacenter", "datacenter-2", "vmFolder", folder)
+        } else if asked("group-v3") && exists.load(std::sync::atomic::Ordering::SeqCst) {
+            object("Folder", "group-v4", "name", serde_json::json!({ "_typeName": "string", "_value": "dev" }))
+        } else if asked("group-v") {
+            super::fake::fault("ManagedObjectNotFound")
+        } else {
+            None
+        }
+    })
+    .await;
+    let client = fake.client().await;
+    let datacenter = MoRef::datacenter("datacenter-2");
+    let folders = client.vm_folders(&datacenter).await.unwrap();
+    assert_eq!(folders.iter().map(|folder| folder.path.as_str()).collect::<Vec<_>>(), ["", "dev"]);
+    root_exists.store(false, std::sync::atomic::Ordering::SeqCst);
+    assert!(client.vm_folders(&datacenter).await.unwrap_err().is_not_found());
+}
+
 async fn what_is_read_in_pages_is_read_to_the_end(wire: WireKind) {
     let page = |id: &str, token: Option<&str>| {
         let mut page = serde_json::json!({ "_typeName": "RetrieveResult", "objects": [{
@@ -270,4 +303,9 @@ async fn what_is_read_in_pages_is_read_to_the_end(wire: WireKind) {
     assert_eq!(names, ["vm-1", "vm-2"]);
 }
 
-on_both_wires!(vms, folders_pools_and_searches, what_is_read_in_pages_is_read_to_the_end,);
+on_both_wires!(
+    vms,
+    folders_pools_and_searches,
+    a_folder_that_goes_while_folders_are_read_has_no_children,
+    what_is_read_in_pages_is_read_to_the_end,
+);
