@@ -84,7 +84,8 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         lookers: webhook::Lookers::default(),
     };
     // Conversion must be served before the first cluster can be read.
-    kit::webhook::serve(&started, &flags.webhook, webhook::router(webhooks)).await?;
+    let router = webhook::router(webhooks);
+    kit::webhook::serve_with_fallback(&started, &flags.webhook, router, webhook::OWN_CERTIFICATE).await?;
     let known = started.ready.require("releases");
     tokio::select! {
         // A cluster that is made before its defaults are known would never get them.

@@ -23,6 +23,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
+use kit::webhook::self_managed::SelfManaged;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
@@ -52,6 +53,15 @@ const LOOKERS: usize = 2;
 const MAX_BUNDLES: u32 = 100;
 /// So many objects of each kind of a namespace are looked at for addresses in use.
 const MAX_OBJECTS: u32 = 500;
+
+/// The names in config/gcm under which the webhooks are known.
+pub const OWN_CERTIFICATE: SelfManaged = SelfManaged {
+    secret: "vmware-system-tkg-webhook-own-cert",
+    service: "vmware-system-tkg-webhook-service",
+    mutating: "vmware-system-tkg-mutating-webhook-configuration",
+    validating: "vmware-system-tkg-validating-webhook-configuration",
+    definition: "tanzukubernetesclusters.run.tanzu.vmware.com",
+};
 
 /// What the webhooks work with.
 #[derive(Clone)]
