@@ -47,11 +47,13 @@ fn section(text: &mut String, command: &Command, path: &str) {
     if path != "layercake" {
         let _ = writeln!(text, "## {path}\n\n{}\n", about(command));
     }
-    if shown.is_empty() {
+    let alone = !command.is_subcommand_required_set();
+    if shown.is_empty() || alone && path != "layercake" {
         let mut usage = command.clone();
         let _ = writeln!(text, "    {}\n", usage.render_usage().to_string().trim_start_matches("Usage: "));
         options(text, command);
-    } else {
+    }
+    if !shown.is_empty() {
         text.push_str("| command | description |\n|---|---|\n");
         for below in &shown {
             let _ = writeln!(text, "| `{path} {}` | {} |", below.get_name(), about(below));

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use components::catalogue::Registries;
+use components::render::Networks;
 use ipnet::Ipv4Net;
 use jiff::SignedDuration;
 use sim::further_release::FurtherRelease;
@@ -56,6 +58,13 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: SiteCommand,
     },
+    /// Install or upgrade Cluster API and the controllers of Layercake on a Kubernetes cluster. Refuses with the reason before
+    /// it writes anything. Run it again after an interruption.
+    Init(Box<Init>),
+    /// Print everything that `init` applies, as manifests for a cluster with cert-manager.
+    Manifests(Manifests),
+    /// Show what of Layercake is installed in a cluster, and what prevents its removal.
+    Uninstall(Uninstall),
     /// Build and import node images.
     Image {
         /// The action.
@@ -157,6 +166,113 @@ impl SiteNetworkProvider {
             Self::Nsx => "NSXT",
         }
     }
+
+    /// The provider as programs get it.
+    pub fn networks(self) -> Networks {
+        match self {
+            Self::PortGroups => Networks::PortGroups,
+            Self::NetOperator => Networks::NetOperator,
+            Self::Nsx => Networks::Nsx,
+        }
+    }
+}
+
+/// Flags of `init`.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Init {
+    /// Another action.
+    #[command(subcommand)]
+    pub command: Option<InitCommand>,
+    /// A site file to check and apply, as `site discover` writes it. Can be repeated: the files are one.
+    #[arg(short, long, value_name = "SITE")]
+    pub filename: Vec<PathBuf>,
+    /// The vCenter user of the VM operator; by default that of the Secret that the site file names.
+    #[arg(long, value_name = "USER", requires = "password_file")]
+    pub user: Option<String>,
+    /// The file with the password of --user.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    /// Where images are.
+    #[command(flatten)]
+    pub registries: RegistryFlags,
+    /// The provider of networks, if there is no site file; by default that of the last installation, or port groups.
+    #[arg(long, value_enum, conflicts_with = "filename")]
+    pub network_provider: Option<SiteNetworkProvider>,
+    /// Whether nodes of workload clusters reach ghcr.io, where flannel and kube-vip are; by default as in the last installation.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub nodes_pull_images: Option<bool>,
+    /// Show what would be installed, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The time to wait for each component.
+    #[arg(long, value_parser = duration, default_value = "10m")]
+    pub timeout: Duration,
+}
+
+/// Further actions of `init`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum InitCommand {
+    /// List the images that an installation needs.
+    ListImages {
+        /// Where images are.
+        #[command(flatten)]
+        registries: RegistryFlags,
+    },
+}
+
+/// Flags that say where images are.
+#[derive(Clone, Debug, Args)]
+pub struct RegistryFlags {
+    /// The registry and path that has the images of gcm, capw and vmop, e.g. `registry.example.com/layercake`. By default they
+    /// are on the nodes already.
+    #[arg(long, value_name = "REGISTRY")]
+    pub layercake_registry: Option<String>,
+    /// The tag of these images; by default the version of this program.
+    #[arg(long, value_name = "TAG")]
+    pub layercake_tag: Option<String>,
+    /// The registry and path that has all images, also those of Cluster API.
+    #[arg(long, value_name = "REGISTRY", conflicts_with = "layercake_registry")]
+    pub image_registry: Option<String>,
+}
+
+impl RegistryFlags {
+    /// As they are rendered.
+    pub fn registries(&self) -> Registries {
+        Registries {
+            all: self.image_registry.clone(),
+            own: self.layercake_registry.clone(),
+            own_tag: self.layercake_tag.clone(),
+        }
+    }
+}
+
+/// Flags of `manifests`.
+#[derive(Clone, Debug, Args)]
+pub struct Manifests {
+    /// Where images are.
+    #[command(flatten)]
+    pub registries: RegistryFlags,
+    /// The provider of networks.
+    #[arg(long, value_enum, default_value_t)]
+    pub network_provider: SiteNetworkProvider,
+    /// Nodes of workload clusters reach ghcr.io, where flannel and kube-vip are.
+    #[arg(long)]
+    pub nodes_pull_images: bool,
+}
+
+/// Flags of `uninstall`.
+#[derive(Clone, Debug, Args)]
+pub struct Uninstall {
+    /// Show the plan, and change nothing. There is no other way yet.
+    #[arg(long, required = true)]
+    pub plan: bool,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
 }
 
 /// Commands for node images.

@@ -52,11 +52,11 @@ impl ExitStatus {
                 ("the command line is not valid, or a file cannot be read", "correct the call or the file")
             }
             Self::Refused => (
-                "refused, and nothing was changed. `up -f`: the API server refused a manifest. `site discover`: several objects fit, or the certificate is not trusted",
+                "refused, and nothing was changed. `up -f`: the API server refused a manifest. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall --plan`: clusters or VMs are left",
                 "correct the manifest, or pass the flag that the message names",
             ),
             Self::NotYet => (
-                "not finished in time. `up -f`: a cluster is not Running yet. `image import --wait`: the release does not exist yet. `describe --exit-status`: an object blocks the cluster",
+                "not finished in time. `up -f`: a cluster is not Running yet. `image import --wait`: the release does not exist yet. `init`: a component is not available. `describe --exit-status`: an object blocks the cluster",
                 "run the same command again: the work continues meanwhile",
             ),
             Self::Interrupted => {

@@ -35,6 +35,7 @@ pub mod describe;
 pub mod doctor;
 pub mod exit;
 pub mod image_import;
+pub mod init;
 mod interrupts;
 pub mod lint;
 mod node_image;
@@ -109,6 +110,9 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Doctor(args) => doctor::run(args).await,
             CliCommand::Bundle(args) => bundle::run(args).await,
             CliCommand::Site { command: SiteCommand::Discover(args) } => site::discover(*args).await,
+            CliCommand::Init(args) => init::run(*args).await,
+            CliCommand::Manifests(args) => init::manifests(args).await,
+            CliCommand::Uninstall(args) => init::uninstall(args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {
                 status_of(node_image::build(args).await)
             }

@@ -2,26 +2,40 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::certs::signing_key;
 use crate::cluster::Authorities;
 use crate::error::Result;
 use crate::process::Command;
-use crate::stack::Stack;
+use crate::stack::{Stack, write_private};
 
-/// kube-apiserver on a port, with its data in the etcd on another.
+/// kube-apiserver on a port, with its data in the etcd on another. It reaches Services by the HTTP proxy on the Unix socket `services`.
 pub(crate) fn command(
     stack: &Stack,
     exe: &Path,
     authorities: &Authorities,
     port: u16,
     etcd: u16,
+    services: Option<&Path>,
 ) -> Result<Command> {
     let pki = stack.subfolder("pki")?;
     authorities.serving.server("kube-apiserver")?.write(&pki, "apiserver")?;
     authorities.etcd.client("kube-apiserver", None)?.write(&pki, "apiserver-etcd")?;
     signing_key(&pki, "accounts")?;
+    let mut args = args(&pki, port, etcd);
+    if let Some(socket) = services {
+        let file = pki.join("egress.json");
+        let way = json!({ "proxyProtocol": "HTTPConnect", "transport": { "uds": { "udsName": socket } } });
+        let configuration = json!({
+            "apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{ "name": "cluster", "connection": way }],
+        });
+        write_private(&file, configuration.to_string().as_bytes())?;
+        args.push(format!("--egress-selector-config-file={}", file.display()));
+    }
     // The server is by far the largest process.
-    Ok(Command::new(stack, "kube-apiserver", exe)?.thrifty().args(args(&pki, port, etcd)))
+    Ok(Command::new(stack, "kube-apiserver", exe)?.thrifty().args(args))
 }
 
 fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {

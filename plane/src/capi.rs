@@ -4,16 +4,15 @@
 //! flag for it. They answer only what they are asked, and hold no secrets.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::error::{Doing, Error, Result};
-use crate::manifest::{Deployment, Manifests};
-use crate::tools::Tools;
+use crate::error::{Error, Result};
+use crate::tools::{Tools, read_documents};
 use crate::workload::{Ports, Runtime, Wiring, Workload};
+use components::manifest::{Deployment, Manifests};
 
 /// A manager and the flags that make it fit a small machine: with upstream's concurrency of up to 100, most of the
 /// writes there are conflicts.
@@ -44,7 +43,7 @@ const GATES: &[Gate] = &[
 const SERVING: [&str; 2] = ["--health-addr", "--diagnostics-address"];
 const INSECURE: &str = "--insecure-diagnostics=true";
 
-const MANAGERS: [Manager; 4] = [
+static MANAGERS: [Manager; 4] = [
     Manager {
         name: "capi-core",
         exe: |tools| &tools.capi_core,
@@ -93,12 +92,7 @@ pub(crate) fn prepare(tools: &Tools) -> Result<Vec<Prepared>> {
     MANAGERS
         .iter()
         .map(|manager| {
-            let path = tools.manifests.join(format!("{}.json", manager.name));
-            let text = fs::read(&path).doing(|| format!("read {}", path.display()))?;
-            let documents: Vec<Value> = serde_json::from_slice(&text).map_err(|error| Error::Manifest {
-                what: path.display().to_string(),
-                reason: format!("{error}. Remove the file; it is then created again"),
-            })?;
+            let documents = read_documents(&tools.manifests, manager.name)?;
             let mut manifests = Manifests::sorted(manager.name, documents)?;
             manifests.definitions.iter_mut().for_each(label_for_clusterctl);
             Ok(Prepared { manager, manifests, ports: Ports::free()? })
@@ -143,6 +137,33 @@ impl Prepared {
             env: &[],
         }
     }
+}
+
+/// The manager of these manifests as a Deployment of a cluster runs it, with one more argument.
+pub(crate) fn deployed<'a>(
+    name: &str,
+    tools: &'a Tools,
+    manifests: &'a Manifests,
+    further: String,
+) -> Result<Workload<'a>> {
+    let manager = MANAGERS.iter().find(|manager| manager.name == name).ok_or_else(|| Error::Manifest {
+        what: name.to_owned(),
+        reason: "there is no such manager".to_owned(),
+    })?;
+    Ok(Workload {
+        name: manager.name,
+        exe: (manager.exe)(tools),
+        arg0: manager.name,
+        manifests,
+        converted: &[],
+        pod: format!("{}-0", manager.name),
+        args: Box::new(move |deployment, wiring| {
+            let mut args = args(manager, deployment, wiring, |_| None);
+            args.push(further.clone().into());
+            args
+        }),
+        env: &[],
+    })
 }
 
 /// The Deployment's arguments, then ours: where a flag or a gate is given twice, the last counts.

@@ -11,9 +11,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use crate::certs::Authority;
 use crate::error::{Error, Result};
 use crate::kubeconfig::Server;
-use crate::manifest::Endpoint;
 use crate::objects;
 use crate::stack::{Stack, write_private};
+use components::manifest::Endpoint;
 
 /// The authorities of a stack.
 pub(crate) struct Authorities {

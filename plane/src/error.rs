@@ -58,6 +58,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The manifests of a component are not what they should be.
+    #[error(transparent)]
+    Component(#[from] components::Error),
     /// The API server refused or did not answer.
     #[error("cannot {what}: {source}")]
     Api {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use components::catalogue::{Component, Source};
+use components::config;
 use futures::future::{join_all, try_join_all};
 use kube::Client;
 use parking_lot::Mutex;
@@ -19,13 +21,13 @@ use crate::capi::{self, Prepared};
 use crate::cluster::{self, Authorities, Cluster};
 use crate::error::{Doing, Error, Result};
 use crate::kubeconfig::Server;
-use crate::manifest::converting_namespace;
 use crate::program::{GRACE, Program, Running};
 use crate::stack::{Stack, write_private};
 use crate::supervise::Supervised;
 use crate::tools::Tools;
 use crate::workload::{Ports, Workload};
-use crate::{apiserver, config, etcd, manager, memory, objects, ports};
+use crate::{apiserver, etcd, manager, memory, objects, ports};
+use components::manifest::{Manifests, converting_namespace};
 
 /// Losing a port to somebody else is rare; losing five in a row is not bad luck.
 const ATTEMPTS: usize = 5;
@@ -89,14 +91,67 @@ impl Plane {
     /// Starts etcd and the API server alone, and defines no kind but the given ones.
     pub async fn empty(options: Options) -> Result<Self> {
         let Options { stack, tools, definitions } = options;
-        Self::defined(stack, tools, definitions, &[]).await
+        Self::defined(stack, tools, definitions, &[], None).await
+    }
+
+    /// Starts what a Kubernetes cluster has beside its nodes: etcd, the API server, Kubernetes' controllers.
+    ///
+    /// The API server reaches Services, such as those of webhooks, by an HTTP proxy (`CONNECT`) on the Unix socket `services`.
+    pub async fn without_nodes(options: Options, services: &Path) -> Result<Self> {
+        let Options { stack, tools, definitions } = options;
+        let mut plane = Self::defined(stack, tools, definitions, &[], Some(services)).await?;
+        let controllers = manager::command(&plane.cluster, &plane.tools.kube_controller_manager)?;
+        plane.managers.push(Supervised::start(controllers)?);
+        Ok(plane)
+    }
+
+    /// Runs the program of a Deployment as a kubelet would: with its arguments, as its ServiceAccount, and with the certificate
+    /// in the folder `mounted`. Nothing is applied to the cluster. `exe` is the executable of our programs.
+    pub async fn run_deployed(
+        &self,
+        component: &Component,
+        deployment: &Value,
+        exe: &Path,
+        mounted: &Path,
+        args: &[&str],
+    ) -> Result<Running> {
+        let manifests = Manifests::sorted(component.name, [deployment.clone()])?;
+        let mounted = format!("--webhook-cert-dir={}", mounted.display());
+        let ports = Ports::free()?;
+        let started = match &component.source {
+            Source::Config(name) => {
+                let program = Program::new(name, exe);
+                let serves =
+                    manifests.deployment.as_ref().is_some_and(|deployment| deployment.serves_webhooks);
+                let program = if serves { program.arg(mounted) } else { program };
+                let program = args.iter().fold(program, Program::arg);
+                let workload = Workload {
+                    name: component.name,
+                    exe,
+                    arg0: name,
+                    manifests: &manifests,
+                    converted: &[],
+                    pod: format!("{}-0", component.deployment),
+                    args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
+                    env: &[],
+                };
+                workload.start(&self.cluster, ports).await?
+            }
+            Source::Upstream { manifests: name, .. } => {
+                let workload = capi::deployed(name, &self.tools, &manifests, mounted)?;
+                workload.start(&self.cluster, ports).await?
+            }
+        };
+        let running = Running::new(started);
+        self.programs.lock().push(running.process().clone());
+        Ok(running)
     }
 
     async fn served(options: Options, prepared: &[Prepared]) -> Result<Self> {
         let Options { stack, tools, definitions: further } = options;
         let mut definitions = config::definitions()?;
         definitions.extend(further);
-        Self::defined(stack, tools, definitions, prepared).await
+        Self::defined(stack, tools, definitions, prepared, None).await
     }
 
     async fn defined(
@@ -104,10 +159,11 @@ impl Plane {
         tools: Tools,
         definitions: Vec<Value>,
         prepared: &[Prepared],
+        services: Option<&Path>,
     ) -> Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let began = Instant::now();
-        let (cluster, kubeconfig, store, server) = start_server(stack, &tools).await?;
+        let (cluster, kubeconfig, store, server) = start_server(stack, &tools, services).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "the API server is ready");
         define(&cluster, &tools, prepared, &definitions).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "all kinds are available");
@@ -217,11 +273,12 @@ async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &
 async fn start_server(
     stack: Arc<Stack>,
     tools: &Tools,
+    services: Option<&Path>,
 ) -> Result<(Cluster, PathBuf, Supervised, Supervised)> {
     let file = stack.folder().join("ports.json");
     let mut ports = kept_ports(&file).map_or_else(MainPorts::free, Ok)?;
     for _ in 1..ATTEMPTS {
-        match try_server(stack.clone(), tools, ports).await {
+        match try_server(stack.clone(), tools, ports, services).await {
             Err(Error::PortTaken { name }) => {
                 tracing::debug!(name, "a port was already in use");
                 ports = MainPorts::free()?;
@@ -254,11 +311,18 @@ async fn try_server(
     stack: Arc<Stack>,
     tools: &Tools,
     ports: MainPorts,
+    services: Option<&Path>,
 ) -> Result<(Cluster, PathBuf, Supervised, Supervised)> {
     let authorities = Authorities::open(&stack)?;
     let etcd = etcd::command(&stack, &tools.etcd, &authorities, ports.etcd, ports.etcd_peer)?;
-    let apiserver =
-        apiserver::command(&stack, &tools.kube_apiserver, &authorities, ports.apiserver, ports.etcd)?;
+    let apiserver = apiserver::command(
+        &stack,
+        &tools.kube_apiserver,
+        &authorities,
+        ports.apiserver,
+        ports.etcd,
+        services,
+    )?;
     let server = Server {
         url: format!("https://127.0.0.1:{}", ports.apiserver),
         authority: authorities.serving.certificate().to_owned(),

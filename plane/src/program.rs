@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::manifest::{Deployment, Manifests};
+use crate::health;
 use crate::supervise::{State, Supervised};
 use crate::workload::{Ports, Runtime, Wiring};
-use crate::{config, health};
+use components::config;
+use components::manifest::{Deployment, Manifests};
 
 /// One of our programs, to be run by [`crate::Plane::run`].
 #[derive(Debug, Clone)]
@@ -77,8 +78,8 @@ impl Program {
 
     pub(crate) fn manifests(&self) -> Result<Manifests> {
         match &self.documents {
-            Some(documents) => Manifests::sorted(&self.name, documents.iter().cloned()),
-            None => config::manifests(&self.name),
+            Some(documents) => Ok(Manifests::sorted(&self.name, documents.iter().cloned())?),
+            None => Ok(config::manifests(&self.name)?),
         }
     }
 
@@ -153,6 +154,11 @@ impl Running {
     /// Where it serves its metrics: a URL.
     pub fn metrics(&self) -> String {
         format!("http://127.0.0.1:{}/metrics", self.ports.metrics)
+    }
+
+    /// Where it serves webhooks, if it does: a port of this machine.
+    pub fn webhook_port(&self) -> u16 {
+        self.ports.webhooks
     }
 
     /// Kills it as `kill -9` does, and leaves it dead until [`Self::revive`].

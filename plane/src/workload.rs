@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::error::{Doing, Error, Result};
-use crate::manifest::{Deployment, Manifests};
 use crate::process::Command;
 use crate::supervise::Supervised;
 use crate::{health, objects, ports};
+use components::manifest::{Deployment, Manifests};
 
 /// Losing a port to somebody else is rare; losing five in a row is not bad luck.
 const ATTEMPTS: usize = 5;

@@ -22,5 +22,5 @@ pub fn programs() -> Vec<&'static Tool> {
 
 /// The definitions of the kinds that providers of networks and storage bring.
 pub fn definitions() -> Result<Vec<Value>, plane::Error> {
-    plane::config::external_definitions()
+    Ok(components::config::external_definitions()?)
 }

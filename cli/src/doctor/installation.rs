@@ -12,7 +12,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use plane::tools::CLUSTER_API as CLUSTER_API_RELEASE;
 
 const VERSION: Check = Check::new("LC0101", "the API server can be reached and is new enough");
 const CRDS: Check = Check::new("LC0102", "all CustomResourceDefinitions exist");
@@ -155,7 +154,7 @@ fn judge_crds(
     if missing.is_empty() {
         CRDS.ok(format!("{} kinds", ours.len()))
     } else {
-        CRDS.error(format!("missing: {}", missing.join(", ")), "Run kubectl apply -k config/crd")
+        CRDS.error(format!("missing: {}", missing.join(", ")), "Run layercake init")
     }
 }
 
@@ -170,9 +169,7 @@ fn judge_cluster_api(installed: &[&Program], there: &[CustomResourceDefinition])
     if missing.is_empty() {
         CLUSTER_API.ok(format!("contract {CONTRACT}"))
     } else {
-        let remedy = format!(
-            "Install Cluster API with clusterctl init --core cluster-api:v{CLUSTER_API_RELEASE} --bootstrap kubeadm:v{CLUSTER_API_RELEASE} --control-plane kubeadm:v{CLUSTER_API_RELEASE}, or upgrade it"
-        );
+        let remedy = "Run layercake init, or upgrade Cluster API with the tool that installed it";
         CLUSTER_API.error(format!("missing in version {CONTRACT}: {}", missing.join(", ")), remedy)
     }
 }
@@ -184,16 +181,33 @@ async fn leaders(client: &Client, installed: &[&Program]) -> Vec<Diagnosis> {
             format!("no program is installed: none of the namespaces {} exists", namespaces.join(", "));
         return vec![LEADERS.error(found, "Install the programs: docs/install.md")];
     }
+    let now = server_time(client).await;
     let mut found = Vec::new();
     for Program { name, namespace, .. } in installed {
         match Api::<Lease>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
-            Ok(leases) => found.push(judge_lease(name, namespace, &leases.items, Timestamp::now())),
+            Ok(leases) => found.push(judge_lease(name, namespace, &leases.items, now)),
             Err(error) => {
                 found.push(LEADERS.error(error.to_string(), "Use a kubeconfig whose user can list Leases"));
             }
         }
     }
     found
+}
+
+/// The time of the API server: the clock of this computer may differ from that of the cluster, where leases are renewed.
+async fn server_time(client: &Client) -> Timestamp {
+    let request = http::Request::get("/version").body(kube::client::Body::empty());
+    let answer = match request {
+        Ok(request) => client.send(request).await.ok(),
+        Err(_) => None,
+    };
+    let date = answer.as_ref().and_then(|answer| answer.headers().get(http::header::DATE)?.to_str().ok());
+    date.and_then(read_date).unwrap_or_else(Timestamp::now)
+}
+
+/// Reads the header `Date`.
+fn read_date(date: &str) -> Option<Timestamp> {
+    jiff::fmt::rfc2822::parse(date).ok().map(|date| date.timestamp())
 }
 
 fn judge_lease(program: &str, namespace: &str, leases: &[Lease], now: Timestamp) -> Diagnosis {
@@ -203,7 +217,7 @@ fn judge_lease(program: &str, namespace: &str, leases: &[Lease], now: Timestamp)
     match renewed {
         None => LEADERS.error(
             format!("{program} has never run: its lease does not exist in {namespace}"),
-            format!("Run kubectl apply -k config/{program}"),
+            "Run layercake init",
         ),
         Some(renewed) if now.duration_since(renewed).as_secs() > STALE_S => LEADERS
             .error(format!("{program} has no leader: its lease was renewed last at {renewed:.0}"), remedy),
@@ -237,7 +251,7 @@ async fn webhooks(client: &Client) -> Diagnosis {
 
 fn judge_webhooks(webhooks: &[(String, WebhookClientConfig)]) -> Diagnosis {
     if webhooks.is_empty() {
-        return WEBHOOKS.error("no webhook is configured", "Run kubectl apply -k config/gcm and config/vmop");
+        return WEBHOOKS.error("no webhook is configured", "Run layercake init");
     }
     let empty =
         |config: &WebhookClientConfig| config.ca_bundle.as_ref().is_none_or(|bundle| bundle.0.is_empty());

@@ -85,7 +85,7 @@ async fn find(args: &SiteDiscover) -> Result<(String, String)> {
     }
     let _ = writeln!(
         text,
-        "{} objects, without secrets. Nothing was changed in vCenter. Before you apply them, install the programs and create Secret vcenter-credentials: docs/install.md",
+        "{} objects, without secrets. Nothing was changed in vCenter. Next: layercake init -f",
         objects.len()
     );
     Ok((manifests::yaml(&objects)?, text))

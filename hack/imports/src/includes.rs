@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Folders of shared data that lie in no crate, each with the only crate that embeds it.
-const OWNERS: [(&str, &str); 1] = [("plane", "config")];
+const OWNERS: [(&str, &str); 1] = [("components", "config")];
 /// The variable with the crate's folder, in `env!` and in paths of `include_dir!`.
 const CRATE_FOLDER: &str = "CARGO_MANIFEST_DIR";
 

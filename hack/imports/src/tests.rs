@@ -146,7 +146,10 @@ fn files_of_others_are_found_in_tests_too() {
 #[test]
 fn a_folder_beside_the_crate_is_its_targets_or_has_an_owner() {
     let text = r#"const CONFIG: Dir = include_dir!("$CARGO_MANIFEST_DIR/../config");"#;
-    assert_eq!(foreign_files(&Package::new("plane", ""), "plane/src/config.rs", text), Vec::<PathBuf>::new());
+    assert_eq!(
+        foreign_files(&Package::new("components", ""), "components/src/config.rs", text),
+        Vec::<PathBuf>::new()
+    );
     assert_eq!(foreign_files(&Package::new("kit", ""), "kit/src/config.rs", text), [PathBuf::from("config")]);
     let manifest = "[[test]]\nname = \"stories\"\npath = \"../test/stories/main.rs\"\n";
     let package = Package::new("cli", manifest);

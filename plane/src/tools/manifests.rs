@@ -10,8 +10,11 @@ use super::cache::{Cache, make_private};
 use super::go::{check, go, output, write_sources};
 use super::module::{self, Module};
 use super::progress::Progress;
-use crate::error::{Doing, Result};
-use crate::manifest;
+use crate::error::{Doing, Error, Result};
+use components::catalogue::INVENTORY;
+use components::manifest;
+use components::plan::Upstream;
+use serde_json::Value;
 
 /// A manager of Cluster API, the Go module that has its manifests, and their kustomize folder there.
 struct Rendered {
@@ -22,7 +25,7 @@ struct Rendered {
 }
 
 const CLUSTER_API: &str = "sigs.k8s.io/cluster-api";
-const RENDERED: [Rendered; 4] = [
+const RENDERED: [Rendered; 5] = [
     Rendered { name: "capi-core", module: &module::CAPI, path: CLUSTER_API, folder: "core/config/default" },
     Rendered {
         name: "capi-kubeadm-bootstrap",
@@ -42,10 +45,17 @@ const RENDERED: [Rendered; 4] = [
         path: "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
         folder: "config/default",
     },
+    // The inventory in which clusterctl finds what is installed.
+    Rendered {
+        name: INVENTORY,
+        module: &module::CAPI,
+        path: CLUSTER_API,
+        folder: "cmd/clusterctl/config/crd",
+    },
 ];
 
 /// To be raised when the rendering changes.
-const RENDERING: &str = "manifests-1";
+const RENDERING: &str = "manifests-2";
 
 const WHAT: &str = "Cluster API's manifests";
 
@@ -58,6 +68,23 @@ pub(super) fn folder(cache: &Cache) -> PathBuf {
 pub(super) fn exist(cache: &Cache) -> bool {
     let folder = folder(cache);
     RENDERED.iter().all(|one| folder.join(format!("{}.json", one.name)).is_file())
+}
+
+/// Reads what [`render`] has written.
+pub(super) fn read(cache: &Cache) -> Result<Upstream> {
+    let folder = folder(cache);
+    let read = |one: &Rendered| Ok((one.name.to_owned(), read_documents(&folder, one.name)?));
+    RENDERED.iter().map(read).collect()
+}
+
+/// Reads the rendered manifests of this name.
+pub(crate) fn read_documents(folder: &Path, name: &str) -> Result<Vec<Value>> {
+    let path = folder.join(format!("{name}.json"));
+    let text = fs::read(&path).doing(|| format!("read {}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| Error::Manifest {
+        what: path.display().to_string(),
+        reason: format!("{error}. Remove the file; it is then created again"),
+    })
 }
 
 /// Renders each manager's kustomize folder, as `kubectl apply -k` would, into one JSON file.

@@ -24,8 +24,11 @@ pub use module::{CLUSTER_API, ETCD, GO, IPAM, KUBERNETES, Module};
 pub use progress::{Progress, progress};
 pub use tool::{CLUSTERCTL, ETCD_SERVER, KUBEADM, KUBECTL, Tool, names};
 
+pub(crate) use manifests::read_documents;
+
 use crate::error::{Error, Result};
 use cache::Cache;
+use components::plan::Upstream;
 use tool::{CONTROL_PLANE, KUSTOMIZE};
 
 /// Where the programs of the stack lie.
@@ -75,10 +78,7 @@ pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
     let cache = Cache::open(options.cache.clone())?;
     let wanted: Vec<_> = CONTROL_PLANE.iter().chain(options.further.iter().copied()).collect();
     let mut paths = found_or_built(options, &wanted, &cache, progress)?;
-    if !manifests::exist(&cache) {
-        let kustomize = found_or_built(options, &[&KUSTOMIZE], &cache, progress)?.remove(KUSTOMIZE.name);
-        manifests::render(&cache, &kustomize.unwrap_or_default(), progress)?;
-    }
+    render_manifests(&cache, progress)?;
     let mut path = |name: &str| paths.remove(name).unwrap_or_default();
     Ok(Tools {
         etcd: path("etcd"),
@@ -91,6 +91,22 @@ pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
         manifests: manifests::folder(&cache),
         further: paths,
     })
+}
+
+/// The manifests of Cluster API and the other upstream components. Blocks, for a minute if it has to render them.
+pub fn ensure_manifests(progress: &dyn Progress) -> Result<Upstream> {
+    let cache = Cache::open(None)?;
+    render_manifests(&cache, progress)?;
+    manifests::read(&cache)
+}
+
+fn render_manifests(cache: &Cache, progress: &dyn Progress) -> Result<()> {
+    if manifests::exist(cache) {
+        return Ok(());
+    }
+    let kustomize =
+        found_or_built(&Options::default(), &[&KUSTOMIZE], cache, progress)?.remove(KUSTOMIZE.name);
+    manifests::render(cache, &kustomize.unwrap_or_default(), progress)
 }
 
 /// Finds one program, and builds it if it is nowhere. Blocks, for a minute if it has to build.

@@ -169,6 +169,8 @@ fn collect(folder: &'static Dir<'static>, files: &mut Vec<(&'static Path, &'stat
 
 #[cfg(test)]
 mod tests {
+    use components::catalogue;
+
     use super::*;
 
     #[test]
@@ -199,5 +201,8 @@ mod tests {
             String::from_utf8_lossy(content)
         };
         assert!(text("go.mod").contains(&format!("cluster-api-ipam-provider-in-cluster v{IPAM}")));
+        // A cluster gets the versions that run here.
+        assert_eq!(catalogue::CLUSTER_API, format!("v{CLUSTER_API}"));
+        assert_eq!(catalogue::IPAM, format!("v{IPAM}"));
     }
 }

@@ -1,8 +1,8 @@
 //! The objects that the requests change, and the rights of those who send them.
 
+use components::config;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use plane::config;
 use serde_json::{Value, json};
 
 /// The namespace of all objects.

@@ -190,7 +190,7 @@ pub const CLUSTER_NAME: &str = "topology";
 /// The documents of a template that clusterctl is given, as it would process them: so many control plane nodes and workers.
 pub fn template_documents(story: &Story, file: &str, counts: [&str; 2]) -> Vec<Value> {
     let path = format!("{}/../config/clusterctl/templates/{file}", env!("CARGO_MANIFEST_DIR"));
-    let mut text = plane::manifest::with_defaults(&std::fs::read_to_string(path).unwrap());
+    let mut text = components::manifest::with_defaults(&std::fs::read_to_string(path).unwrap());
     for (variable, value) in [
         ("CLUSTER_NAME", CLUSTER_NAME),
         ("KUBERNETES_VERSION", "v1.35.4"),

@@ -2,6 +2,8 @@
 
 pub mod documented_commands;
 pub mod issuer;
+pub mod killed_client;
+pub mod nodeless;
 pub mod objects;
 pub mod own_server;
 pub mod plain_vm;

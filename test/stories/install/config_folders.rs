@@ -1,11 +1,11 @@
 //! What an administrator deploys is accepted as it is, by an API server that has nothing yet: `kubectl apply -k` of every
 //! folder of config/, strictly validated. The embedded plane runs the programs with exactly that.
 
+use components::manifest::Manifests;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use plane::manifest::Manifests;
 use serde_json::{Value, json};
 
 use crate::harness::own_server::{OwnServer, render, without_cert_manager};
@@ -53,7 +53,7 @@ fn the_embedded_plane_runs_what_kubectl_would_apply() {
     story("config-rendered", |_| async {
         for program in PROGRAMS {
             let rendered = Manifests::sorted(program, render(program)).expect("manifests");
-            let embedded = plane::config::manifests(program).expect("manifests");
+            let embedded = components::config::manifests(program).expect("manifests");
             assert_eq!(embedded.deployment, rendered.deployment, "{program}");
             for (embedded, rendered) in [
                 (&embedded.namespaces, &rendered.namespaces),

@@ -2,5 +2,6 @@
 
 mod clusterctl_release;
 mod config_folders;
+mod init;
 pub mod metrics;
 mod upgrade;

@@ -44,7 +44,7 @@ fn unreadable(namespace: &str, error: &kube::Error) -> Diagnosis {
 }
 
 /// What is wrong with the configuration, and what to do, are one message of the program.
-fn judge(problem: &ConfigProblem) -> Diagnosis {
+pub(super) fn judge(problem: &ConfigProblem) -> Diagnosis {
     let check = match problem {
         ConfigProblem::NoSecret(..) | ConfigProblem::NoCredential(..) => CREDENTIALS,
         _ => CONFIGURED,

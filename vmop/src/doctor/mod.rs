@@ -10,6 +10,7 @@ mod connection;
 mod library;
 mod namespaces;
 mod network;
+pub mod new_site;
 mod privileges;
 mod site;
 mod storage;

@@ -124,7 +124,8 @@ impl<'a> Site<'a> {
         }
     }
 
-    async fn surroundings(
+    /// The pools, the clusters that they belong to, and the hosts of these.
+    pub(super) async fn surroundings(
         vcenter: &vsphere::Client,
         pools: &[MoRef],
     ) -> vsphere::Result<(Vec<ObjectContent>, Vec<ObjectContent>, Vec<ObjectContent>)> {
@@ -152,7 +153,8 @@ pub fn name(object: &ObjectContent) -> String {
     format!("{name} ({})", object.obj.id())
 }
 
-fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosis {
+/// What is wrong if an object that a user names cannot be read.
+pub(super) fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosis {
     if matches!(error.kind(), Kind::NotFound { .. }) {
         let remedy = "Correct the MoID (layercake site discover and govc find -I show MoIDs), and give the user System.Read there";
         return PLACEMENT.error(

@@ -63,6 +63,13 @@ fn cluster_api_must_have_the_contract() {
 }
 
 #[test]
+fn the_clock_is_that_of_the_api_server() {
+    let read = read_date("Thu, 26 Nov 2026 20:54:20 GMT");
+    assert_eq!(read, Some("2026-11-26T20:54:20Z".parse().unwrap()));
+    assert_eq!(read_date("today"), None);
+}
+
+#[test]
 fn a_lease_must_be_fresh() {
     let lease = |time: &str| -> Vec<Lease> {
         vec![serde_json::from_value(json!({"spec": {"renewTime": time}})).unwrap()]

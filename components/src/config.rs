@@ -21,23 +21,27 @@ pub fn external_definitions() -> Result<Vec<Value>> {
 
 fn definitions_in(name: &str) -> Result<Vec<Value>> {
     match CONFIG.get_dir(name) {
-        Some(folder) => Ok(Manifests::sorted(&format!("config/{name}"), documents(folder)?)?.definitions),
+        Some(folder) => Ok(Manifests::sorted(&format!("config/{name}"), documents_in(folder)?)?.definitions),
         None => Ok(Vec::new()),
     }
 }
 
 /// The manifests of one of our programs.
 pub fn manifests(program: &str) -> Result<Manifests> {
-    let what = format!("config/{program}");
-    let folder = CONFIG.get_dir(program).ok_or_else(|| Error::Manifest {
-        what: what.clone(),
+    Manifests::sorted(&format!("config/{program}"), documents(program)?)
+}
+
+/// The documents of a folder, as kustomize would read them before it changes them.
+pub fn documents(folder: &str) -> Result<Vec<Value>> {
+    let found = CONFIG.get_dir(folder).ok_or_else(|| Error::Manifest {
+        what: format!("config/{folder}"),
         reason: "the folder does not exist".to_owned(),
     })?;
-    Manifests::sorted(&what, documents(folder)?)
+    documents_in(found)
 }
 
 /// The documents of the resources that the folder's kustomization lists, else of all its files.
-fn documents(folder: &Dir<'static>) -> Result<Vec<Value>> {
+fn documents_in(folder: &Dir<'static>) -> Result<Vec<Value>> {
     let name =
         |file: &include_dir::File| file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut files: Vec<_> = folder

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 
+/// The kind of definitions.
+pub const DEFINITION: &str = "CustomResourceDefinition";
+
 /// Reads a stream of YAML documents; empty ones are dropped.
 pub fn parse(what: &str, yaml: &str) -> Result<Vec<Value>> {
     serde_saphyr::from_multiple::<Value>(yaml)
@@ -24,7 +27,7 @@ pub fn parse(what: &str, yaml: &str) -> Result<Vec<Value>> {
 pub fn from_upstream(what: &str, yaml: &str) -> Result<Vec<Value>> {
     let mut documents = parse(what, &with_defaults(yaml))?;
     for document in &mut documents {
-        if document["kind"] == "CustomResourceDefinition" {
+        if document["kind"] == DEFINITION {
             without_prose(document);
         }
     }

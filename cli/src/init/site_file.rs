@@ -1,0 +1,132 @@
+//! A site file as an installation needs it. Pure.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use api::names::annotation;
+use components::render::Networks;
+use serde_json::Value;
+use vmop::doctor::new_site::NewSite;
+use vsphere::MoRef;
+
+use super::facts::{CONFIGURATION, OPERATOR_NAMESPACE};
+use crate::args::SiteNetworkProvider;
+
+/// The objects of a site file.
+#[derive(Clone, Debug, Default)]
+pub struct SiteFile {
+    /// All of them, in order.
+    pub objects: Vec<Value>,
+    /// The data of the provider configuration.
+    pub configuration: BTreeMap<String, String>,
+}
+
+impl SiteFile {
+    /// Finds the provider configuration among the objects.
+    pub fn new(objects: Vec<Value>) -> Result<Self> {
+        let is_configuration = |object: &&Value| {
+            object["kind"] == "ConfigMap"
+                && object["metadata"]["name"] == CONFIGURATION
+                && object["metadata"]["namespace"] == OPERATOR_NAMESPACE
+        };
+        let found: Vec<_> = objects.iter().filter(is_configuration).collect();
+        ensure!(
+            found.len() == 1,
+            "the site file has {} ConfigMaps {OPERATOR_NAMESPACE}/{CONFIGURATION}, and must have one. layercake site discover writes one",
+            found.len()
+        );
+        let data = found[0]["data"].as_object().into_iter().flatten();
+        let configuration = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+        let configuration: BTreeMap<_, _> = configuration.collect();
+        for key in ["VcPNID", "VcCredsSecretName", "Datacenter"] {
+            ensure!(
+                configuration.get(key).is_some_and(|value| !value.is_empty()),
+                "ConfigMap {CONFIGURATION} of the site file has no {key}. layercake site discover writes all keys"
+            );
+        }
+        Ok(Self { objects, configuration })
+    }
+
+    /// The vCenter.
+    pub fn vcenter(&self) -> &str {
+        self.value("VcPNID")
+    }
+
+    /// The Secret with the credentials.
+    pub fn secret(&self) -> &str {
+        self.value("VcCredsSecretName")
+    }
+
+    fn value(&self, key: &str) -> &str {
+        self.configuration.get(key).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The provider of networks.
+    pub fn networks(&self) -> Networks {
+        networks(self.value("NetworkProvider"))
+    }
+
+    /// What is checked in vCenter before the file is applied.
+    pub fn new_site(&self, credentials: BTreeMap<String, Vec<u8>>) -> NewSite {
+        let mut places = BTreeMap::new();
+        for object in self.objects.iter().filter(|object| object["kind"] == "Namespace") {
+            let user = format!("namespace {}", object["metadata"]["name"].as_str().unwrap_or_default());
+            let annotated = |name: &str| object["metadata"]["annotations"][name].as_str().map(str::to_owned);
+            places
+                .extend(annotated(annotation::NAMESPACE_FOLDER).map(|id| (MoRef::folder(id), user.clone())));
+            places.extend(annotated(annotation::NAMESPACE_RESOURCE_POOL).map(|id| (MoRef::pool(id), user)));
+        }
+        NewSite { configuration: self.configuration.clone(), credentials, places }
+    }
+}
+
+/// The provider of networks for a `NetworkProvider` of the provider configuration.
+pub fn networks(provider: &str) -> Networks {
+    match provider {
+        key if key == SiteNetworkProvider::Nsx.key() => Networks::Nsx,
+        key if key == SiteNetworkProvider::NetOperator.key() => Networks::NetOperator,
+        _ => Networks::PortGroups,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn configuration(data: &Value) -> Value {
+        let metadata = json!({ "name": CONFIGURATION, "namespace": OPERATOR_NAMESPACE });
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })
+    }
+
+    #[test]
+    fn the_configuration_says_which_networks_there_are() {
+        let data =
+            json!({ "VcPNID": "vc", "VcCredsSecretName": "s", "Datacenter": "d", "NetworkProvider": "NSXT" });
+        let site = SiteFile::new(vec![configuration(&data)]).unwrap();
+        assert_eq!((site.networks(), site.vcenter(), site.secret()), (Networks::Nsx, "vc", "s"));
+    }
+
+    #[test]
+    fn a_file_without_what_is_needed_is_refused() {
+        let refused = |objects: Vec<Value>| SiteFile::new(objects).unwrap_err().to_string();
+        assert!(refused(Vec::new()).contains("has 0 ConfigMaps"));
+        let whole = configuration(&json!({ "VcPNID": "vc", "VcCredsSecretName": "s", "Datacenter": "d" }));
+        assert!(refused(vec![whole.clone(), whole]).contains("has 2 ConfigMaps"));
+        let refused = refused(vec![configuration(&json!({ "VcPNID": "vc", "VcCredsSecretName": "s" }))]);
+        assert!(refused.contains("has no Datacenter"), "{refused}");
+    }
+
+    #[test]
+    fn the_places_of_namespaces_are_checked() {
+        let annotations =
+            json!({ "vmware-system-vm-folder": "group-v3", "vmware-system-resource-pool": "resgroup-8" });
+        let namespace =
+            json!({ "kind": "Namespace", "metadata": { "name": "dev", "annotations": annotations } });
+        let site = SiteFile { objects: vec![namespace], ..SiteFile::default() }.new_site(BTreeMap::new());
+        let places: Vec<_> = site.places.iter().map(|(object, user)| format!("{object} {user}")).collect();
+        assert_eq!(places.len(), 2);
+        assert!(places.iter().all(|place| place.ends_with("namespace dev")), "{places:?}");
+    }
+}

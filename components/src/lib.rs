@@ -1,0 +1,16 @@
+//! What is installed in a management cluster: the components with their manifests, images and certificates, and the order of
+//! their installation.
+//!
+//! Everything here is pure. The embedded plane runs the components as processes, and `layercake init` installs them as
+//! Deployments.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod catalogue;
+pub mod certificate;
+pub mod config;
+mod error;
+pub mod manifest;
+pub mod plan;
+pub mod render;
+
+pub use error::{Error, Result};

@@ -1,0 +1,147 @@
+use serde_json::json;
+use time::OffsetDateTime;
+
+use super::*;
+use crate::catalogue::{Registries, Source};
+use crate::certificate;
+use crate::render::Networks;
+
+/// What upstream has for a manager, in short.
+fn manager(component: &Component) -> Vec<Value> {
+    let (namespace, name) = (component.namespace, component.deployment);
+    let client = json!({ "service": { "name": "hook", "namespace": namespace, "path": "/convert" } });
+    let annotations = json!({ "cert-manager.io/inject-ca-from": format!("{namespace}/serving-cert") });
+    vec![
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }),
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("things.{}.io", component.name), "annotations": annotations },
+            "spec": { "conversion": { "strategy": "Webhook", "webhook": { "clientConfig": client } } },
+        }),
+        json!({
+            "apiVersion": "cert-manager.io/v1", "kind": "Certificate",
+            "metadata": { "name": "serving-cert", "namespace": namespace },
+            "spec": { "secretName": "hook-cert", "dnsNames": [format!("hook.{namespace}.svc")] },
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": name, "namespace": namespace },
+            "spec": { "template": { "spec": {
+                "containers": [{ "name": "manager", "image": "x:main", "imagePullPolicy": "Always", "args": ["--leader-elect"] }],
+                "volumes": [{ "name": "cert", "secret": { "secretName": "hook-cert" } }],
+            } } },
+        }),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": format!("{}-validating", component.name), "annotations": annotations },
+            "webhooks": [{ "name": "a.b.c", "clientConfig": client }],
+        }),
+    ]
+}
+
+fn upstream() -> Upstream {
+    let manifests = COMPONENTS.iter().filter_map(|component| match &component.source {
+        Source::Upstream { manifests, .. } => Some(((*manifests).to_owned(), manager(component))),
+        Source::Config(_) => None,
+    });
+    manifests.collect()
+}
+
+fn options(certificates: Certificates) -> Options {
+    Options {
+        registries: Registries::default(),
+        certificates,
+        networks: Networks::PortGroups,
+        nodes_pull_images: false,
+    }
+}
+
+fn own(options: &Options) -> Installation {
+    let upstream = upstream();
+    let wanted = wanted_certificates(&upstream, options).unwrap();
+    let now = OffsetDateTime::now_utc();
+    let pairs = wanted.iter().map(|one| (one.component, certificate::generate(&one.dns_names, now).unwrap()));
+    installation(&upstream, options, &pairs.collect()).unwrap()
+}
+
+fn line(document: &Value) -> String {
+    let text =
+        |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    format!("{} {} {}", text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
+}
+
+#[test]
+fn what_is_needed_comes_first() {
+    let lines: Vec<_> = own(&options(Certificates::Own)).documents().map(line).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn without_cert_manager_nothing_waits_for_it() {
+    let installation = own(&options(Certificates::Own));
+    let text = serde_json::to_string(&installation.documents().collect::<Vec<_>>()).unwrap();
+    assert!(!text.contains("cert-manager.io"), "an object of cert-manager");
+    // Whoever calls a webhook of upstream trusts its certificate.
+    for part in installation.parts.iter().filter(|part| part.component.provider().is_some()) {
+        let hook = part.after.iter().find(|document| document["webhooks"].is_array()).unwrap();
+        assert!(hook["webhooks"][0]["clientConfig"]["caBundle"].is_string(), "{}", part.component.name);
+        let secret = part.objects.iter().find(|document| document["kind"] == "Secret").unwrap();
+        assert!(secret["stringData"]["tls.key"].as_str().unwrap().contains("PRIVATE KEY"));
+    }
+    let converted = installation.definitions().find(|one| one["metadata"]["name"] == "things.cluster-api.io");
+    let client = converted.unwrap().pointer("/spec/conversion/webhook/clientConfig").unwrap();
+    assert!(client["caBundle"].is_string() && client["service"].is_object());
+    // Ours make their own, which they do if none is mounted.
+    for part in installation.parts.iter().filter(|part| part.component.provider().is_none()) {
+        let pod = &part.deployment["spec"]["template"]["spec"];
+        assert!(pod["volumes"].is_null(), "{}: {pod}", part.component.name);
+    }
+}
+
+#[test]
+fn with_cert_manager_it_makes_all_certificates() {
+    let options = options(Certificates::CertManager);
+    assert_eq!(wanted_certificates(&upstream(), &options).unwrap(), []);
+    let installation = installation(&upstream(), &options, &BTreeMap::new()).unwrap();
+    let kinds = |part: &Part| part.objects.iter().filter(|one| one["kind"] == "Certificate").count();
+    let with: Vec<_> =
+        installation.parts.iter().filter(|part| kinds(part) == 1).map(|part| part.component.name).collect();
+    assert_eq!(
+        with,
+        ["cluster-api", "kubeadm-bootstrap", "kubeadm-control-plane", "ipam-in-cluster", "vmop", "gcm"]
+    );
+    assert!(installation.documents().all(|document| document["kind"] != "Secret"));
+}
+
+#[test]
+fn deployments_run_on_one_node_with_images_of_the_version() {
+    let options = Options {
+        registries: Registries { all: Some("registry.example.com/l".to_owned()), own: None, own_tag: None },
+        networks: Networks::Nsx,
+        nodes_pull_images: true,
+        ..options(Certificates::Own)
+    };
+    for part in own(&options).parts {
+        let name = part.component.name;
+        let pod = &part.deployment["spec"]["template"]["spec"];
+        let tolerations = pod["tolerations"].as_array().unwrap();
+        let control_plane = "node-role.kubernetes.io/control-plane";
+        assert_eq!(tolerations.iter().filter(|one| one["key"] == control_plane).count(), 1, "{name}");
+        let container = &pod["containers"][0];
+        assert_eq!(container["image"], part.component.image_reference(&options.registries), "{name}");
+        assert_eq!(container["imagePullPolicy"], "IfNotPresent", "{name}");
+        assert_eq!(part.deployment["metadata"]["labels"][render::VERSION_LABEL], part.component.version());
+        let has = |flag: &str| container["args"].as_array().unwrap().iter().any(|arg| arg == flag);
+        assert_eq!(has("--virtual-ip=none") && has("--nodes-pull-images"), name == "gcm", "{name}");
+        assert_eq!(has("--network-provider=NSXT"), name == "capw", "{name}");
+    }
+}
+
+#[test]
+fn classes_belong_to_the_administrator() {
+    let installation = own(&options(Certificates::Own));
+    let vmop = installation.parts.iter().find(|part| part.component.name == "vmop").unwrap();
+    assert!(
+        !vmop.defaults.is_empty() && vmop.defaults.iter().all(|one| one["kind"] == "VirtualMachineClass")
+    );
+}

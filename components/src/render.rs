@@ -1,0 +1,214 @@
+//! The manifests of a component as a cluster gets them: images, certificates, labels, arguments.
+
+use serde_json::{Value, json};
+
+use crate::catalogue::{Component, Provider, Registries};
+use crate::certificate::ServingPair;
+
+/// Marks what `layercake init` installed.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "layercake");
+/// The label of a Deployment with the version that was installed.
+pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
+/// The flag of gcm for nodes that reach ghcr.io.
+pub const PULLS_IMAGES: &str = "--nodes-pull-images";
+/// By which clusterctl finds what belongs to its providers.
+const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
+const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
+/// With which cert-manager knows whose authority it writes into an object.
+const INJECT: &str = "cert-manager.io/inject-ca-from";
+/// The node of a management cluster of one node has this taint.
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+
+/// Who makes the certificates of webhooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificates {
+    /// cert-manager.
+    CertManager,
+    /// Our programs make their own, and those of others get one when they are installed.
+    Own,
+}
+
+/// Who provides the networks of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Networks {
+    /// Port groups of vSphere, with DHCP or another source of addresses.
+    #[default]
+    PortGroups,
+    /// NSX.
+    Nsx,
+    /// net-operator.
+    NetOperator,
+}
+
+/// What an installation can differ in.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where images are pulled from.
+    pub registries: Registries,
+    /// Who makes the certificates.
+    pub certificates: Certificates,
+    /// Who provides networks.
+    pub networks: Networks,
+    /// Whether nodes of clusters reach ghcr.io.
+    pub nodes_pull_images: bool,
+}
+
+/// The documents of a component as they are applied.
+///
+/// `pair` is the certificate of its webhooks, if the program cannot make one itself and cert-manager does not.
+pub fn documents(
+    component: &Component,
+    documents: &[Value],
+    options: &Options,
+    pair: Option<&ServingPair>,
+) -> Vec<Value> {
+    let cert_manager = options.certificates == Certificates::CertManager;
+    let documents = documents.iter().filter(|document| cert_manager || !is_of_cert_manager(document));
+    let mut documents: Vec<Value> = documents.cloned().collect();
+    for document in &mut documents {
+        label(document, component.provider());
+        if document["kind"] == "Deployment" {
+            deploy(document, component, options);
+        }
+        if !cert_manager {
+            trust(document, pair);
+        }
+    }
+    if let (Some(pair), Some(name)) = (pair, secret_name(&documents)) {
+        documents.push(secret(component, &name, pair));
+    }
+    documents
+}
+
+/// Returns true for the kinds that cert-manager serves.
+pub fn is_of_cert_manager(document: &Value) -> bool {
+    document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cert-manager.io/"))
+}
+
+/// The names for which the certificate of a component's webhooks is valid, as its manifests ask cert-manager for; none if it has
+/// no webhooks.
+pub fn dns_names(documents: &[Value]) -> Vec<String> {
+    let certificate = documents.iter().find(|document| document["kind"] == "Certificate");
+    let names = certificate.and_then(|certificate| certificate.pointer("/spec/dnsNames")?.as_array());
+    names.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+}
+
+/// The Secret from which the Deployment mounts the certificate of its webhooks.
+pub fn secret_name(documents: &[Value]) -> Option<String> {
+    let deployment = documents.iter().find(|document| document["kind"] == "Deployment")?;
+    let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
+    let name = volumes.iter().find_map(|volume| volume.pointer("/secret/secretName")?.as_str());
+    name.map(str::to_owned)
+}
+
+/// The labels by which `uninstall` and clusterctl find what was installed.
+fn label(document: &mut Value, provider: Option<&Provider>) {
+    let Some(metadata) = document["metadata"].as_object_mut() else { return };
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+    labels[MANAGED_BY.0] = MANAGED_BY.1.into();
+    if let Some(provider) = provider {
+        labels[CLUSTERCTL_LABEL] = "".into();
+        labels[PROVIDER_LABEL] = provider.label.into();
+    }
+}
+
+fn deploy(deployment: &mut Value, component: &Component, options: &Options) {
+    deployment["metadata"]["labels"][VERSION_LABEL] = component.tag(&options.registries).into();
+    let pod = &mut deployment["spec"]["template"]["spec"];
+    tolerate_control_plane(pod);
+    if options.certificates == Certificates::Own && component.provider().is_none() {
+        without_mounted_certificate(pod);
+    }
+    let container = &mut pod["containers"][0];
+    container["image"] = component.image_reference(&options.registries).into();
+    container["imagePullPolicy"] = "IfNotPresent".into();
+    if let Some(args) = container["args"].as_array_mut() {
+        args.extend(arguments(component, options).into_iter().map(Value::from));
+    }
+}
+
+/// The arguments of an installation, after those of the manifests. Of two equal flags, the last counts.
+fn arguments(component: &Component, options: &Options) -> Vec<&'static str> {
+    let mut arguments = match (component.name, options.networks) {
+        ("gcm", Networks::Nsx) => vec!["--virtual-ip=none"],
+        ("capw", Networks::Nsx) => vec!["--network-provider=NSXT"],
+        ("capw", Networks::NetOperator) => vec!["--network-provider=VSPHERE_NETWORK"],
+        // ClusterClasses cost nothing where there are none.
+        ("cluster-api" | "kubeadm-control-plane", _) => vec!["--feature-gates=ClusterTopology=true"],
+        _ => Vec::new(),
+    };
+    if component.name == "gcm" && options.nodes_pull_images {
+        arguments.push(PULLS_IMAGES);
+    }
+    arguments
+}
+
+/// The IPAM provider does not tolerate it, and a management cluster may have no other nodes.
+fn tolerate_control_plane(pod: &mut Value) {
+    let Some(pod) = pod.as_object_mut() else { return };
+    let tolerations = pod.entry("tolerations").or_insert_with(|| json!([]));
+    let Some(tolerations) = tolerations.as_array_mut() else { return };
+    if !tolerations.iter().any(|toleration| toleration["key"] == CONTROL_PLANE) {
+        tolerations.push(json!({ "key": CONTROL_PLANE, "effect": "NoSchedule" }));
+    }
+}
+
+/// Our programs make a certificate if none is mounted.
+fn without_mounted_certificate(pod: &mut Value) {
+    if let Some(pod) = pod.as_object_mut() {
+        pod.remove("volumes");
+    }
+    if let Some(container) = pod["containers"][0].as_object_mut() {
+        container.remove("volumeMounts");
+    }
+}
+
+/// Has the API server trust the authority of `pair` where it calls a webhook, and asks cert-manager for nothing.
+fn trust(document: &mut Value, pair: Option<&ServingPair>) {
+    if let Some(annotations) = document.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(INJECT);
+        if annotations.is_empty()
+            && let Some(metadata) = document["metadata"].as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
+    }
+    let Some(pair) = pair else { return };
+    let bundle = Value::from(base64(&pair.authority));
+    for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+        webhook["clientConfig"]["caBundle"] = bundle.clone();
+    }
+    if let Some(config) = document.pointer_mut("/spec/conversion/webhook/clientConfig") {
+        config["caBundle"] = bundle;
+    }
+}
+
+fn secret(component: &Component, name: &str, pair: &ServingPair) -> Value {
+    let mut secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": { "name": name, "namespace": component.namespace },
+        "stringData": { "ca.crt": pair.authority, "tls.crt": pair.certificate, "tls.key": pair.key },
+    });
+    label(&mut secret, component.provider());
+    secret
+}
+
+/// The entry of a component in the inventory of clusterctl, so that `clusterctl upgrade`, `move` and `describe` know it.
+pub fn inventory_entry(component: &Component) -> Option<Value> {
+    let provider = component.provider()?;
+    let mut entry = json!({
+        "apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Provider",
+        "metadata": {
+            "name": provider.label, "namespace": component.namespace,
+            "labels": { "clusterctl.cluster.x-k8s.io/core": "inventory" },
+        },
+        "providerName": provider.name, "type": provider.kind, "version": component.version(),
+    });
+    label(&mut entry, Some(provider));
+    Some(entry)
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}

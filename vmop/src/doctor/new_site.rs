@@ -1,0 +1,90 @@
+//! Whether the VM operator could work with a provider configuration that is not applied yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kit::diagnosis::Diagnosis;
+use kube::Client;
+use vsphere::MoRef;
+
+use super::checks::{LIBRARY, PLACEMENT};
+use super::site::{Site, judge_missing};
+use super::{Options, configuration, connection, privileges};
+use crate::vcenter::settings::{ConfigData, Settings};
+
+/// A site that is about to be configured.
+#[derive(Clone, Debug)]
+pub struct NewSite {
+    /// The data of the ConfigMap.
+    pub configuration: BTreeMap<String, String>,
+    /// The data of the Secret with the credentials.
+    pub credentials: BTreeMap<String, Vec<u8>>,
+    /// The folders and resource pools of its namespaces, each with who uses it.
+    pub places: BTreeMap<MoRef, String>,
+}
+
+/// Checks the configuration, the way to vCenter, the user's privileges, and that library, datacenter, folders and pools exist.
+pub async fn check(kube: &Client, options: &Options, site: &NewSite) -> Vec<Diagnosis> {
+    let read = ConfigData::new(&options.namespace, Some(&site.configuration))
+        .and_then(|data| data.settings(Some(&site.credentials)));
+    let settings = match read {
+        Ok(settings) => settings,
+        Err(problem) => return vec![configuration::judge(&problem)],
+    };
+    let (vcenter, mut found) = connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
+    if let Some(vcenter) = vcenter {
+        found.extend(check_objects(kube, &settings, &vcenter, site).await);
+        vcenter.logout().await;
+    }
+    found
+}
+
+async fn check_objects(
+    kube: &Client,
+    settings: &Settings,
+    vcenter: &vsphere::Client,
+    site: &NewSite,
+) -> Vec<Diagnosis> {
+    let datacenter = MoRef::datacenter(settings.datacenter.as_str());
+    let mut places = site.places.clone();
+    places.insert(datacenter.clone(), "the provider configuration".to_owned());
+    let mut found = Vec::new();
+    for (object, user) in &places {
+        if let Err(error) = vcenter.retrieve(std::slice::from_ref(object), &["name"]).await {
+            found.push(judge_missing(object, user, &error));
+        }
+    }
+    if let Some(library) = site.configuration.get("ContentSource").filter(|library| !library.is_empty()) {
+        found.push(match vcenter.library(library).await {
+            Ok(library) => LIBRARY.ok(library.name),
+            Err(error) if error.is_not_found() => LIBRARY.error(
+                format!("content library {library} does not exist, or the vCenter user cannot see it"),
+                "Correct ContentSource (layercake site discover shows the ids of libraries)",
+            ),
+            Err(error) => LIBRARY.error(format!("content library {library}: {error}"), error.advice()),
+        });
+    }
+    if found.iter().any(|diagnosis| diagnosis.check == PLACEMENT) {
+        return found;
+    }
+    let of_kind = |kind: &'static str| places.iter().filter(move |(object, _)| object.kind() == kind);
+    let pools: Vec<MoRef> = of_kind("ResourcePool").map(|(object, _)| object.clone()).collect();
+    match Site::surroundings(vcenter, &pools).await {
+        Ok((pools, clusters, hosts)) => {
+            let site = Site {
+                kube,
+                settings,
+                vcenter,
+                datacenter,
+                namespaces: BTreeSet::new(),
+                bindings: Ok(Vec::new()),
+                folders: of_kind("Folder").map(|(object, user)| (object.clone(), user.clone())).collect(),
+                pools,
+                clusters,
+                hosts,
+            };
+            found.extend(privileges::check(&site).await);
+        }
+        Err(error) => found.push(PLACEMENT.error(error.to_string(), error.advice())),
+    }
+    found
+}
