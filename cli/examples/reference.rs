@@ -50,7 +50,10 @@ fn section(text: &mut String, command: &Command, path: &str) {
     let alone = !command.is_subcommand_required_set();
     if shown.is_empty() || alone && path != "layercake" {
         let mut usage = command.clone();
-        let _ = writeln!(text, "    {}\n", usage.render_usage().to_string().trim_start_matches("Usage: "));
+        let usage = usage.render_usage().to_string();
+        // The second line is for the commands below it, which follow.
+        let usage = usage.trim_start_matches("Usage: ").lines().next().unwrap_or_default();
+        let _ = writeln!(text, "    {usage}\n");
         options(text, command);
     }
     if !shown.is_empty() {
