@@ -137,7 +137,7 @@ func (s *Sim) routes() http.Handler {
 	s.library.RouteREST(mux)
 	mux.HandleFunc("POST /pbm", s.policy.Serve)
 	mux.Handle("/", s.Service.ServeMux)
-	return traffic.Relayed(s.Address, s.recorder.Recorded(s.Counters.Metered(policy.AsPolicies(mux))))
+	return s.recorder.Recorded(s.Counters.Metered(policy.AsPolicies(mux)))
 }
 
 func (s *Sim) serve(certificate tls.Certificate) {
