@@ -154,8 +154,13 @@ fn judge_crds(
     if missing.is_empty() {
         CRDS.ok(format!("{} kinds", ours.len()))
     } else {
-        CRDS.error(format!("missing: {}", missing.join(", ")), "Run layercake init")
+        CRDS.error(format!("missing: {}", missing.join(", ")), install_again("config/crd"))
     }
+}
+
+/// The remedy for an incomplete installation. `folders` are those that kubectl applies.
+fn install_again(folders: &str) -> String {
+    format!("Run layercake init again, or kubectl apply -k {folders} if you installed with kubectl")
 }
 
 fn judge_cluster_api(installed: &[&Program], there: &[CustomResourceDefinition]) -> Diagnosis {
@@ -217,7 +222,7 @@ fn judge_lease(program: &str, namespace: &str, leases: &[Lease], now: Timestamp)
     match renewed {
         None => LEADERS.error(
             format!("{program} has never run: its lease does not exist in {namespace}"),
-            "Run layercake init",
+            install_again(&format!("config/{program}")),
         ),
         Some(renewed) if now.duration_since(renewed).as_secs() > STALE_S => LEADERS
             .error(format!("{program} has no leader: its lease was renewed last at {renewed:.0}"), remedy),
@@ -251,7 +256,7 @@ async fn webhooks(client: &Client) -> Diagnosis {
 
 fn judge_webhooks(webhooks: &[(String, WebhookClientConfig)]) -> Diagnosis {
     if webhooks.is_empty() {
-        return WEBHOOKS.error("no webhook is configured", "Run layercake init");
+        return WEBHOOKS.error("no webhook is configured", install_again("config/gcm and config/vmop"));
     }
     let empty =
         |config: &WebhookClientConfig| config.ca_bundle.as_ref().is_none_or(|bundle| bundle.0.is_empty());

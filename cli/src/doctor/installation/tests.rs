@@ -62,11 +62,25 @@ fn cluster_api_must_have_the_contract() {
     assert_eq!(judge_cluster_api(&all()[2..], &old).outcome, Outcome::Skipped, "the VM operator alone");
 }
 
-#[test]
-fn the_clock_is_that_of_the_api_server() {
-    let read = read_date("Thu, 26 Nov 2026 20:54:20 GMT");
-    assert_eq!(read, Some("2026-11-26T20:54:20Z".parse().unwrap()));
-    assert_eq!(read_date("today"), None);
+/// The time that the doctor reads from an API server that answers with these headers.
+async fn time_of(headers: &'static [(&'static str, &'static str)]) -> Timestamp {
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+        let answer = headers
+            .iter()
+            .fold(http::Response::builder(), |answer, (name, value)| answer.header(*name, *value));
+        Ok::<_, std::convert::Infallible>(answer.body(kube::client::Body::empty()).unwrap())
+    });
+    server_time(&Client::new(service, "default")).await
+}
+
+#[tokio::test]
+async fn leases_are_compared_with_the_clock_of_the_api_server() {
+    let behind = time_of(&[("date", "Thu, 26 Nov 2020 20:54:20 GMT")]).await;
+    assert_eq!(behind, "2020-11-26T20:54:20Z".parse().unwrap());
+    for unreadable in [&[][..], &[("date", "today")]] {
+        let own = time_of(unreadable).await;
+        assert!(Timestamp::now().duration_since(own).as_secs() < 60, "{own}");
+    }
 }
 
 #[test]
