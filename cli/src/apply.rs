@@ -70,13 +70,6 @@ async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<
     })
 }
 
-/// The resource of an object, with the plural that is usual for its kind.
-pub fn resource_of(object: &Value) -> ApiResource {
-    let version = object["apiVersion"].as_str().unwrap_or_default();
-    let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap_or_default()))
-}
-
 /// The kinds applied in numbers need no discovery each time.
 fn known(group: &str, version: &str, kind: &str) -> Option<(ApiResource, Scope)> {
     let (plural, scope) = match kind {

@@ -1,15 +1,19 @@
 //! The command line.
 
+mod init;
+mod shared;
+
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use components::catalogue::Registries;
-use components::render::Networks;
 use ipnet::Ipv4Net;
-use jiff::SignedDuration;
 use sim::further_release::FurtherRelease;
+
+pub use init::{Init, InitCommand, Manifests, RegistryFlags, Uninstall};
+use shared::duration;
+pub use shared::{ClusterFlags, OperatorFlags, SiteNetworkProvider};
 
 /// Kubernetes clusters made of vSphere virtual machines, from TanzuKubernetesCluster manifests.
 #[derive(Debug, Parser)]
@@ -145,136 +149,6 @@ pub struct SiteDiscover {
     pub roles_for: Option<String>,
 }
 
-/// The providers of networks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SiteNetworkProvider {
-    /// None: nodes are on a port group.
-    #[default]
-    PortGroups,
-    /// net-operator.
-    NetOperator,
-    /// NSX.
-    Nsx,
-}
-
-impl SiteNetworkProvider {
-    /// As the provider configuration of the VM operator calls it.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::PortGroups => "NAMED",
-            Self::NetOperator => "VSPHERE_NETWORK",
-            Self::Nsx => "NSXT",
-        }
-    }
-
-    /// The provider as programs get it.
-    pub fn networks(self) -> Networks {
-        match self {
-            Self::PortGroups => Networks::PortGroups,
-            Self::NetOperator => Networks::NetOperator,
-            Self::Nsx => Networks::Nsx,
-        }
-    }
-}
-
-/// Flags of `init`.
-#[derive(Clone, Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct Init {
-    /// Another action.
-    #[command(subcommand)]
-    pub command: Option<InitCommand>,
-    /// A site file to check and apply, as `site discover` writes it. Can be repeated: the files are one.
-    #[arg(short, long, value_name = "SITE")]
-    pub filename: Vec<PathBuf>,
-    /// The vCenter user of the VM operator; by default that of the Secret that the site file names.
-    #[arg(long, value_name = "USER", requires = "password_file")]
-    pub user: Option<String>,
-    /// The file with the password of --user.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    pub password_file: Option<PathBuf>,
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: ClusterFlags,
-    /// Where images are.
-    #[command(flatten)]
-    pub registries: RegistryFlags,
-    /// The provider of networks, if there is no site file; by default that of the last installation, or port groups.
-    #[arg(long, value_enum, conflicts_with = "filename")]
-    pub network_provider: Option<SiteNetworkProvider>,
-    /// Whether nodes of workload clusters reach ghcr.io, where flannel and kube-vip are; by default as in the last installation.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    pub nodes_pull_images: Option<bool>,
-    /// Show what would be installed, and change nothing.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// The time to wait for each component.
-    #[arg(long, value_parser = duration, default_value = "10m")]
-    pub timeout: Duration,
-}
-
-/// Further actions of `init`.
-#[derive(Clone, Debug, Subcommand)]
-pub enum InitCommand {
-    /// List the images that an installation needs.
-    ListImages {
-        /// Where images are.
-        #[command(flatten)]
-        registries: RegistryFlags,
-    },
-}
-
-/// Flags that say where images are.
-#[derive(Clone, Debug, Args)]
-pub struct RegistryFlags {
-    /// The registry and path that has the images of gcm, capw and vmop, e.g. `registry.example.com/layercake`. By default they
-    /// are on the nodes already.
-    #[arg(long, value_name = "REGISTRY")]
-    pub layercake_registry: Option<String>,
-    /// The tag of these images; by default the version of this program.
-    #[arg(long, value_name = "TAG")]
-    pub layercake_tag: Option<String>,
-    /// The registry and path that has all images, also those of Cluster API.
-    #[arg(long, value_name = "REGISTRY", conflicts_with = "layercake_registry")]
-    pub image_registry: Option<String>,
-}
-
-impl RegistryFlags {
-    /// As they are rendered.
-    pub fn registries(&self) -> Registries {
-        Registries {
-            all: self.image_registry.clone(),
-            own: self.layercake_registry.clone(),
-            own_tag: self.layercake_tag.clone(),
-        }
-    }
-}
-
-/// Flags of `manifests`.
-#[derive(Clone, Debug, Args)]
-pub struct Manifests {
-    /// Where images are.
-    #[command(flatten)]
-    pub registries: RegistryFlags,
-    /// The provider of networks.
-    #[arg(long, value_enum, default_value_t)]
-    pub network_provider: SiteNetworkProvider,
-    /// Nodes of workload clusters reach ghcr.io, where flannel and kube-vip are.
-    #[arg(long)]
-    pub nodes_pull_images: bool,
-}
-
-/// Flags of `uninstall`.
-#[derive(Clone, Debug, Args)]
-pub struct Uninstall {
-    /// Show the plan, and change nothing. There is no other way yet.
-    #[arg(long, required = true)]
-    pub plan: bool,
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: ClusterFlags,
-}
-
 /// Commands for node images.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
@@ -286,31 +160,6 @@ pub enum ImageCommand {
     /// reads its libraries. Importing the same OVA again has no effect; an interrupted import is continued. After Ctrl-C,
     /// an incomplete item is removed.
     Import(ImageImport),
-}
-
-/// Flags that select a cluster.
-#[derive(Clone, Debug, Args)]
-pub struct ClusterFlags {
-    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig context.
-    #[arg(long)]
-    pub context: Option<String>,
-}
-
-/// Flags that select the VM operator of a cluster, and so its vCenter.
-#[derive(Clone, Debug, Args)]
-pub struct OperatorFlags {
-    /// The cluster.
-    #[command(flatten)]
-    pub cluster: ClusterFlags,
-    /// The namespace of the VM operator, where the provider configuration is.
-    #[arg(long, default_value = "vmware-system-vmop")]
-    pub namespace: String,
-    /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
-    #[arg(long, value_name = "FILE")]
-    pub vcenter_ca: Option<PathBuf>,
 }
 
 /// Flags of `image import`.
@@ -589,14 +438,6 @@ pub enum Output {
     Json,
 }
 
-/// Reads durations such as `90s`, `15m`, `1h30m`: whole numbers of hours, minutes and seconds.
-fn duration(text: &str) -> Result<Duration, String> {
-    let is_plain = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'h' | 'm' | 's'));
-    let read = is_plain.then(|| text.parse::<SignedDuration>().ok()).flatten();
-    read.and_then(|duration| duration.try_into().ok())
-        .ok_or_else(|| format!("`{text}` is not a duration; write it as 90s, 15m or 1h30m"))
-}
-
 /// Reads `NAME=PATH`.
 fn tool(text: &str) -> Result<(String, PathBuf), String> {
     let (name, path) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=PATH"))?;
@@ -612,15 +453,6 @@ fn tool(text: &str) -> Result<(String, PathBuf), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_written_as_in_kubectl() {
-        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
-        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
-        for wrong in ["", "15", "m", "15x", "1.5h", "99999999999999999999h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn the_command_line_is_consistent() {

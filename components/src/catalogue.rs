@@ -5,8 +5,11 @@
 pub struct Component {
     /// The name under which users know it.
     pub name: &'static str,
-    /// Where its manifests come from.
+    /// The source of its manifests.
     pub source: Source,
+    /// The value of label `cluster.x-k8s.io/provider` if clusterctl installs it, which is also the name of its entry in the
+    /// inventory of clusterctl.
+    pub provider_label: Option<&'static str>,
     /// Its namespace.
     pub namespace: &'static str,
     /// Its Deployment.
@@ -15,7 +18,7 @@ pub struct Component {
     pub image: Image,
 }
 
-/// Where the manifests of a component come from.
+/// The source of the manifests of a component.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Source {
     /// A folder of config/.
@@ -24,20 +27,11 @@ pub enum Source {
     Upstream {
         /// The name of its rendered manifests.
         manifests: &'static str,
-        /// Its entry in the inventory of clusterctl.
-        provider: Provider,
+        /// The name and the type of the provider in the inventory of clusterctl, such as `kubeadm` and `BootstrapProvider`.
+        provider: (&'static str, &'static str),
+        /// The oldest version with which the programs work. An installation by another tool must have it or a later one.
+        oldest: &'static str,
     },
-}
-
-/// An entry in the inventory of clusterctl.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Provider {
-    /// Its name for clusterctl.
-    pub name: &'static str,
-    /// The type, such as `CoreProvider`.
-    pub kind: &'static str,
-    /// The value of label `cluster.x-k8s.io/provider`, which is also the name of the entry.
-    pub label: &'static str,
 }
 
 /// A container image.
@@ -51,14 +45,14 @@ pub struct Image {
     pub tag: &'static str,
 }
 
-/// Registries from which images are pulled instead of those where they are published, each with a path.
-#[derive(Clone, Debug, Default)]
+/// The registries and tags of images that differ from the published ones. A registry includes a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registries {
-    /// That of all images.
-    pub all: Option<String>,
-    /// That of the images of our programs.
+    /// The registry of the images of upstream projects.
+    pub upstream: Option<String>,
+    /// The registry of the images of gcm, capw and vmop.
     pub own: Option<String>,
-    /// The tag of the images of our programs, instead of their version.
+    /// The tag of the images of gcm, capw and vmop.
     pub own_tag: Option<String>,
 }
 
@@ -66,7 +60,11 @@ pub struct Registries {
 pub const CLUSTER_API: &str = "v1.14.2";
 /// The version of the in-cluster IPAM provider that is installed.
 pub const IPAM: &str = "v1.0.3";
-/// The version of our programs.
+/// The oldest Cluster API that serves its kinds in version v1beta2.
+const OLDEST_CLUSTER_API: &str = "v1.11.0";
+/// The oldest in-cluster IPAM provider of the major version that is tested.
+const OLDEST_IPAM: &str = "v1.0.0";
+/// The version of gcm, capw and vmop.
 pub const LAYERCAKE: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 /// The manifests of clusterctl's inventory, which is no component.
@@ -77,13 +75,15 @@ const CLUSTER_API_IMAGES: &str = "registry.k8s.io/cluster-api";
 const OUR_IMAGES: &str = "localhost/layercake";
 
 /// All components. What a component needs comes before it.
-pub const COMPONENTS: [Component; 7] = [
+pub static COMPONENTS: [Component; 7] = [
     Component {
         name: "cluster-api",
         source: Source::Upstream {
             manifests: "capi-core",
-            provider: Provider { name: "cluster-api", kind: "CoreProvider", label: "cluster-api" },
+            provider: ("cluster-api", "CoreProvider"),
+            oldest: OLDEST_CLUSTER_API,
         },
+        provider_label: Some("cluster-api"),
         namespace: "capi-system",
         deployment: "capi-controller-manager",
         image: Image { repository: CLUSTER_API_IMAGES, name: "cluster-api-controller", tag: CLUSTER_API },
@@ -92,8 +92,10 @@ pub const COMPONENTS: [Component; 7] = [
         name: "kubeadm-bootstrap",
         source: Source::Upstream {
             manifests: "capi-kubeadm-bootstrap",
-            provider: Provider { name: "kubeadm", kind: "BootstrapProvider", label: "bootstrap-kubeadm" },
+            provider: ("kubeadm", "BootstrapProvider"),
+            oldest: OLDEST_CLUSTER_API,
         },
+        provider_label: Some("bootstrap-kubeadm"),
         namespace: "capi-kubeadm-bootstrap-system",
         deployment: "capi-kubeadm-bootstrap-controller-manager",
         image: Image {
@@ -106,12 +108,10 @@ pub const COMPONENTS: [Component; 7] = [
         name: "kubeadm-control-plane",
         source: Source::Upstream {
             manifests: "capi-kubeadm-control-plane",
-            provider: Provider {
-                name: "kubeadm",
-                kind: "ControlPlaneProvider",
-                label: "control-plane-kubeadm",
-            },
+            provider: ("kubeadm", "ControlPlaneProvider"),
+            oldest: OLDEST_CLUSTER_API,
         },
+        provider_label: Some("control-plane-kubeadm"),
         namespace: "capi-kubeadm-control-plane-system",
         deployment: "capi-kubeadm-control-plane-controller-manager",
         image: Image {
@@ -124,8 +124,10 @@ pub const COMPONENTS: [Component; 7] = [
         name: "ipam-in-cluster",
         source: Source::Upstream {
             manifests: "capi-ipam-in-cluster",
-            provider: Provider { name: "in-cluster", kind: "IPAMProvider", label: "ipam-in-cluster" },
+            provider: ("in-cluster", "IPAMProvider"),
+            oldest: OLDEST_IPAM,
         },
+        provider_label: Some("ipam-in-cluster"),
         namespace: "capi-ipam-in-cluster-system",
         deployment: "capi-ipam-in-cluster-controller-manager",
         image: Image {
@@ -137,6 +139,7 @@ pub const COMPONENTS: [Component; 7] = [
     Component {
         name: "vmop",
         source: Source::Config("vmop"),
+        provider_label: Some("runtime-extension-vm-operator"),
         namespace: "vmware-system-vmop",
         deployment: "vmware-system-vmop-controller-manager",
         image: Image { repository: OUR_IMAGES, name: "vmop", tag: LAYERCAKE },
@@ -144,6 +147,7 @@ pub const COMPONENTS: [Component; 7] = [
     Component {
         name: "capw",
         source: Source::Config("capw"),
+        provider_label: Some("infrastructure-wcp"),
         namespace: "vmware-system-capw",
         deployment: "vmware-system-capw-controller-manager",
         image: Image { repository: OUR_IMAGES, name: "capw", tag: LAYERCAKE },
@@ -151,6 +155,7 @@ pub const COMPONENTS: [Component; 7] = [
     Component {
         name: "gcm",
         source: Source::Config("gcm"),
+        provider_label: None,
         namespace: "vmware-system-tkg",
         deployment: "vmware-system-tkg-controller-manager",
         image: Image { repository: OUR_IMAGES, name: "gcm", tag: LAYERCAKE },
@@ -158,36 +163,26 @@ pub const COMPONENTS: [Component; 7] = [
 ];
 
 impl Component {
-    /// Its entry in the inventory of clusterctl, if clusterctl knows it.
-    pub fn provider(&self) -> Option<&Provider> {
-        match &self.source {
-            Source::Config(_) => None,
-            Source::Upstream { provider, .. } => Some(provider),
-        }
+    /// Returns true for a component of an upstream project.
+    pub fn is_upstream(&self) -> bool {
+        matches!(self.source, Source::Upstream { .. })
     }
 
     /// The reference of its image.
     pub fn image_reference(&self, registries: &Registries) -> String {
-        let own = registries.own.as_deref().filter(|_| self.provider().is_none());
-        self.image.reference(own.or(registries.all.as_deref()), self.tag(registries))
+        let registry = if self.is_upstream() { &registries.upstream } else { &registries.own };
+        let repository = registry.as_deref().unwrap_or(self.image.repository).trim_end_matches('/');
+        format!("{repository}/{}:{}", self.image.name, self.tag(registries))
     }
 
     /// The tag of its image.
     pub fn tag<'a>(&self, registries: &'a Registries) -> &'a str {
-        registries.own_tag.as_deref().filter(|_| self.provider().is_none()).unwrap_or(self.image.tag)
+        registries.own_tag.as_deref().filter(|_| !self.is_upstream()).unwrap_or(self.image.tag)
     }
 
-    /// Its version.
-    pub fn version(&self) -> &'static str {
-        self.image.tag
-    }
-}
-
-impl Image {
-    /// The reference of the image with a tag, in `registry` if one is given.
-    fn reference(&self, registry: Option<&str>, tag: &str) -> String {
-        let repository = registry.map_or(self.repository, |registry| registry.trim_end_matches('/'));
-        format!("{repository}/{}:{tag}", self.name)
+    /// The component of this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        COMPONENTS.iter().find(|component| component.name == name)
     }
 }
 
@@ -197,21 +192,22 @@ mod tests {
 
     #[test]
     fn images_come_from_the_registries_that_are_given() {
-        let references = |all: Option<&str>, own: Option<&str>| {
-            let registries =
-                Registries { all: all.map(str::to_owned), own: own.map(str::to_owned), own_tag: None };
-            COMPONENTS.iter().map(|one| one.image_reference(&registries)).collect::<Vec<_>>()
+        let references = |registries: &Registries| {
+            COMPONENTS.iter().map(|one| one.image_reference(registries)).collect::<Vec<_>>()
         };
-        let published = references(None, None);
+        let published = references(&Registries::default());
         assert_eq!(published[0], format!("registry.k8s.io/cluster-api/cluster-api-controller:{CLUSTER_API}"));
         assert_eq!(published[6], format!("localhost/layercake/gcm:{LAYERCAKE}"));
-        let own = references(None, Some("registry.example.com/layercake/"));
+        let own = Registries { own: Some("registry.example.com/l/".to_owned()), ..Registries::default() };
+        let own = references(&own);
         assert_eq!(own[..4], published[..4]);
-        assert_eq!(own[6], format!("registry.example.com/layercake/gcm:{LAYERCAKE}"));
+        assert_eq!(own[6], format!("registry.example.com/l/gcm:{LAYERCAKE}"));
         let tagged = Registries { own_tag: Some("v9".to_owned()), ..Registries::default() };
-        assert_eq!(COMPONENTS[6].image_reference(&tagged), "localhost/layercake/gcm:v9");
-        assert_eq!(COMPONENTS[0].tag(&tagged), CLUSTER_API);
-        let all = references(Some("mirror.example.com/all"), None);
-        assert!(all.iter().all(|image| image.starts_with("mirror.example.com/all/")), "{all:?}");
+        assert_eq!(references(&tagged)[6], "localhost/layercake/gcm:v9");
+        assert_eq!(references(&tagged)[..4], published[..4]);
+        let upstream =
+            Registries { upstream: Some("mirror.example.com".to_owned()), ..Registries::default() };
+        assert!(references(&upstream)[..4].iter().all(|image| image.starts_with("mirror.example.com/")));
+        assert_eq!(references(&upstream)[4..], published[4..]);
     }
 }

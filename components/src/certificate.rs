@@ -8,9 +8,9 @@ use time::{Duration, OffsetDateTime};
 
 use crate::error::{Error, Result};
 
-/// How long a certificate is valid. Nobody renews it: its authority signs only once.
+/// The validity of a certificate. It cannot be renewed, because the key of its authority is discarded.
 pub const VALID: Duration = Duration::days(3650);
-/// How long before its end a certificate is replaced, if `init` runs then.
+/// `init` replaces a certificate that ends sooner.
 pub const RENEWED_BEFORE: Duration = Duration::days(365);
 
 /// A certificate of a webhook server, all PEM.
@@ -55,7 +55,7 @@ fn params(name: &str, now: OffsetDateTime) -> CertificateParams {
     params
 }
 
-/// When a certificate (PEM) ends; none if it cannot be read.
+/// The end of a certificate (PEM); none if it cannot be read.
 pub fn ends(certificate: &str) -> Option<OffsetDateTime> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).ok()?;
     let parsed = pem.parse_x509().ok()?;

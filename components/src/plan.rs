@@ -13,8 +13,7 @@ use crate::{config, manifest};
 /// The manifests of Cluster API and other upstream projects, by name.
 pub type Upstream = BTreeMap<String, Vec<Value>>;
 
-/// A complete installation.
-#[derive(Debug)]
+/// A complete installation. It contains private keys, so it cannot be printed.
 pub struct Installation {
     /// Namespaces and definitions, which everything else needs.
     pub base: Vec<Value>,
@@ -22,22 +21,21 @@ pub struct Installation {
     pub parts: Vec<Part>,
 }
 
-/// What a component is installed with.
-#[derive(Debug)]
+/// The objects of a component.
 pub struct Part {
     /// The component.
     pub component: &'static Component,
-    /// Rights, Services, Secrets and whatever else its program needs before it starts.
+    /// The objects that the program needs before it starts, such as rights, Services and Secrets.
     pub objects: Vec<Value>,
     /// Objects that are created if they do not exist, and belong to the administrator from then on.
     pub defaults: Vec<Value>,
     /// Its Deployment.
     pub deployment: Value,
-    /// What has the API server call the program, and what says that it is installed.
+    /// Objects that are applied when the program is available: its webhooks, and its entry in the inventory of clusterctl.
     pub after: Vec<Value>,
 }
 
-/// The certificates that an installation needs: for each component, the Secret and the names for which the certificate is valid.
+/// A certificate that an installation needs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WantedCertificate {
     /// The component.
@@ -46,47 +44,53 @@ pub struct WantedCertificate {
     pub namespace: &'static str,
     /// The Secret with the certificate.
     pub secret: String,
-    /// The names.
+    /// The names for which the certificate is valid.
     pub dns_names: Vec<String>,
 }
 
-/// The certificates that programs cannot make themselves.
-pub fn wanted_certificates(upstream: &Upstream, options: &Options) -> Result<Vec<WantedCertificate>> {
+/// The certificates that the programs of these components need and cannot make themselves.
+pub fn wanted_certificates(
+    upstream: &Upstream,
+    options: &Options,
+    components: &[&'static Component],
+) -> Result<Vec<WantedCertificate>> {
     if options.certificates == Certificates::CertManager {
         return Ok(Vec::new());
     }
     let mut wanted = Vec::new();
-    for component in COMPONENTS.iter().filter(|component| component.provider().is_some()) {
+    for component in components.iter().filter(|component| component.is_upstream()) {
         let documents = manifests(component, upstream)?;
         let dns_names = render::dns_names(&documents);
         if let (Some(secret), false) = (render::secret_name(&documents), dns_names.is_empty()) {
-            let Component { name, namespace, .. } = *component;
+            let Component { name, namespace, .. } = **component;
             wanted.push(WantedCertificate { component: name, namespace, secret, dns_names });
         }
     }
     Ok(wanted)
 }
 
-/// What is applied for these options. `pairs` has a certificate for each component of [`wanted_certificates`].
+/// The objects of these components. `pairs` has the certificates of [`wanted_certificates`], by component.
 pub fn installation(
     upstream: &Upstream,
     options: &Options,
+    components: &[&'static Component],
     pairs: &BTreeMap<&str, ServingPair>,
 ) -> Result<Installation> {
     let mut base = Vec::new();
-    let mut parts = Vec::with_capacity(COMPONENTS.len());
-    for component in &COMPONENTS {
+    let mut parts = Vec::with_capacity(components.len());
+    for &component in components {
         let documents = manifests(component, upstream)?;
         let documents = render::documents(component, &documents, options, pairs.get(component.name));
         parts.push(part(component, documents, &mut base)?);
     }
-    // Definitions of kinds that components of ours share.
-    let ours = COMPONENTS.last().map(|component| {
-        let definitions = config::definitions()?;
-        Ok::<_, Error>(render::documents(component, &definitions, options, None))
-    });
-    base.extend(ours.transpose()?.into_iter().flatten());
-    base.extend(upstream.get(INVENTORY).into_iter().flatten().cloned());
+    base.extend(render::definitions(&config::definitions()?, options.certificates));
+    let inventory = upstream.get(INVENTORY).into_iter().flatten().cloned();
+    // The tool that installed Cluster API owns the inventory.
+    match parts.iter_mut().find(|part| part.component.is_upstream()) {
+        Some(core) if core.component.name == COMPONENTS[0].name => base.extend(inventory),
+        Some(other) => other.defaults.extend(inventory),
+        None => {}
+    }
     base.sort_by_key(|document| document["kind"] != "Namespace");
     Ok(Installation { base, parts })
 }
@@ -95,7 +99,7 @@ fn part(component: &'static Component, documents: Vec<Value>, base: &mut Vec<Val
     let (mut objects, mut defaults, mut after, mut deployment) = (Vec::new(), Vec::new(), Vec::new(), None);
     for document in documents {
         match document["kind"].as_str().unwrap_or_default() {
-            "Namespace" | "CustomResourceDefinition" => base.push(document),
+            "Namespace" | manifest::DEFINITION => base.push(document),
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => after.push(document),
             "VirtualMachineClass" => defaults.push(document),
             "Deployment" => deployment = Some(document),

@@ -2,33 +2,34 @@
 
 use serde_json::{Value, json};
 
-use crate::catalogue::{Component, Provider, Registries};
+use crate::catalogue::{Component, Registries, Source};
 use crate::certificate::ServingPair;
 
-/// Marks what `layercake init` installed.
+/// The label of everything that `layercake init` installs.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "layercake");
 /// The label of a Deployment with the version that was installed.
 pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
 /// The flag of gcm for nodes that reach ghcr.io.
 pub const PULLS_IMAGES: &str = "--nodes-pull-images";
-/// By which clusterctl finds what belongs to its providers.
+/// The label by which clusterctl finds the objects of its providers.
 const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
-const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
-/// With which cert-manager knows whose authority it writes into an object.
+/// The label with the provider of clusterctl that an object belongs to.
+pub const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
+/// The annotation that names the Certificate whose authority cert-manager writes into an object.
 const INJECT: &str = "cert-manager.io/inject-ca-from";
-/// The node of a management cluster of one node has this taint.
+/// The taint of control plane nodes.
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// Who makes the certificates of webhooks.
+/// The source of the certificates of webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificates {
     /// cert-manager.
     CertManager,
-    /// Our programs make their own, and those of others get one when they are installed.
+    /// gcm and vmop make their own, and the other programs get one from the installation.
     Own,
 }
 
-/// Who provides the networks of nodes.
+/// The provider of the networks of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Networks {
     /// Port groups of vSphere, with DHCP or another source of addresses.
@@ -40,16 +41,16 @@ pub enum Networks {
     NetOperator,
 }
 
-/// What an installation can differ in.
+/// The options of an installation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where images are pulled from.
+    /// The registries of images.
     pub registries: Registries,
-    /// Who makes the certificates.
+    /// The source of certificates.
     pub certificates: Certificates,
-    /// Who provides networks.
+    /// The provider of networks.
     pub networks: Networks,
-    /// Whether nodes of clusters reach ghcr.io.
+    /// True if nodes of clusters reach ghcr.io.
     pub nodes_pull_images: bool,
 }
 
@@ -66,7 +67,7 @@ pub fn documents(
     let documents = documents.iter().filter(|document| cert_manager || !is_of_cert_manager(document));
     let mut documents: Vec<Value> = documents.cloned().collect();
     for document in &mut documents {
-        label(document, component.provider());
+        label(document, upstream_label(component));
         if document["kind"] == "Deployment" {
             deploy(document, component, options);
         }
@@ -80,8 +81,20 @@ pub fn documents(
     documents
 }
 
+/// The definitions of our kinds as they are applied.
+pub fn definitions(definitions: &[Value], certificates: Certificates) -> Vec<Value> {
+    let mut definitions = definitions.to_vec();
+    for definition in &mut definitions {
+        label(definition, None);
+        if certificates == Certificates::Own {
+            trust(definition, None);
+        }
+    }
+    definitions
+}
+
 /// Returns true for the kinds that cert-manager serves.
-pub fn is_of_cert_manager(document: &Value) -> bool {
+fn is_of_cert_manager(document: &Value) -> bool {
     document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cert-manager.io/"))
 }
 
@@ -101,14 +114,19 @@ pub fn secret_name(documents: &[Value]) -> Option<String> {
     name.map(str::to_owned)
 }
 
-/// The labels by which `uninstall` and clusterctl find what was installed.
-fn label(document: &mut Value, provider: Option<&Provider>) {
+/// The label of the provider whose objects clusterctl can upgrade and delete.
+fn upstream_label(component: &Component) -> Option<&str> {
+    component.provider_label.filter(|_| component.is_upstream())
+}
+
+/// Adds the labels by which `uninstall` and clusterctl find an object.
+fn label(document: &mut Value, provider: Option<&str>) {
     let Some(metadata) = document["metadata"].as_object_mut() else { return };
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
     labels[MANAGED_BY.0] = MANAGED_BY.1.into();
     if let Some(provider) = provider {
         labels[CLUSTERCTL_LABEL] = "".into();
-        labels[PROVIDER_LABEL] = provider.label.into();
+        labels[PROVIDER_LABEL] = provider.into();
     }
 }
 
@@ -116,7 +134,7 @@ fn deploy(deployment: &mut Value, component: &Component, options: &Options) {
     deployment["metadata"]["labels"][VERSION_LABEL] = component.tag(&options.registries).into();
     let pod = &mut deployment["spec"]["template"]["spec"];
     tolerate_control_plane(pod);
-    if options.certificates == Certificates::Own && component.provider().is_none() {
+    if options.certificates == Certificates::Own && !component.is_upstream() {
         without_mounted_certificate(pod);
     }
     let container = &mut pod["containers"][0];
@@ -153,7 +171,7 @@ fn tolerate_control_plane(pod: &mut Value) {
     }
 }
 
-/// Our programs make a certificate if none is mounted.
+/// Mounts no certificate, so that the program makes one.
 fn without_mounted_certificate(pod: &mut Value) {
     if let Some(pod) = pod.as_object_mut() {
         pod.remove("volumes");
@@ -189,22 +207,23 @@ fn secret(component: &Component, name: &str, pair: &ServingPair) -> Value {
         "metadata": { "name": name, "namespace": component.namespace },
         "stringData": { "ca.crt": pair.authority, "tls.crt": pair.certificate, "tls.key": pair.key },
     });
-    label(&mut secret, component.provider());
+    label(&mut secret, upstream_label(component));
     secret
 }
 
 /// The entry of a component in the inventory of clusterctl, so that `clusterctl upgrade`, `move` and `describe` know it.
 pub fn inventory_entry(component: &Component) -> Option<Value> {
-    let provider = component.provider()?;
+    let Source::Upstream { provider: (name, kind), .. } = component.source else { return None };
+    let label_value = upstream_label(component)?;
     let mut entry = json!({
         "apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Provider",
         "metadata": {
-            "name": provider.label, "namespace": component.namespace,
+            "name": label_value, "namespace": component.namespace,
             "labels": { "clusterctl.cluster.x-k8s.io/core": "inventory" },
         },
-        "providerName": provider.name, "type": provider.kind, "version": component.version(),
+        "providerName": name, "type": kind, "version": component.image.tag,
     });
-    label(&mut entry, Some(provider));
+    label(&mut entry, Some(label_value));
     Some(entry)
 }
 

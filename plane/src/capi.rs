@@ -122,20 +122,9 @@ impl Prepared {
     }
 
     fn workload<'a>(&'a self, tools: &'a Tools) -> Workload<'a> {
-        let exe = (self.manager.exe)(tools);
-        Workload {
-            name: self.manager.name,
-            exe,
-            arg0: self.manager.name,
-            manifests: &self.manifests,
-            converted: &self.manifests.definitions,
-            pod: format!("{}-0", self.manager.name),
-            args: Box::new(|deployment, wiring| {
-                let given = |variable: &str| std::env::var(variable).ok();
-                args(self.manager, deployment, wiring, given)
-            }),
-            env: &[],
-        }
+        let given = |variable: &str| std::env::var(variable).ok();
+        let gates = feature_gates(self.manager, given).into_iter().collect();
+        workload(self.manager, tools, &self.manifests, &self.manifests.definitions, gates)
     }
 }
 
@@ -150,29 +139,30 @@ pub(crate) fn deployed<'a>(
         what: name.to_owned(),
         reason: "there is no such manager".to_owned(),
     })?;
-    Ok(Workload {
+    Ok(workload(manager, tools, manifests, &[], vec![further]))
+}
+
+fn workload<'a>(
+    manager: &'static Manager,
+    tools: &'a Tools,
+    manifests: &'a Manifests,
+    converted: &'a [Value],
+    further: Vec<String>,
+) -> Workload<'a> {
+    Workload {
         name: manager.name,
         exe: (manager.exe)(tools),
         arg0: manager.name,
         manifests,
-        converted: &[],
+        converted,
         pod: format!("{}-0", manager.name),
-        args: Box::new(move |deployment, wiring| {
-            let mut args = args(manager, deployment, wiring, |_| None);
-            args.push(further.clone().into());
-            args
-        }),
+        args: Box::new(move |deployment, wiring| args(manager, deployment, wiring, &further)),
         env: &[],
-    })
+    }
 }
 
-/// The Deployment's arguments, then ours: where a flag or a gate is given twice, the last counts.
-fn args(
-    manager: &Manager,
-    deployment: &Deployment,
-    wiring: &Wiring,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Vec<OsString> {
+/// The Deployment's arguments, then those of this machine, then further ones. If a flag is given twice, the last counts.
+fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring, further: &[String]) -> Vec<OsString> {
     let mut args = deployment.args.clone();
     args.extend([
         format!("--kubeconfig={}", wiring.kubeconfig.display()),
@@ -186,15 +176,18 @@ fn args(
         args.push(format!("--webhook-cert-dir={}", folder.display()));
     }
     args.extend(manager.flags.iter().map(|flag| (*flag).to_owned()));
+    args.extend_from_slice(further);
+    args.into_iter().map(OsString::from).collect()
+}
+
+/// The flag that switches the features of a manager; none if it has no switches.
+fn feature_gates(manager: &Manager, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let gates = manager.gates.iter().map(|gate| {
         let value = variable(gate.variable).unwrap_or_else(|| gate.default.to_string());
         format!("{}={value}", gate.name)
     });
     let gates: Vec<_> = gates.collect();
-    if !gates.is_empty() {
-        args.push(format!("--feature-gates={}", gates.join(",")));
-    }
-    args.into_iter().map(OsString::from).collect()
+    (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
 }
 
 #[cfg(test)]
@@ -213,7 +206,7 @@ mod tests {
             health: 2,
             webhooks: Some((3, Path::new("/d/webhooks/x"))),
         };
-        insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring, |_| None));
+        insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring, &[]));
     }
 
     #[test]
@@ -229,13 +222,12 @@ mod tests {
 
     #[test]
     fn features_are_switched_as_clusterctl_switches_them() {
-        let (deployment, kubeconfig) = (Deployment::default(), Path::new("/d/kubeconfigs/x"));
-        let wiring = Wiring { kubeconfig, metrics: 1, health: 2, webhooks: None };
         let gates = |given: Option<&str>| {
             let taints = |variable: &str| given.filter(|_| variable.starts_with("EXP_")).map(str::to_owned);
-            args(&MANAGERS[0], &deployment, &wiring, taints).pop().unwrap()
+            feature_gates(&MANAGERS[0], taints).unwrap()
         };
         assert_eq!(gates(None), "--feature-gates=ClusterTopology=true,MachineTaintPropagation=false");
         assert_eq!(gates(Some("true")), "--feature-gates=ClusterTopology=true,MachineTaintPropagation=true");
+        assert_eq!(feature_gates(&MANAGERS[1], |_| None), None);
     }
 }

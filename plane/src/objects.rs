@@ -50,6 +50,15 @@ pub async fn apply(client: &Client, object: &Value) -> Result<()> {
     }
 }
 
+/// Creates an object if it does not exist. An existing one stays as it is.
+pub async fn create_if_missing(client: &Client, object: &Value) -> Result<()> {
+    let (api, object) = typed(client, object)?;
+    match api.create(&PostParams::default(), &object).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        created => created.map(drop).doing(|| format!("create {}", object.name_any())),
+    }
+}
+
 /// A namespace may be a moment old, a definition not yet served, the server busy.
 fn is_transient(error: &kube::Error) -> bool {
     match error {

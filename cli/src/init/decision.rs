@@ -1,51 +1,50 @@
-//! What an installation does with each component, and why it refuses. Pure.
+//! The decisions of an installation: the action for each component, the reasons to refuse, and the options. Pure.
 
-use components::catalogue::{COMPONENTS, Component};
+use components::catalogue::{COMPONENTS, Component, Registries, Source};
+use components::render::{Certificates, Networks, Options, PULLS_IMAGES};
 use semver::Version;
 
-use super::facts::{Facts, Installed, Installer};
+use super::facts::{Facts, Installed, Installer, VIRTUAL_MACHINE};
+use crate::args::SiteNetworkProvider;
 
-/// The oldest Kubernetes on which the programs run: it has the admission policies that they rely on.
+/// The oldest Kubernetes with the admission policies that the programs rely on.
 const OLDEST_KUBERNETES: Version = Version::new(1, 31, 0);
-/// The oldest Cluster API that serves the version of its kinds that the programs use.
-const OLDEST_CLUSTER_API: Version = Version::new(1, 11, 0);
 
-/// What is done with a component.
+/// The action for a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It is installed.
     Install,
     /// It is applied again, over this version.
     Replace(Option<String>),
-    /// Another tool manages it, and its version is suitable.
+    /// It stays as it is: another tool manages it, and its version is suitable.
     Leave(String),
 }
 
-/// Decides about every component, in order; or says everything that prevents the installation.
-pub fn decide(
-    facts: &Facts,
-    site_vcenter: Option<&str>,
-) -> Result<Vec<(&'static Component, Decision)>, Vec<String>> {
+/// The components with their actions, in order.
+pub type Decisions = Vec<(&'static Component, Decision)>;
+
+/// Decides about every component, or returns all reasons that prevent the installation.
+pub fn decide(facts: &Facts, site_vcenter: Option<&str>) -> Result<Decisions, Vec<String>> {
     let mut refusals = Vec::new();
-    match version(&facts.kubernetes) {
-        Some(version) if version < OLDEST_KUBERNETES => refusals.push(format!(
+    if version(&facts.kubernetes).is_some_and(|version| version < OLDEST_KUBERNETES) {
+        refusals.push(format!(
             "the API server has version {}. Layercake needs Kubernetes {}.{} or later: upgrade the cluster, or use another one",
             facts.kubernetes, OLDEST_KUBERNETES.major, OLDEST_KUBERNETES.minor
-        )),
-        _ => {}
+        ));
     }
     if !facts.may_all {
         refusals.push(
-            "the user of the kubeconfig may not create ClusterRoles and definitions. Use a user with ClusterRole cluster-admin".to_owned(),
+            "the user of the kubeconfig does not have all rights, which an installation needs. Use a user with ClusterRole cluster-admin".to_owned(),
         );
     }
-    if let (Some(old), Some(new)) = (&facts.vcenter, site_vcenter)
+    let machines = facts.remaining.get(VIRTUAL_MACHINE).copied().unwrap_or(0);
+    if let (Some(old), Some(new)) = (facts.configuration.get("VcPNID"), site_vcenter)
         && old != new
-        && facts.machines > 0
+        && machines > 0
     {
         refusals.push(format!(
-            "this cluster manages {} VirtualMachines on vCenter {old}, and the site file is for {new}. Use the kubeconfig of the cluster for {new}, or delete the VirtualMachines first",
-            facts.machines
+            "this cluster manages {machines} VirtualMachines on vCenter {old}, and the site file is for {new}. Use the kubeconfig of the cluster for {new}, or delete the VirtualMachines first"
         ));
     }
     let mut decisions = Vec::with_capacity(COMPONENTS.len());
@@ -60,41 +59,88 @@ pub fn decide(
 
 fn decide_one(component: &Component, installed: Option<&Installed>) -> Result<Decision, String> {
     let Some(installed) = installed else { return Ok(Decision::Install) };
-    let name = component.name;
-    let known = installed.version.as_deref().and_then(version);
+    let Component { name, image, .. } = component;
     let shown = installed.version.as_deref().unwrap_or("of an unknown version");
-    let is_newer = match (&known, version(component.version())) {
-        (Some(known), Some(ours)) => *known > ours,
-        _ => false,
-    };
-    let is_upstream = component.provider().is_some();
-    match installed.by {
-        Installer::Init | Installer::Other if !is_upstream || installed.by == Installer::Init => {
-            if is_newer {
+    match (&component.source, installed.by) {
+        (Source::Config(_), Installer::Clusterctl) => Err(format!(
+            "{name} {shown} in namespace {} was installed by clusterctl. Upgrade it with clusterctl upgrade apply (docs/cluster-api.md)",
+            installed.namespace
+        )),
+        (Source::Config(_), _) | (Source::Upstream { .. }, Installer::Init) => {
+            if is_older(Some(image.tag), installed.version.as_deref()) {
                 return Err(format!(
-                    "{name} {shown} is installed in namespace {}, and this program installs {}. Use the version of layercake that belongs to it: an older one cannot read what a newer one stores",
-                    installed.namespace,
-                    component.version()
+                    "{name} {shown} is installed in namespace {}, and this program installs {}. Use layercake of the same or a later version: an older one cannot read what a newer one stores",
+                    installed.namespace, image.tag
                 ));
             }
             Ok(Decision::Replace(installed.version.clone()))
         }
-        Installer::Clusterctl if !is_upstream => Err(format!(
-            "{name} {shown} in namespace {} was installed by clusterctl. Upgrade it with clusterctl upgrade apply, as docs/cluster-api.md shows",
-            installed.namespace
-        )),
-        _ if name != "ipam-in-cluster" && known.as_ref().is_some_and(|known| *known < OLDEST_CLUSTER_API) => {
-            Err(format!(
-                "{name} {shown} was not installed by layercake init. Layercake needs Cluster API v{}.{} or later: upgrade it with the tool that installed it, such as clusterctl upgrade apply --contract v1beta2",
-                OLDEST_CLUSTER_API.major, OLDEST_CLUSTER_API.minor
-            ))
+        (Source::Upstream { oldest, .. }, by) => {
+            if is_older(installed.version.as_deref(), Some(oldest)) {
+                return Err(format!(
+                    "{name} {shown} was not installed by layercake init. Layercake needs {name} {oldest} or later: upgrade it with the tool that installed it, such as clusterctl upgrade apply --contract v1beta2"
+                ));
+            }
+            let by = if by == Installer::Clusterctl {
+                "clusterctl manages it"
+            } else {
+                "another tool installed it"
+            };
+            Ok(Decision::Leave(format!("{shown}, {by}")))
         }
-        Installer::Clusterctl => Ok(Decision::Leave(format!("{shown}, which clusterctl manages"))),
-        _ => Ok(Decision::Leave(format!("{shown}, which another tool installed"))),
     }
 }
 
-/// Reads a version such as `v1.36.3` or `v1.36.3+vmware.1`. Build metadata and what follows a hyphen do not count.
+/// The registries and the tag of images: the given ones, or those of the last installation.
+///
+/// The tag of an older or a newer installation is not kept. `given` without a registry of upstream images leaves them where they are.
+pub fn registries(facts: &Facts, given: Registries) -> Registries {
+    let repository = |name: &str| {
+        let installed = facts.installed.get(name)?;
+        let component = Component::find(name)?;
+        let is_ours = !component.is_upstream() || installed.by == Installer::Init;
+        let (repository, _) = installed.image.rsplit_once('/')?;
+        (is_ours && repository != component.image.repository).then(|| repository.to_owned())
+    };
+    let tag = || {
+        let gcm = Component::find("gcm")?;
+        let tag = facts.installed.get("gcm")?.version.clone()?;
+        (version(&tag).is_some() && version(&tag) == version(gcm.image.tag)).then_some(tag)
+    };
+    Registries {
+        upstream: given.upstream.or_else(|| repository("cluster-api")),
+        own: given.own.or_else(|| repository("gcm")),
+        own_tag: given.own_tag.or_else(tag),
+    }
+}
+
+/// The options of the installation. What is not given stays as it was installed before.
+pub fn options(
+    facts: &Facts,
+    registries: Registries,
+    networks: Option<Networks>,
+    nodes_pull_images: Option<bool>,
+) -> Options {
+    let installed_networks = || {
+        let key = facts.configuration.get("NetworkProvider").map(String::as_str).unwrap_or_default();
+        SiteNetworkProvider::of_key(key).networks()
+    };
+    let pulled_images =
+        || facts.installed.get("gcm").is_some_and(|gcm| gcm.args.iter().any(|arg| arg == PULLS_IMAGES));
+    Options {
+        registries: self::registries(facts, registries),
+        certificates: if facts.cert_manager { Certificates::CertManager } else { Certificates::Own },
+        networks: networks.unwrap_or_else(installed_networks),
+        nodes_pull_images: nodes_pull_images.unwrap_or_else(pulled_images),
+    }
+}
+
+/// Returns true if both versions are known and the first is older.
+fn is_older(one: Option<&str>, other: Option<&str>) -> bool {
+    matches!((one.and_then(version), other.and_then(version)), (Some(one), Some(other)) if one < other)
+}
+
+/// Reads a version such as `v1.36.3` or `v1.36.3+vmware.1`. Build metadata and the part after a hyphen do not count.
 fn version(text: &str) -> Option<Version> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let plain = text.split(['+', '-']).next()?;
@@ -102,76 +148,4 @@ fn version(text: &str) -> Option<Version> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn facts() -> Facts {
-        Facts { kubernetes: "v1.36.3".to_owned(), may_all: true, ..Facts::default() }
-    }
-
-    fn with(name: &'static str, version: &str, by: Installer) -> Facts {
-        let installed = Installed { version: Some(version.to_owned()), namespace: "ns".to_owned(), by };
-        Facts { installed: [(name, installed)].into(), ..facts() }
-    }
-
-    fn decision(facts: &Facts, name: &str) -> Decision {
-        let decisions = decide(facts, None).unwrap();
-        decisions.into_iter().find(|(component, _)| component.name == name).unwrap().1
-    }
-
-    fn refusal(facts: &Facts, vcenter: Option<&str>) -> String {
-        decide(facts, vcenter).unwrap_err().join("\n")
-    }
-
-    #[test]
-    fn an_empty_cluster_gets_everything() {
-        let decisions = decide(&facts(), Some("vc")).unwrap();
-        assert!(decisions.iter().all(|(_, decision)| *decision == Decision::Install));
-        assert_eq!(decisions.len(), COMPONENTS.len());
-    }
-
-    #[test]
-    fn the_cluster_and_its_user_must_do() {
-        for old in ["v1.30.9", "v1.30.9+vmware.1", "1.28.0"] {
-            let refused = refusal(&Facts { kubernetes: old.to_owned(), ..facts() }, None);
-            assert!(refused.contains("needs Kubernetes 1.31 or later"), "{refused}");
-        }
-        assert!(decide(&Facts { kubernetes: "v1.31.0-eks-a1".to_owned(), ..facts() }, None).is_ok());
-        assert!(refusal(&Facts { may_all: false, ..facts() }, None).contains("cluster-admin"));
-    }
-
-    #[test]
-    fn a_site_file_of_another_vcenter_is_refused_where_there_are_machines() {
-        let managing = Facts { vcenter: Some("a".to_owned()), machines: 3, ..facts() };
-        let refused = refusal(&managing, Some("b"));
-        assert!(refused.contains("3 VirtualMachines on vCenter a"), "{refused}");
-        assert!(decide(&managing, Some("a")).is_ok() && decide(&managing, None).is_ok());
-        assert!(decide(&Facts { machines: 0, ..managing }, Some("b")).is_ok());
-    }
-
-    #[test]
-    fn what_init_installed_is_replaced_but_never_by_something_older() {
-        for (name, ours) in [("gcm", components::catalogue::LAYERCAKE), ("cluster-api", "v1.13.0")] {
-            let replaced = decision(&with(name, ours, Installer::Init), name);
-            assert_eq!(replaced, Decision::Replace(Some(ours.to_owned())));
-        }
-        for name in ["gcm", "cluster-api"] {
-            let refused = refusal(&with(name, "v9.0.0", Installer::Init), None);
-            assert!(refused.contains("an older one cannot read"), "{refused}");
-        }
-        // kubectl apply -k of config/ before.
-        assert!(matches!(decision(&with("vmop", "latest", Installer::Other), "vmop"), Decision::Replace(_)));
-    }
-
-    #[test]
-    fn what_another_tool_manages_is_left_alone_or_named() {
-        let left = decision(&with("cluster-api", "v1.15.0", Installer::Clusterctl), "cluster-api");
-        assert_eq!(left, Decision::Leave("v1.15.0, which clusterctl manages".to_owned()));
-        let left = decision(&with("ipam-in-cluster", "v1.0.1", Installer::Other), "ipam-in-cluster");
-        assert_eq!(left, Decision::Leave("v1.0.1, which another tool installed".to_owned()));
-        let refused = refusal(&with("cluster-api", "v1.10.4", Installer::Clusterctl), None);
-        assert!(refused.contains("needs Cluster API v1.11 or later"), "{refused}");
-        let refused = refusal(&with("capw", "v0.1.0", Installer::Clusterctl), None);
-        assert!(refused.contains("clusterctl upgrade apply"), "{refused}");
-    }
-}
+mod tests;

@@ -1,158 +1,154 @@
-//! What a cluster has before an installation. Only reads.
+//! The state of a cluster before an installation. Only reads.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use components::catalogue::{COMPONENTS, Component};
-use components::render::{MANAGED_BY, PULLS_IMAGES, VERSION_LABEL};
+use components::render::{MANAGED_BY, PROVIDER_LABEL, VERSION_LABEL};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Container};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectList, PostParams};
 use kube::{Api, Client, ResourceExt};
 
 /// The namespace of the VM operator, where its configuration is.
 pub const OPERATOR_NAMESPACE: &str = "vmware-system-vmop";
 /// The provider configuration of the VM operator.
 pub const CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
-/// The label with which clusterctl and Cluster API's operator mark the objects of a provider.
-const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
 
-/// What matters of a cluster.
+/// The kind of the objects that VMs of vCenter belong to.
+pub const VIRTUAL_MACHINE: &str = "VirtualMachine";
+/// The kinds whose objects have VMs in vCenter: group, version, kind, plural.
+const OWNERS_OF_VMS: [(&str, &str, &str, &str); 3] = [
+    ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesCluster", "tanzukubernetesclusters"),
+    ("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"),
+    ("vmoperator.vmware.com", "v1alpha1", VIRTUAL_MACHINE, "virtualmachines"),
+];
+/// The inventory of clusterctl.
+const INVENTORY: (&str, &str, &str, &str) =
+    ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers");
+
+/// The state of a cluster that an installation depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The version of its API server, such as `v1.36.3`.
+    /// The version of the API server, such as `v1.36.3`.
     pub kubernetes: String,
-    /// Whether the user has all rights.
+    /// True if the user has all rights.
     pub may_all: bool,
-    /// Whether cert-manager is installed.
+    /// True if the cluster has the kinds of cert-manager.
     pub cert_manager: bool,
     /// The components that are installed, by name.
     pub installed: BTreeMap<&'static str, Installed>,
-    /// The vCenter of the provider configuration.
-    pub vcenter: Option<String>,
-    /// The provider of networks in the provider configuration.
-    pub network_provider: Option<String>,
-    /// Whether the last installation says that nodes reach ghcr.io.
-    pub nodes_pull_images: bool,
-    /// How many VirtualMachines there are.
-    pub machines: usize,
+    /// The data of the provider configuration; empty if it does not exist.
+    pub configuration: BTreeMap<String, String>,
+    /// The number of objects that have VMs in vCenter, by kind. A kind without objects is not included.
+    pub remaining: BTreeMap<&'static str, usize>,
 }
 
 /// A component that is installed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// Its version, if that is known.
+    /// Its version; none if it is not known.
     pub version: Option<String>,
     /// The namespace of its Deployment.
     pub namespace: String,
-    /// Who installed it.
+    /// The tool that installed it.
     pub by: Installer,
+    /// The image of its container.
+    pub image: String,
+    /// The arguments of its container.
+    pub args: Vec<String>,
 }
 
-/// Who installed a component.
+/// A tool that installs components.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Installer {
     /// `layercake init`.
     Init,
     /// clusterctl.
     Clusterctl,
-    /// kubectl or something else.
+    /// kubectl or another tool.
     #[default]
     Other,
 }
 
 impl Facts {
-    /// Reads them.
+    /// Reads the state.
     pub async fn gather(client: &Client) -> Result<Self> {
         let version = client.apiserver_version().await.context("the API server does not answer")?;
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let is_served = async |name: &str| {
-            definitions
-                .get_metadata_opt(name)
-                .await
-                .map(|found| found.is_some())
-                .context("cannot read definitions")
-        };
-        let cert_manager = is_served("certificates.cert-manager.io").await?;
-        let inventory = if is_served("providers.clusterctl.cluster.x-k8s.io").await? {
-            list(client, "clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers").await?
-        } else {
-            Vec::new()
-        };
-        let machines = if is_served("virtualmachines.vmoperator.vmware.com").await? {
-            list(client, "vmoperator.vmware.com", "v1alpha1", "VirtualMachine", "virtualmachines")
-                .await?
-                .len()
-        } else {
-            0
-        };
-        let deployments = Api::<Deployment>::all(client.clone()).list(&ListParams::default()).await;
+        let certificates = definitions.get_metadata_opt("certificates.cert-manager.io").await;
+        let all = ListParams::default();
+        let inventory = unless_unserved(api_of(client, INVENTORY).list(&all).await, "providers")?;
+        let mut remaining = BTreeMap::new();
+        for owner in OWNERS_OF_VMS {
+            let (.., kind, plural) = owner;
+            let count = unless_unserved(api_of(client, owner).list_metadata(&all).await, plural)?.len();
+            if count > 0 {
+                remaining.insert(kind, count);
+            }
+        }
+        let deployments = Api::<Deployment>::all(client.clone()).list(&all).await;
         let deployments = deployments.context("cannot list Deployments")?.items;
-        let configuration = configuration(client).await?;
         let found = |component: &'static Component| {
-            Some((component.name, installed(component, &deployments, &inventory)?))
+            Some((component.name, read_installed(component, &deployments, &inventory)?))
         };
         Ok(Self {
             kubernetes: version.git_version,
             may_all: may_all(client).await?,
-            cert_manager,
+            cert_manager: certificates.context("cannot read definitions")?.is_some(),
             installed: COMPONENTS.iter().filter_map(found).collect(),
-            nodes_pull_images: deployments.iter().any(pulls_images),
-            vcenter: configuration.get("VcPNID").cloned(),
-            network_provider: configuration.get("NetworkProvider").cloned(),
-            machines,
+            configuration: configuration(client).await?,
+            remaining,
         })
     }
 }
 
-/// The installation of a component, wherever its Deployment is.
-fn installed(
+/// Finds a component, whatever the namespace of its Deployment is.
+fn read_installed(
     component: &Component,
     deployments: &[Deployment],
     inventory: &[DynamicObject],
 ) -> Option<Installed> {
-    let label = component.provider().map(|provider| provider.label);
-    // capw and vmop can be providers of clusterctl, too.
-    let label = label.or(match component.name {
-        "capw" => Some("infrastructure-wcp"),
-        "vmop" => Some("runtime-extension-vm-operator"),
-        _ => None,
-    });
-    let is_it = |deployment: &&Deployment| {
-        let named = deployment.name_any() == component.deployment
-            && deployment.namespace().as_deref() == Some(component.namespace);
-        named
-            || label
-                .is_some_and(|label| deployment.labels().get(PROVIDER_LABEL).is_some_and(|own| own == label))
+    let label = component.provider_label;
+    let has_label = |deployment: &Deployment| {
+        label.is_some() && deployment.labels().get(PROVIDER_LABEL).map(String::as_str) == label
     };
-    let deployment = deployments.iter().find(is_it)?;
+    let is_named = |deployment: &Deployment| {
+        deployment.name_any() == component.deployment
+            && deployment.namespace().as_deref() == Some(component.namespace)
+    };
+    let deployment = deployments.iter().find(|one| is_named(one) || has_label(one))?;
     let entry = inventory.iter().find(|entry| label == Some(entry.name_any().as_str()));
-    let is_ours =
-        |labels: &BTreeMap<String, String>| labels.get(MANAGED_BY.0).is_some_and(|by| by == MANAGED_BY.1);
-    let by = match entry {
-        _ if is_ours(deployment.labels()) => Installer::Init,
-        Some(_) => Installer::Clusterctl,
-        None => Installer::Other,
+    let managed_by = deployment.labels().get(MANAGED_BY.0).map(String::as_str);
+    let (by, entered) = match entry {
+        _ if managed_by == Some(MANAGED_BY.1) => (Installer::Init, None),
+        Some(entry) => (Installer::Clusterctl, entry.data["version"].as_str()),
+        None => (Installer::Other, None),
     };
-    let entered = entry.and_then(|entry| entry.data["version"].as_str()).map(str::to_owned);
-    let labelled = deployment.labels().get(VERSION_LABEL).cloned();
+    let container = first_container(deployment);
+    let image = container.and_then(|container| container.image.clone()).unwrap_or_default();
+    let labelled = deployment.labels().get(VERSION_LABEL).map(String::as_str);
     Some(Installed {
-        version: entered.filter(|_| by == Installer::Clusterctl).or(labelled).or_else(|| tag(deployment)),
+        version: entered.or(labelled).or_else(|| tag(&image)).map(str::to_owned),
         namespace: deployment.namespace().unwrap_or_default(),
         by,
+        args: container.and_then(|container| container.args.clone()).unwrap_or_default(),
+        image,
     })
 }
 
-/// The tag of the image of a Deployment.
-fn tag(deployment: &Deployment) -> Option<String> {
-    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
-    let image = pod.containers.first()?.image.as_deref()?;
-    let image = image.split('@').next()?;
-    Some(image.rsplit('/').next()?.split_once(':')?.1.to_owned())
+fn first_container(deployment: &Deployment) -> Option<&Container> {
+    deployment.spec.as_ref()?.template.spec.as_ref()?.containers.first()
+}
+
+/// The tag of an image.
+fn tag(image: &str) -> Option<&str> {
+    let (_, name) = image.split('@').next()?.rsplit_once('/')?;
+    name.split_once(':').map(|(_, tag)| tag)
 }
 
 async fn may_all(client: &Client) -> Result<bool> {
@@ -170,33 +166,77 @@ async fn may_all(client: &Client) -> Result<bool> {
         ..SelfSubjectAccessReview::default()
     };
     let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await;
-    let answer = answer.context("cannot ask for the rights of the user")?;
+    let answer = answer.context("cannot read the rights of the user")?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// Returns true for a gcm with the flag that nodes reach ghcr.io.
-fn pulls_images(deployment: &Deployment) -> bool {
-    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    let args = pod.into_iter().flat_map(|pod| &pod.containers).flat_map(|one| one.args.iter().flatten());
-    deployment.namespace().as_deref() == Some("vmware-system-tkg")
-        && args.into_iter().any(|arg| arg == PULLS_IMAGES)
-}
-
-/// The data of the provider configuration, if it exists.
+/// The data of the provider configuration.
 async fn configuration(client: &Client) -> Result<BTreeMap<String, String>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
     let map = maps.get_opt(CONFIGURATION).await.context("cannot read the provider configuration")?;
     Ok(map.and_then(|map| map.data).unwrap_or_default())
 }
 
-async fn list(
-    client: &Client,
-    group: &str,
-    version: &str,
-    kind: &str,
-    plural: &str,
-) -> Result<Vec<DynamicObject>> {
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    Ok(api.list(&ListParams::default()).await.with_context(|| format!("cannot list {plural}"))?.items)
+fn api_of(client: &Client, (group, version, kind, plural): (&str, &str, &str, &str)) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&kind, plural))
+}
+
+/// The listed objects; none if the API server does not serve the kind.
+fn unless_unserved<T: Clone>(listed: kube::Result<ObjectList<T>>, plural: &str) -> Result<Vec<T>> {
+    match listed {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        listed => Ok(listed.with_context(|| format!("cannot list {plural}"))?.items),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn deployment(namespace: &str, name: &str, labels: &serde_json::Value, image: &str) -> Deployment {
+        serde_json::from_value(json!({
+            "metadata": { "name": name, "namespace": namespace, "labels": labels },
+            "spec": { "selector": {}, "template": { "spec": {
+                "containers": [{ "name": "manager", "image": image, "args": ["--leader-elect"] }],
+            } } },
+        }))
+        .unwrap()
+    }
+
+    fn entry(name: &str, version: &str) -> DynamicObject {
+        serde_json::from_value(json!({ "metadata": { "name": name }, "version": version })).unwrap()
+    }
+
+    #[test]
+    fn components_are_found_with_their_installer() {
+        let core = Component::find("cluster-api").unwrap();
+        let image = "registry.k8s.io/cluster-api/cluster-api-controller:v1.14.2";
+        let by_init =
+            json!({ "app.kubernetes.io/managed-by": "layercake", "app.kubernetes.io/version": "v1.14.2" });
+        let of_provider = json!({ "cluster.x-k8s.io/provider": "cluster-api" });
+        let inventory = [entry("cluster-api", "v1.13.0")];
+        let read = |deployment: Deployment, inventory: &[DynamicObject]| {
+            read_installed(core, &[deployment], inventory)
+                .map(|one| (one.by, one.version.unwrap_or_default()))
+        };
+        let usual = |labels: &serde_json::Value| deployment(core.namespace, core.deployment, labels, image);
+        let version = |version: &str| version.to_owned();
+        // init also writes an entry.
+        assert_eq!(read(usual(&by_init), &inventory), Some((Installer::Init, version("v1.14.2"))));
+        assert_eq!(read(usual(&of_provider), &inventory), Some((Installer::Clusterctl, version("v1.13.0"))));
+        assert_eq!(read(usual(&json!({})), &[]), Some((Installer::Other, version("v1.14.2"))));
+        let elsewhere = deployment("capi-operator", "core", &of_provider, "mirror/core@sha256:00");
+        assert_eq!(read(elsewhere, &[]), Some((Installer::Other, version(""))));
+        assert_eq!(read(deployment("default", "web", &json!({}), "nginx"), &inventory), None);
+    }
+
+    #[test]
+    fn tags_are_read_from_images() {
+        assert_eq!(tag("localhost:5000/layercake/gcm:v0.1.0-2"), Some("v0.1.0-2"));
+        assert_eq!(tag("localhost:5000/layercake/gcm@sha256:00"), None);
+        assert_eq!(tag("gcm"), None);
+    }
 }

@@ -63,10 +63,10 @@ impl SiteFile {
 
     /// The provider of networks.
     pub fn networks(&self) -> Networks {
-        networks(self.value("NetworkProvider"))
+        SiteNetworkProvider::of_key(self.value("NetworkProvider")).networks()
     }
 
-    /// What is checked in vCenter before the file is applied.
+    /// The parts of the file that are checked in vCenter.
     pub fn new_site(&self, credentials: BTreeMap<String, Vec<u8>>) -> NewSite {
         let mut places = BTreeMap::new();
         for object in self.objects.iter().filter(|object| object["kind"] == "Namespace") {
@@ -77,15 +77,6 @@ impl SiteFile {
             places.extend(annotated(annotation::NAMESPACE_RESOURCE_POOL).map(|id| (MoRef::pool(id), user)));
         }
         NewSite { configuration: self.configuration.clone(), credentials, places }
-    }
-}
-
-/// The provider of networks for a `NetworkProvider` of the provider configuration.
-pub fn networks(provider: &str) -> Networks {
-    match provider {
-        key if key == SiteNetworkProvider::Nsx.key() => Networks::Nsx,
-        key if key == SiteNetworkProvider::NetOperator.key() => Networks::NetOperator,
-        _ => Networks::PortGroups,
     }
 }
 

@@ -226,7 +226,7 @@ async fn choose_policy(vcenter: &Client, args: &SiteDiscover, datastore: &Candid
     let mut fitting = Vec::new();
     for policy in vcenter.storage_policies().await? {
         let datastores = match vcenter.compatible_datastores(&policy.id).await {
-            // Somebody deletes it at this moment.
+            // Another client has deleted the policy.
             Err(error) if error.is_not_found() => continue,
             datastores => datastores?,
         };

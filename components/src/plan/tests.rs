@@ -44,7 +44,11 @@ fn upstream() -> Upstream {
         Source::Upstream { manifests, .. } => Some(((*manifests).to_owned(), manager(component))),
         Source::Config(_) => None,
     });
-    manifests.collect()
+    let inventory = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "providers.clusterctl.cluster.x-k8s.io" },
+    });
+    manifests.chain([(INVENTORY.to_owned(), vec![inventory])]).collect()
 }
 
 fn options(certificates: Certificates) -> Options {
@@ -56,12 +60,20 @@ fn options(certificates: Certificates) -> Options {
     }
 }
 
+fn all() -> Vec<&'static Component> {
+    COMPONENTS.iter().collect()
+}
+
 fn own(options: &Options) -> Installation {
+    own_of(options, &all())
+}
+
+fn own_of(options: &Options, components: &[&'static Component]) -> Installation {
     let upstream = upstream();
-    let wanted = wanted_certificates(&upstream, options).unwrap();
+    let wanted = wanted_certificates(&upstream, options, components).unwrap();
     let now = OffsetDateTime::now_utc();
     let pairs = wanted.iter().map(|one| (one.component, certificate::generate(&one.dns_names, now).unwrap()));
-    installation(&upstream, options, &pairs.collect()).unwrap()
+    installation(&upstream, options, components, &pairs.collect()).unwrap()
 }
 
 fn line(document: &Value) -> String {
@@ -82,7 +94,7 @@ fn without_cert_manager_nothing_waits_for_it() {
     let text = serde_json::to_string(&installation.documents().collect::<Vec<_>>()).unwrap();
     assert!(!text.contains("cert-manager.io"), "an object of cert-manager");
     // Whoever calls a webhook of upstream trusts its certificate.
-    for part in installation.parts.iter().filter(|part| part.component.provider().is_some()) {
+    for part in installation.parts.iter().filter(|part| part.component.is_upstream()) {
         let hook = part.after.iter().find(|document| document["webhooks"].is_array()).unwrap();
         assert!(hook["webhooks"][0]["clientConfig"]["caBundle"].is_string(), "{}", part.component.name);
         let secret = part.objects.iter().find(|document| document["kind"] == "Secret").unwrap();
@@ -92,7 +104,7 @@ fn without_cert_manager_nothing_waits_for_it() {
     let client = converted.unwrap().pointer("/spec/conversion/webhook/clientConfig").unwrap();
     assert!(client["caBundle"].is_string() && client["service"].is_object());
     // Ours make their own, which they do if none is mounted.
-    for part in installation.parts.iter().filter(|part| part.component.provider().is_none()) {
+    for part in installation.parts.iter().filter(|part| !part.component.is_upstream()) {
         let pod = &part.deployment["spec"]["template"]["spec"];
         assert!(pod["volumes"].is_null(), "{}: {pod}", part.component.name);
     }
@@ -101,8 +113,8 @@ fn without_cert_manager_nothing_waits_for_it() {
 #[test]
 fn with_cert_manager_it_makes_all_certificates() {
     let options = options(Certificates::CertManager);
-    assert_eq!(wanted_certificates(&upstream(), &options).unwrap(), []);
-    let installation = installation(&upstream(), &options, &BTreeMap::new()).unwrap();
+    assert_eq!(wanted_certificates(&upstream(), &options, &all()).unwrap(), []);
+    let installation = installation(&upstream(), &options, &all(), &BTreeMap::new()).unwrap();
     let kinds = |part: &Part| part.objects.iter().filter(|one| one["kind"] == "Certificate").count();
     let with: Vec<_> =
         installation.parts.iter().filter(|part| kinds(part) == 1).map(|part| part.component.name).collect();
@@ -116,7 +128,7 @@ fn with_cert_manager_it_makes_all_certificates() {
 #[test]
 fn deployments_run_on_one_node_with_images_of_the_version() {
     let options = Options {
-        registries: Registries { all: Some("registry.example.com/l".to_owned()), own: None, own_tag: None },
+        registries: Registries { own: Some("registry.example.com/l".to_owned()), ..Registries::default() },
         networks: Networks::Nsx,
         nodes_pull_images: true,
         ..options(Certificates::Own)
@@ -130,7 +142,7 @@ fn deployments_run_on_one_node_with_images_of_the_version() {
         let container = &pod["containers"][0];
         assert_eq!(container["image"], part.component.image_reference(&options.registries), "{name}");
         assert_eq!(container["imagePullPolicy"], "IfNotPresent", "{name}");
-        assert_eq!(part.deployment["metadata"]["labels"][render::VERSION_LABEL], part.component.version());
+        assert_eq!(part.deployment["metadata"]["labels"][render::VERSION_LABEL], part.component.image.tag);
         let has = |flag: &str| container["args"].as_array().unwrap().iter().any(|arg| arg == flag);
         assert_eq!(has("--virtual-ip=none") && has("--nodes-pull-images"), name == "gcm", "{name}");
         assert_eq!(has("--network-provider=NSXT"), name == "capw", "{name}");
@@ -144,4 +156,23 @@ fn classes_belong_to_the_administrator() {
     assert!(
         !vmop.defaults.is_empty() && vmop.defaults.iter().all(|one| one["kind"] == "VirtualMachineClass")
     );
+}
+
+#[test]
+fn nothing_of_another_tools_installation_is_touched() {
+    let ours: Vec<_> = all().into_iter().filter(|component| !component.is_upstream()).collect();
+    let lines = |components: &[&'static Component]| {
+        own_of(&options(Certificates::Own), components).documents().map(line).collect::<Vec<_>>()
+    };
+    let without = lines(&ours);
+    let of_upstream =
+        |line: &&String| line.contains("capi-") || line.contains("things.") || line.contains("clusterctl");
+    assert_eq!(without.iter().filter(of_upstream).collect::<Vec<_>>(), Vec::<&String>::new());
+    // The IPAM provider alone gets an inventory, which stays as it is if clusterctl has made it.
+    let ipam = Component::find("ipam-in-cluster").unwrap();
+    let with_ipam = own_of(&options(Certificates::Own), &[&[ipam], ours.as_slice()].concat());
+    assert!(
+        with_ipam.definitions().all(|one| one["metadata"]["name"] != "providers.clusterctl.cluster.x-k8s.io")
+    );
+    assert_eq!(with_ipam.parts[0].defaults.len(), 1);
 }

@@ -4,4 +4,4 @@ mod bundle;
 mod doctor;
 mod image_import;
 mod layercake_command;
-mod site;
+pub mod site;

@@ -126,7 +126,7 @@ fn is_pool(object: &Value) -> bool {
     object["kind"] == "GlobalInClusterIPPool"
 }
 
-fn discover(story: &Story, args: &[&str]) -> Output {
+pub fn discover(story: &Story, args: &[&str]) -> Output {
     let vcenter = &story.shared.session.vcenter;
     let url = vcenter.url();
     let address = url.trim_start_matches("https://").split('/').next().unwrap();

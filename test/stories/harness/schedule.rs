@@ -48,7 +48,7 @@ const LONG: &[(&str, u32, u32)] = &[
     ("nodes::boot_data::a_node_boots_from_its_extra_config_alone", 157, 2),
     ("causes::first_machine::causes_of_the_first_machine_are_named_at_the_top", 155, 2),
     ("nodes::disks::a_node_keeps_etcd_and_containerd_on_disks_of_its_own", 148, 2),
-    ("install::init::a_cluster_with_nothing_becomes_a_management_cluster", 130, 3),
+    ("install::init::an_empty_cluster_becomes_a_management_cluster", 130, 3),
     ("command::layercake_command::up_once_brings_the_seeds_cluster_up_and_leaves_nothing", 140, 5),
     ("tenants::hostile_input::programs_withstand_hostile_input_within_their_memory", 114, 4),
     ("causes::halted::a_cluster_that_halts_says_why_and_goes_on", 113, 2),

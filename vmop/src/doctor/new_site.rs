@@ -1,4 +1,4 @@
-//! Whether the VM operator could work with a provider configuration that is not applied yet.
+//! The checks of a provider configuration that is not applied yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,13 @@ use super::site::{Site, judge_missing};
 use super::{Options, configuration, connection, privileges};
 use crate::vcenter::settings::{ConfigData, Settings};
 
-/// A site that is about to be configured.
-#[derive(Clone, Debug)]
+/// A site that is about to be configured. It contains a password, so it cannot be printed.
 pub struct NewSite {
     /// The data of the ConfigMap.
     pub configuration: BTreeMap<String, String>,
     /// The data of the Secret with the credentials.
     pub credentials: BTreeMap<String, Vec<u8>>,
-    /// The folders and resource pools of its namespaces, each with who uses it.
+    /// The folders and resource pools of its namespaces, each with its user, such as `namespace dev`.
     pub places: BTreeMap<MoRef, String>,
 }
 

@@ -153,7 +153,7 @@ pub fn name(object: &ObjectContent) -> String {
     format!("{name} ({})", object.obj.id())
 }
 
-/// What is wrong if an object that a user names cannot be read.
+/// The finding for an object that a user names and that cannot be read.
 pub(super) fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosis {
     if matches!(error.kind(), Kind::NotFound { .. }) {
         let remedy = "Correct the MoID (layercake site discover and govc find -I show MoIDs), and give the user System.Read there";

@@ -1,0 +1,112 @@
+//! The command line of `init`, `manifests` and `uninstall`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use components::catalogue::Registries;
+
+use super::shared::{ClusterFlags, SiteNetworkProvider, duration};
+
+/// Flags of `init`.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Init {
+    /// Another action.
+    #[command(subcommand)]
+    pub command: Option<InitCommand>,
+    /// A site file to check and apply, as `site discover` writes it. Can be repeated: the files are one.
+    #[arg(short, long, value_name = "SITE")]
+    pub filename: Vec<PathBuf>,
+    /// The vCenter user of the VM operator; by default the user in the Secret that the site file names.
+    #[arg(long, value_name = "USER", requires_all = ["password_file", "filename"])]
+    pub user: Option<String>,
+    /// The file with the password of --user.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// The CA bundle (PEM) of vCenter, if the site file sets CAFilePath.
+    #[arg(long, value_name = "FILE", requires = "filename")]
+    pub vcenter_ca: Option<PathBuf>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    /// The registries of images.
+    #[command(flatten)]
+    pub registries: RegistryFlags,
+    /// The provider of networks, if there is no site file; by default that of the last installation, or port groups.
+    #[arg(long, value_enum, conflicts_with = "filename")]
+    pub network_provider: Option<SiteNetworkProvider>,
+    /// Nodes of workload clusters reach ghcr.io, which has flannel and kube-vip. Without this flag, the setting of the last
+    /// installation stays.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub nodes_pull_images: Option<bool>,
+    /// Show what would be installed, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The time to wait for each component.
+    #[arg(long, value_parser = duration, default_value = "10m")]
+    pub timeout: Duration,
+}
+
+/// Further actions of `init`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum InitCommand {
+    /// List the images that an installation needs.
+    ListImages {
+        /// The registries of images.
+        #[command(flatten)]
+        registries: RegistryFlags,
+    },
+}
+
+/// Flags for the registries of images.
+#[derive(Clone, Debug, Args)]
+pub struct RegistryFlags {
+    /// The registry and path of the images of gcm, capw and vmop, e.g. `registry.example.com/layercake`; by default that of the
+    /// last installation, or localhost/layercake, whose images are imported on every node.
+    #[arg(long, value_name = "REGISTRY")]
+    pub layercake_registry: Option<String>,
+    /// The tag of these images; by default that of the last installation if it has this version, or this version.
+    #[arg(long, value_name = "TAG")]
+    pub layercake_tag: Option<String>,
+    /// The registry and path of all images, also those of Cluster API; by default that of the last installation, or
+    /// registry.k8s.io for those of Cluster API.
+    #[arg(long, value_name = "REGISTRY", conflicts_with = "layercake_registry")]
+    pub image_registry: Option<String>,
+}
+
+impl RegistryFlags {
+    /// The registries and the tag that the flags name.
+    pub fn registries(&self) -> Registries {
+        Registries {
+            upstream: self.image_registry.clone(),
+            own: self.layercake_registry.clone().or_else(|| self.image_registry.clone()),
+            own_tag: self.layercake_tag.clone(),
+        }
+    }
+}
+
+/// Flags of `manifests`.
+#[derive(Clone, Debug, Args)]
+pub struct Manifests {
+    /// The registries of images.
+    #[command(flatten)]
+    pub registries: RegistryFlags,
+    /// The provider of networks.
+    #[arg(long, value_enum, default_value_t)]
+    pub network_provider: SiteNetworkProvider,
+    /// Nodes of workload clusters reach ghcr.io, which has flannel and kube-vip.
+    #[arg(long)]
+    pub nodes_pull_images: bool,
+}
+
+/// Flags of `uninstall`.
+#[derive(Clone, Debug, Args)]
+pub struct Uninstall {
+    /// Show the plan, and change nothing. Required: this command deletes nothing.
+    #[arg(long, required = true)]
+    pub plan: bool,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+}

@@ -1,0 +1,92 @@
+//! Flags and values that several commands share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use components::render::Networks;
+use jiff::SignedDuration;
+
+/// The providers of networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SiteNetworkProvider {
+    /// None: nodes are on a port group.
+    #[default]
+    PortGroups,
+    /// net-operator.
+    NetOperator,
+    /// NSX.
+    Nsx,
+}
+
+impl SiteNetworkProvider {
+    /// As the provider configuration of the VM operator calls it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::PortGroups => "NAMED",
+            Self::NetOperator => "VSPHERE_NETWORK",
+            Self::Nsx => "NSXT",
+        }
+    }
+
+    /// The provider with this key. Port groups have no provider, so they have every other key.
+    pub fn of_key(key: &str) -> Self {
+        [Self::NetOperator, Self::Nsx].into_iter().find(|one| one.key() == key).unwrap_or_default()
+    }
+
+    /// The option of an installation.
+    pub fn networks(self) -> Networks {
+        match self {
+            Self::PortGroups => Networks::PortGroups,
+            Self::NetOperator => Networks::NetOperator,
+            Self::Nsx => Networks::Nsx,
+        }
+    }
+}
+
+/// Flags that select a cluster.
+#[derive(Clone, Debug, Args)]
+pub struct ClusterFlags {
+    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig context.
+    #[arg(long)]
+    pub context: Option<String>,
+}
+
+/// Flags that select the VM operator of a cluster, and so its vCenter.
+#[derive(Clone, Debug, Args)]
+pub struct OperatorFlags {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    /// The namespace of the VM operator, where the provider configuration is.
+    #[arg(long, default_value = "vmware-system-vmop")]
+    pub namespace: String,
+    /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
+    #[arg(long, value_name = "FILE")]
+    pub vcenter_ca: Option<PathBuf>,
+}
+
+/// Reads durations such as `90s`, `15m`, `1h30m`: whole numbers of hours, minutes and seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let is_plain = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'h' | 'm' | 's'));
+    let read = is_plain.then(|| text.parse::<SignedDuration>().ok()).flatten();
+    read.and_then(|duration| duration.try_into().ok())
+        .ok_or_else(|| format!("`{text}` is not a duration; write it as 90s, 15m or 1h30m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_in_kubectl() {
+        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        for wrong in ["", "15", "m", "15x", "1.5h", "99999999999999999999h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use components::catalogue::LAYERCAKE;
+
+use super::*;
+
+fn facts() -> Facts {
+    Facts { kubernetes: "v1.36.3".to_owned(), may_all: true, ..Facts::default() }
+}
+
+fn with(name: &'static str, version: &str, by: Installer) -> Facts {
+    let installed = Installed {
+        version: Some(version.to_owned()),
+        namespace: "ns".to_owned(),
+        by,
+        ..Installed::default()
+    };
+    Facts { installed: [(name, installed)].into(), ..facts() }
+}
+
+fn decision(facts: &Facts, name: &str) -> Decision {
+    let decisions = decide(facts, None).unwrap();
+    decisions.into_iter().find(|(component, _)| component.name == name).unwrap().1
+}
+
+fn refusal(facts: &Facts, vcenter: Option<&str>) -> String {
+    decide(facts, vcenter).unwrap_err().join("\n")
+}
+
+#[test]
+fn an_empty_cluster_gets_everything() {
+    let decisions = decide(&facts(), Some("vc")).unwrap();
+    assert!(decisions.iter().all(|(_, decision)| *decision == Decision::Install));
+    assert_eq!(decisions.len(), COMPONENTS.len());
+}
+
+#[test]
+fn old_clusters_and_users_without_rights_are_refused() {
+    for old in ["v1.30.9", "v1.30.9+vmware.1", "1.28.0"] {
+        let refused = refusal(&Facts { kubernetes: old.to_owned(), ..facts() }, None);
+        assert!(refused.contains("needs Kubernetes 1.31 or later"), "{refused}");
+    }
+    assert!(decide(&Facts { kubernetes: "v1.31.0-eks-a1".to_owned(), ..facts() }, None).is_ok());
+    assert!(refusal(&Facts { may_all: false, ..facts() }, None).contains("cluster-admin"));
+}
+
+#[test]
+fn a_site_file_of_another_vcenter_is_refused_while_there_are_machines() {
+    let managing = Facts {
+        configuration: [("VcPNID".to_owned(), "a".to_owned())].into(),
+        remaining: [(VIRTUAL_MACHINE, 3)].into(),
+        ..facts()
+    };
+    let refused = refusal(&managing, Some("b"));
+    assert!(refused.contains("3 VirtualMachines on vCenter a"), "{refused}");
+    assert!(decide(&managing, Some("a")).is_ok() && decide(&managing, None).is_ok());
+    assert!(decide(&Facts { remaining: [].into(), ..managing }, Some("b")).is_ok());
+}
+
+#[test]
+fn an_older_version_never_replaces_a_newer_one() {
+    for (name, same_or_older) in [("gcm", LAYERCAKE), ("cluster-api", "v1.13.0")] {
+        let replaced = decision(&with(name, same_or_older, Installer::Init), name);
+        assert_eq!(replaced, Decision::Replace(Some(same_or_older.to_owned())));
+    }
+    for name in ["gcm", "cluster-api"] {
+        let refused = refusal(&with(name, "v9.0.0", Installer::Init), None);
+        assert!(refused.contains("an older one cannot read"), "{refused}");
+    }
+    // After kubectl apply -k.
+    assert!(matches!(decision(&with("vmop", "latest", Installer::Other), "vmop"), Decision::Replace(_)));
+}
+
+#[test]
+fn installations_of_other_tools_stay_or_are_refused() {
+    let left = decision(&with("cluster-api", "v1.15.0", Installer::Clusterctl), "cluster-api");
+    assert_eq!(left, Decision::Leave("v1.15.0, clusterctl manages it".to_owned()));
+    let left = decision(&with("ipam-in-cluster", "v1.0.1", Installer::Other), "ipam-in-cluster");
+    assert_eq!(left, Decision::Leave("v1.0.1, another tool installed it".to_owned()));
+    for (name, old) in [("cluster-api", "v1.10.4"), ("ipam-in-cluster", "v0.9.0")] {
+        let refused = refusal(&with(name, old, Installer::Clusterctl), None);
+        assert!(refused.contains(&format!("Layercake needs {name} v1")), "{refused}");
+    }
+    let refused = refusal(&with("capw", "v0.1.0", Installer::Clusterctl), None);
+    assert!(refused.contains("clusterctl upgrade apply"), "{refused}");
+}
+
+fn installed(image: &str, version: &str, by: Installer) -> Installed {
+    let args = vec![PULLS_IMAGES.to_owned()];
+    Installed {
+        version: Some(version.to_owned()),
+        namespace: "ns".to_owned(),
+        by,
+        image: image.to_owned(),
+        args,
+    }
+}
+
+#[test]
+fn what_is_not_given_stays_as_it_was_installed() {
+    let build = format!("{LAYERCAKE}-2");
+    let own = installed("r.example.com/l/gcm:x", &build, Installer::Init);
+    let core = installed("m.example.com/cluster-api-controller:v1.14.2", "v1.14.2", Installer::Init);
+    let before = Facts {
+        installed: [("gcm", own), ("cluster-api", core)].into(),
+        configuration: [("NetworkProvider".to_owned(), "NSXT".to_owned())].into(),
+        ..facts()
+    };
+    let kept = options(&before, Registries::default(), None, None);
+    let expected = Registries {
+        upstream: Some("m.example.com".to_owned()),
+        own: Some("r.example.com/l".to_owned()),
+        own_tag: Some(build),
+    };
+    assert_eq!(kept.registries, expected);
+    assert_eq!((kept.networks, kept.nodes_pull_images), (Networks::Nsx, true));
+
+    let given =
+        Registries { own: Some("new".to_owned()), own_tag: Some("t".to_owned()), ..Registries::default() };
+    let changed = options(&before, given.clone(), Some(Networks::PortGroups), Some(false));
+    assert_eq!(changed.registries, Registries { upstream: expected.upstream, ..given });
+    assert_eq!((changed.networks, changed.nodes_pull_images), (Networks::PortGroups, false));
+}
+
+#[test]
+fn defaults_and_images_of_other_tools_and_versions_are_not_kept() {
+    let published = Component::find("gcm").unwrap().image_reference(&Registries::default());
+    let own = installed(&published, "v0.0.9", Installer::Init);
+    let core = installed("m.example.com/core:v1.14.2", "v1.14.2", Installer::Clusterctl);
+    let before = Facts { installed: [("gcm", own), ("cluster-api", core)].into(), ..facts() };
+    assert_eq!(registries(&before, Registries::default()), Registries::default());
+    assert_eq!(registries(&facts(), Registries::default()), Registries::default());
+}
