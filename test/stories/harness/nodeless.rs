@@ -1,20 +1,24 @@
-//! A Kubernetes cluster without nodes: an API server of its own with Kubernetes' controllers, and what stands in for kubelet and
+//! A Kubernetes cluster without nodes: an API server of its own with Kubernetes' controllers, and stand-ins for kubelet and
 //! kube-proxy.
 //!
 //! The program of each Deployment runs as a process, with the arguments of the Deployment, the token of its ServiceAccount and the
 //! Secret that it mounts. The API server calls webhooks by the names and addresses of their Services, and trusts only the
 //! authorities in the webhook configurations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use components::catalogue::{COMPONENTS, Component, LAYERCAKE};
+use components::catalogue::{COMPONENTS, Component, Registries};
+use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::core::v1::{PodSpec, Secret, Service, ServicePort};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{ListParams, Patch, PatchParams};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::wait::await_condition;
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, ResourceExt};
 use plane::{Guard, Plane, Running};
 use serde_json::json;
@@ -27,34 +31,39 @@ use tokio::task::JoinHandle;
 use crate::harness::own_server::{exe, prepare_stack};
 use crate::harness::story::Story;
 
-/// Between two looks at Deployments and Services.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-
 /// The cluster.
 pub struct Nodeless {
     guard: Guard,
     plane: Arc<Plane>,
     kubelet: (oneshot::Sender<()>, JoinHandle<()>),
     proxy: JoinHandle<()>,
-    programs: Programs,
+    pods: Pods,
 }
 
-/// The running programs, by the namespace that each has for itself.
-type Programs = Arc<Mutex<BTreeMap<String, Running>>>;
+/// The Pods that run, by namespace: each program has one of its own.
+type Pods = Arc<Mutex<BTreeMap<String, Pod>>>;
+
+/// A Pod, of which a Deployment has only one here.
+struct Pod {
+    program: Running,
+    labels: BTreeMap<String, String>,
+    /// The names of the ports of its container.
+    ports: Vec<String>,
+}
 
 impl Nodeless {
-    /// A cluster in which nothing is installed. Our programs get further arguments.
+    /// A cluster in which nothing is installed. `args` are further arguments of our programs, by program.
     pub async fn start(story: &Story, args: &'static [(&'static str, &'static str)]) -> Self {
         let (guard, options) = prepare_stack(story, Vec::new());
         let folder = options.stack.folder().to_owned();
         let socket = folder.join("services.sock");
         let listener = UnixListener::bind(&socket).expect("a socket");
         let plane = Arc::new(Plane::without_nodes(options, &socket).await.expect("a server"));
-        let programs = Programs::default();
-        let proxy = tokio::spawn(serve_services(listener, plane.client(), programs.clone()));
-        let kubelet = Kubelet { plane: plane.clone(), folder, args, programs: programs.clone() };
+        let pods = Pods::default();
+        let proxy = tokio::spawn(serve_services(listener, plane.client(), pods.clone()));
+        let kubelet = Kubelet { plane: plane.clone(), folder, args, pods: pods.clone() };
         let (stop, stopped) = oneshot::channel::<()>();
-        // A thread of its own: what starts programs cannot move between threads.
+        // A thread of its own: the future that starts programs cannot move between threads.
         let kubelet = tokio::task::spawn_blocking(move || {
             Handle::current().block_on(async {
                 tokio::select! {
@@ -63,7 +72,7 @@ impl Nodeless {
                 }
             });
         });
-        Self { guard, plane, kubelet: (stop, kubelet), proxy, programs }
+        Self { guard, plane, kubelet: (stop, kubelet), proxy, pods }
     }
 
     pub fn client(&self) -> Client {
@@ -76,7 +85,7 @@ impl Nodeless {
 
     /// The program of a namespace.
     pub fn program(&self, namespace: &str) -> Running {
-        self.programs.lock().unwrap()[namespace].clone()
+        self.pods.lock().unwrap()[namespace].program.clone()
     }
 
     /// Ends the cluster and leaves nothing behind.
@@ -95,75 +104,75 @@ struct Kubelet {
     plane: Arc<Plane>,
     folder: PathBuf,
     args: &'static [(&'static str, &'static str)],
-    programs: Programs,
+    pods: Pods,
 }
 
 impl Kubelet {
+    /// Runs the newest generation of each Deployment.
     async fn run(self) {
         let deployments: Api<Deployment> = Api::all(self.plane.client());
-        let mut known = BTreeSet::new();
-        loop {
-            let found =
-                deployments.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-            for deployment in found {
-                let id = (deployment.uid(), deployment.metadata.generation);
-                if !known.contains(&id) && self.deploy(&deployment).await {
-                    known.insert(id);
-                }
+        let stream = watcher(deployments, watcher::Config::default()).default_backoff().applied_objects();
+        let mut stream = stream.boxed();
+        let mut generations = BTreeMap::new();
+        while let Some(deployment) = stream.try_next().await.expect("a watch of Deployments") {
+            let generation = deployment.metadata.generation;
+            if generations.insert(deployment.uid(), generation) != Some(generation) {
+                self.deploy(&deployment).await;
             }
-            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Runs the program of a Deployment, in place of an older one; false if what it mounts does not exist yet.
-    async fn deploy(&self, deployment: &Deployment) -> bool {
-        let namespace = deployment.namespace().unwrap();
-        let is_it = |one: &&Component| one.namespace == namespace && one.deployment == deployment.name_any();
+    /// Runs the program of a Deployment in place of an older one, and reports it as available.
+    async fn deploy(&self, deployment: &Deployment) {
+        let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
+        let is_it = |one: &&Component| one.namespace == namespace && one.deployment == name;
         let component = COMPONENTS.iter().find(is_it).expect("a component");
-        let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).expect("a Pod");
-        let image = pod.containers[0].image.as_deref().unwrap();
-        assert!(image.ends_with(component.version()) || image.ends_with(LAYERCAKE), "{image} does not exist");
-        let Some(mounted) = self.mount(&namespace, pod).await else { return false };
-        let older = self.programs.lock().unwrap().remove(&namespace);
+        let template = &deployment.spec.as_ref().unwrap().template;
+        let pod = template.spec.as_ref().unwrap();
+        let image = component.image_reference(&Registries::default());
+        assert_eq!(pod.containers[0].image, Some(image), "an image that does not exist");
+        let mounted = self.mount(&namespace, pod).await;
+        let older = self.pods.lock().unwrap().remove(&namespace);
         if let Some(older) = older {
-            older.stop().await;
+            older.program.stop().await;
         }
-        let args: Vec<_> =
+        let further: Vec<_> =
             self.args.iter().filter(|(name, _)| *name == component.name).map(|(_, arg)| *arg).collect();
         let document = with_types(deployment);
-        let running = self.plane.run_deployed(component, &document, exe(), &mounted, &args).await;
-        let running = running.unwrap_or_else(|error| panic!("{}: {error}", component.name));
-        self.programs.lock().unwrap().insert(namespace.clone(), running);
+        let program = self.plane.run_deployed(component, &document, exe(), &mounted, &further).await;
+        let program = program.unwrap_or_else(|error| panic!("{}: {error}", component.name));
+        let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.clone());
+        let ports = pod.containers[0].ports.iter().flatten().filter_map(|port| port.name.clone()).collect();
+        let pod = Pod { program, labels: labels.unwrap_or_default(), ports };
+        self.pods.lock().unwrap().insert(namespace.clone(), pod);
         let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let status = json!({ "status": {
             "observedGeneration": deployment.metadata.generation, "replicas": replicas,
             "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
         }});
         let api: Api<Deployment> = Api::namespaced(self.plane.client(), &namespace);
-        let name = deployment.name_any();
         let patched = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&status)).await;
         patched.expect("the status of a Deployment");
-        true
     }
 
-    /// Writes the Secret that a Pod mounts into a folder, which is empty if it mounts none.
-    async fn mount(&self, namespace: &str, pod: &k8s_openapi::api::core::v1::PodSpec) -> Option<PathBuf> {
+    /// Writes the Secret that a Pod mounts into a folder, when it exists. The folder is empty if the Pod mounts none.
+    async fn mount(&self, namespace: &str, pod: &PodSpec) -> PathBuf {
         let folder = self.folder.join("mounted").join(namespace);
         fs::create_dir_all(&folder).unwrap();
-        let secret =
-            pod.volumes.iter().flatten().find_map(|volume| volume.secret.as_ref()?.secret_name.as_deref());
+        let secret = pod.volumes.iter().flatten().find_map(|one| one.secret.as_ref()?.secret_name.as_deref());
         if let Some(secret) = secret {
             let secrets: Api<Secret> = Api::namespaced(self.plane.client(), namespace);
-            let data = secrets.get_opt(secret).await.ok()??.data.unwrap_or_default();
-            for (key, value) in data {
+            let exists = |secret: Option<&Secret>| secret.is_some();
+            let secret = await_condition(secrets, secret, exists).await.expect("a watch of Secrets");
+            for (key, value) in secret.and_then(|secret| secret.data).unwrap_or_default() {
                 fs::write(folder.join(key), value.0).unwrap();
             }
         }
-        Some(folder)
+        folder
     }
 }
 
-/// A Deployment as a document: an item of a list has no kind.
+/// A Deployment as a document: objects of a watch have no kind.
 fn with_types(deployment: &Deployment) -> serde_json::Value {
     let mut document = serde_json::to_value(deployment).unwrap();
     document["apiVersion"] = "apps/v1".into();
@@ -172,14 +181,14 @@ fn with_types(deployment: &Deployment) -> serde_json::Value {
 }
 
 /// Connects the API server with the programs behind Services, as kube-proxy does.
-async fn serve_services(listener: UnixListener, client: Client, programs: Programs) {
+async fn serve_services(listener: UnixListener, client: Client, pods: Pods) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (client, programs) = (client.clone(), programs.clone());
-        tokio::spawn(async move { drop(connect(stream, &client, &programs).await) });
+        let (client, pods) = (client.clone(), pods.clone());
+        tokio::spawn(async move { drop(connect(stream, &client, &pods).await) });
     }
 }
 
-async fn connect(stream: UnixStream, client: &Client, programs: &Programs) -> std::io::Result<()> {
+async fn connect(stream: UnixStream, client: &Client, pods: &Pods) -> std::io::Result<()> {
     let mut stream = BufStream::new(stream);
     let mut request = String::new();
     stream.read_line(&mut request).await?;
@@ -190,7 +199,7 @@ async fn connect(stream: UnixStream, client: &Client, programs: &Programs) -> st
         }
     }
     let address = request.split(' ').nth(1).unwrap_or_default();
-    let Some(port) = port_behind(address, client, programs).await else {
+    let Some(port) = port_behind(address, client, pods).await else {
         stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\n\r\n").await?;
         return stream.flush().await;
     };
@@ -200,18 +209,19 @@ async fn connect(stream: UnixStream, client: &Client, programs: &Programs) -> st
     copy_bidirectional(&mut stream, &mut program).await.map(drop)
 }
 
-/// The port of the program behind a Service, by the Service's address.
-async fn port_behind(address: &str, client: &Client, programs: &Programs) -> Option<u16> {
+/// The port of the program behind a Service: its selector must select the Pod, and its target port must be one of the container.
+async fn port_behind(address: &str, client: &Client, pods: &Pods) -> Option<u16> {
     let (host, port) = address.rsplit_once(':')?;
     let services: Api<Service> = Api::all(client.clone());
     let services = services.list(&ListParams::default()).await.ok()?;
-    let service = services.into_iter().find(|service| {
-        let spec = service.spec.as_ref();
-        let has_port = |spec: &k8s_openapi::api::core::v1::ServiceSpec| {
-            spec.ports.iter().flatten().any(|one| one.port.to_string() == port)
-        };
-        spec.is_some_and(|spec| spec.cluster_ip.as_deref() == Some(host) && has_port(spec))
-    })?;
-    let programs = programs.lock().unwrap();
-    programs.get(&service.namespace()?).map(Running::webhook_port)
+    let is_it = |service: &Service| service.spec.as_ref()?.cluster_ip.as_deref().map(|ip| ip == host);
+    let service = services.into_iter().find(|service| is_it(service) == Some(true))?;
+    let (namespace, spec) = (service.namespace()?, service.spec?);
+    let has_port = |one: &ServicePort| one.port.to_string() == port;
+    let target = spec.ports?.into_iter().find(has_port)?.target_port?;
+    let pods = pods.lock().unwrap();
+    let pod = pods.get(&namespace)?;
+    let is_selected = spec.selector?.iter().all(|(key, value)| pod.labels.get(key) == Some(value));
+    let has_target = matches!(target, IntOrString::String(name) if pod.ports.contains(&name));
+    (is_selected && has_target).then(|| pod.program.webhook_port())
 }
