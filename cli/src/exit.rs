@@ -52,7 +52,7 @@ impl ExitStatus {
                 ("the command line is not valid, or a file cannot be read", "correct the call or the file")
             }
             Self::Refused => (
-                "refused, and nothing was changed. `up -f`: the API server refused a manifest. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall --plan`: clusters or VMs are left",
+                "refused, and nothing was changed. `up -f`: the API server refused a manifest. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall`: clusters or VMs are left",
                 "correct the manifest, or pass the flag that the message names",
             ),
             Self::NotYet => (
@@ -94,8 +94,21 @@ pub fn status_of_error(error: &anyhow::Error) -> ExitStatus {
 
 /// Prints an error with its causes, and returns its exit status.
 pub fn failed(error: &anyhow::Error) -> ExitStatus {
-    say!("error: {error:#}");
+    say!("error: {}", with_causes(error));
     status_of_error(error)
+}
+
+/// An error with its causes, in one line. Of the API server's answers it has the message only.
+pub fn with_causes(error: &anyhow::Error) -> String {
+    let mut words = Vec::new();
+    for cause in error.chain() {
+        if let Some(error) = cause.downcast_ref::<kube::Error>() {
+            words.push(kit::api_error::message(error));
+            break;
+        }
+        words.push(cause.to_string());
+    }
+    words.join(": ")
 }
 
 /// The exit status of a result. An error is printed with its causes.
@@ -108,6 +121,15 @@ mod tests {
     use anyhow::Context as _;
 
     use super::*;
+
+    #[test]
+    fn an_answer_of_the_api_server_is_its_message() {
+        let status = kube::core::Status::failure("pods \"web\" not found", "NotFound").with_code(404);
+        let error = anyhow::Error::new(kube::Error::Api(Box::new(status))).context("cannot read Pod web");
+        assert_eq!(with_causes(&error), "cannot read Pod web: pods \"web\" not found");
+        let error = anyhow::anyhow!("no such file").context("site.yaml");
+        assert_eq!(with_causes(&error), "site.yaml: no such file");
+    }
 
     #[test]
     fn an_error_keeps_its_status_below_a_context() {

@@ -14,3 +14,37 @@ pub fn is_conflict(error: &kube::Error) -> bool {
 pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
+
+/// The API server's own words for an error; for other errors, what this program has to say.
+pub fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        error => error.to_string(),
+    }
+}
+
+/// The right that a user lacks, if that is why the API server refused a request: `User "ann" cannot list resource "leases" …`.
+///
+/// `message` is the API server's. Admission and quotas refuse with the same status, but in other words.
+pub fn missing_right(message: &str) -> Option<&str> {
+    const REFUSED: &str = " is forbidden: ";
+    let (_, why) = message.split_once(REFUSED)?;
+    why.starts_with("User \"").then_some(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_right;
+
+    #[test]
+    fn a_missing_right_is_told_from_other_refusals() {
+        let right = r#"User "ann" cannot list resource "leases" in API group "coordination.k8s.io" in the namespace "dev""#;
+        assert_eq!(missing_right(&format!("leases.coordination.k8s.io is forbidden: {right}")), Some(right));
+        for other in [
+            r#"virtualmachines "web" is forbidden: exceeded quota: team, requested: 1, used: 5, limited: 5"#,
+            r#"admission webhook "default.tkc" denied the request: User "ann" cannot do that"#,
+        ] {
+            assert_eq!(missing_right(other), None);
+        }
+    }
+}

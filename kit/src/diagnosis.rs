@@ -1,6 +1,10 @@
 //! What a check of an installation found: one line for people, one record for programs.
 
+use std::borrow::Borrow;
+
 use serde::Serialize;
+
+use crate::api_error::{message, missing_right};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -47,14 +51,29 @@ impl Check {
     }
 
     /// What was read, or that without it the check could not look at anything.
-    pub fn read<T, E: std::fmt::Display>(self, what: &str, answer: Result<T, E>) -> Result<T, Diagnosis> {
-        answer.map_err(|error| self.skipped(format!("{what} cannot be read: {error}")))
+    pub fn read<T, E: Borrow<kube::Error>>(self, what: &str, answer: Result<T, E>) -> Result<T, Diagnosis> {
+        answer.map_err(|error| self.skipped(unreadable(what, error.borrow())))
+    }
+
+    /// The objects `what` could not be read. That is wrong, unless the user only lacks the right to read them.
+    pub fn unread(self, what: &str, error: &kube::Error) -> Diagnosis {
+        let found = unreadable(what, error);
+        match missing_right(&message(error)) {
+            Some(_) => self.skipped(found),
+            None => self.error(found, "Check that the API server works, and run the command again"),
+        }
     }
 
     /// It could not be looked at; `found` is why.
     pub fn skipped(self, found: impl Into<String>) -> Diagnosis {
         Diagnosis { check: self, outcome: Outcome::Skipped, found: found.into(), remedy: String::new() }
     }
+}
+
+/// Why objects cannot be read, in one sentence.
+fn unreadable(what: &str, error: &kube::Error) -> String {
+    let message = message(error);
+    format!("{what} cannot be read: {}", missing_right(&message).unwrap_or(&message))
 }
 
 /// What one check found.

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod api_error;
+pub mod api_error;
 pub mod apply;
 mod boot_time;
 pub mod bounded;

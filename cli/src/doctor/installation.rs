@@ -13,6 +13,8 @@ use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
+use crate::exit::with_causes;
+
 const VERSION: Check = Check::new("LC0101", "the API server can be reached and is new enough");
 const CRDS: Check = Check::new("LC0102", "all CustomResourceDefinitions exist");
 const CLUSTER_API: Check = Check::new("LC0103", "Cluster API is installed");
@@ -68,6 +70,8 @@ const PROGRAMS: &[Program] = &[
         is_above_cluster_api: false,
     },
 ];
+/// How messages name the definitions of kinds.
+const DEFINITIONS: &str = "CustomResourceDefinitions";
 /// A lease that nobody renewed for so long has no holder.
 const STALE_S: i64 = 30;
 
@@ -78,7 +82,7 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
         Err(error) => {
             let error = anyhow::Error::new(error).context("the API server does not answer");
             let broken =
-                VERSION.error(format!("{error:#}"), "Correct the kubeconfig, or start the API server");
+                VERSION.error(with_causes(&error), "Correct the kubeconfig, or start the API server");
             let open =
                 ALL.iter().filter(|check| **check != VERSION).map(|check| check.skipped("no API server"));
             return std::iter::once(broken).chain(open).collect();
@@ -93,8 +97,8 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
             found.push(judge_cluster_api(&installed, &crds.items));
         }
         Err(error) => {
-            let remedy = "Use a kubeconfig whose user can list CustomResourceDefinitions";
-            found.push(CRDS.error(error.to_string(), remedy));
+            found.push(CRDS.unread(DEFINITIONS, &error));
+            found.push(CLUSTER_API.unread(DEFINITIONS, &error));
         }
     }
     let (leases, webhooks, rights) =
@@ -191,9 +195,7 @@ async fn leaders(client: &Client, installed: &[&Program]) -> Vec<Diagnosis> {
     for Program { name, namespace, .. } in installed {
         match Api::<Lease>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
             Ok(leases) => found.push(judge_lease(name, namespace, &leases.items, now)),
-            Err(error) => {
-                found.push(LEADERS.error(error.to_string(), "Use a kubeconfig whose user can list Leases"));
-            }
+            Err(error) => found.push(LEADERS.unread(&format!("the lease of {name}"), &error)),
         }
     }
     found
@@ -238,8 +240,7 @@ async fn webhooks(client: &Client) -> Diagnosis {
     let (validating, mutating) = match (validating, mutating) {
         (Ok(validating), Ok(mutating)) => (validating.items, mutating.items),
         (Err(error), _) | (_, Err(error)) => {
-            return WEBHOOKS
-                .error(error.to_string(), "Use a kubeconfig whose user can list webhook configurations");
+            return WEBHOOKS.unread("webhook configurations", &error);
         }
     };
     let of = |name: &str| name.starts_with("vmware-system-");

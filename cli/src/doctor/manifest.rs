@@ -1,15 +1,19 @@
 //! Whether manifests will do: their fields, what the API server says of them, and their address ranges.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use api::vmop::{VirtualMachine, VirtualMachineClassBinding};
 use ipnet::IpNet;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use kit::api_error::{message, missing_right};
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::apply::dry_run;
@@ -30,16 +34,17 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
     if manifests.is_empty() {
         return ALL.iter().map(|check| check.skipped("no manifest: pass one with -f")).collect();
     }
-    let used = RANGES.read("The addresses of nodes, machines and services", addresses(client).await);
-    let bound = CLASSES.read("VirtualMachineClassBindings", bound_classes(client).await);
-    let unread = [used.as_ref().err(), bound.as_ref().err()];
-    let mut found: Vec<_> = unread.into_iter().flatten().cloned().collect();
+    let namespaces = manifests.iter().flat_map(|(_, text)| objects(text));
+    let namespaces = namespaces.map(|object| namespace_of(&object).to_owned()).collect();
+    let used = Used::read(client, &namespaces).await;
+    let bound = CLASSES.read("VirtualMachineClassBindings", bound_classes(client, &namespaces).await);
+    let mut found: Vec<_> = bound.as_ref().err().cloned().into_iter().collect();
     for (path, text) in manifests {
         let file = path.display().to_string();
         found.push(judge_fields(&file, text));
         for object in objects(text) {
             found.push(accepted(client, &file, &object).await);
-            found.extend(used.iter().filter_map(|used| judge_ranges(&object, used)));
+            found.extend(judge_ranges(&object, &used));
             found.extend(bound.iter().filter_map(|bound| judge_classes(&object, bound)));
         }
     }
@@ -57,6 +62,10 @@ fn objects(text: &str) -> Vec<Value> {
 fn label(object: &Value) -> String {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     format!("{} {}/{}", text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
+}
+
+fn namespace_of(object: &Value) -> &str {
+    object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default()
 }
 
 fn judge_fields(file: &str, text: &str) -> Diagnosis {
@@ -82,7 +91,7 @@ fn judge_fields(file: &str, text: &str) -> Diagnosis {
 /// A dry run asks admission as an apply would: release, VM classes, storage classes, and what must not change.
 async fn accepted(client: &Client, file: &str, object: &Value) -> Diagnosis {
     let named = label(object);
-    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+    let namespace = namespace_of(object);
     if !namespace.is_empty()
         && let Ok(None) = Api::<Namespace>::all(client.clone()).get_opt(namespace).await
     {
@@ -92,58 +101,119 @@ async fn accepted(client: &Client, file: &str, object: &Value) -> Diagnosis {
     }
     match dry_run(client, object).await {
         Ok(()) => ACCEPTED.ok(named),
-        Err(error) => ACCEPTED.error(
-            format!("{named}: {error:#}"),
-            format!("Correct {file}, or the object that the message names"),
-        ),
+        Err(error) => {
+            let error = format!("{error:#}");
+            match missing_right(&error) {
+                Some(right) => ACCEPTED.skipped(format!("{named}: {right}")),
+                None => ACCEPTED.error(
+                    format!("{named}: {error}"),
+                    format!("Correct {file}, or the object that the message names"),
+                ),
+            }
+        }
     }
 }
 
-/// Addresses that machines of this installation have: its nodes, its VMs, and its own services.
-async fn addresses(client: &Client) -> kube::Result<Vec<(IpAddr, String)>> {
+/// The addresses in use that the user may read.
+#[derive(Default)]
+struct Used {
+    /// Each with the object that has it.
+    addresses: Vec<(IpAddr, String)>,
+    /// What was not read, each with the reason.
+    unread: Vec<String>,
+}
+
+impl Used {
+    /// The addresses of this cluster's nodes, of VMs, and of the API server's Service. A user of a few namespaces sees the VMs of
+    /// these `namespaces` only.
+    async fn read(client: &Client, namespaces: &BTreeSet<String>) -> Self {
+        let mut used = Self::default();
+        let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await;
+        for node in used.keep("Nodes", nodes.map(|nodes| nodes.items)) {
+            let name = format!("Node {}", node.name_any());
+            let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
+            let addresses = addresses.iter().filter_map(|address| address.address.parse().ok());
+            used.addresses.extend(addresses.map(|address| (address, name.clone())));
+        }
+        let vms = list_where_allowed::<VirtualMachine>(client, namespaces).await;
+        for vm in used.keep("VirtualMachines", vms) {
+            let address = vm.status.as_ref().and_then(|status| status.vm_ip.as_deref()?.parse().ok());
+            let name = format!("VirtualMachine {}", vm.name_any());
+            used.addresses.extend(address.map(|address| (address, name)));
+        }
+        let own = Api::<Service>::namespaced(client.clone(), "default").get_opt("kubernetes").await;
+        for service in used.keep("Service default/kubernetes", own.map(Vec::from_iter)) {
+            let address = service.spec.and_then(|spec| spec.cluster_ip?.parse().ok());
+            let name = "Service default/kubernetes of this cluster".to_owned();
+            used.addresses.extend(address.map(|address| (address, name)));
+        }
+        used
+    }
+
+    fn keep<T>(&mut self, what: &str, read: kube::Result<Vec<T>>) -> Vec<T> {
+        read.unwrap_or_else(|error| {
+            let message = message(&error);
+            self.unread.push(format!("{what}: {}", missing_right(&message).unwrap_or(&message)));
+            Vec::new()
+        })
+    }
+
+    /// No address in use is one of the object's, as far as the user may read them.
+    fn no_conflict(&self, named: String) -> Diagnosis {
+        match self.unread.as_slice() {
+            [] => RANGES.ok(named),
+            unread => RANGES.skipped(format!(
+                "{named}: compared with {} addresses only. Not read: {}",
+                self.addresses.len(),
+                unread.join("; ")
+            )),
+        }
+    }
+}
+
+/// The objects of all namespaces, or of the given ones if the user may read no others.
+async fn list_where_allowed<K>(client: &Client, namespaces: &BTreeSet<String>) -> kube::Result<Vec<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    K::DynamicType: Default,
+{
     let all = ListParams::default();
-    let nodes = Api::<Node>::all(client.clone()).list(&all).await?.items;
-    let vms = Api::<VirtualMachine>::all(client.clone()).list(&all).await?.items;
-    let own = Api::<Service>::namespaced(client.clone(), "default").get_opt("kubernetes").await?;
-    let mut used = Vec::new();
-    for node in nodes {
-        let name = format!("Node {}", node.metadata.name.unwrap_or_default());
-        let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
-        used.extend(
-            addresses.iter().filter_map(|address| Some((address.address.parse().ok()?, name.clone()))),
-        );
+    let refused = match Api::<K>::all(client.clone()).list(&all).await {
+        Ok(listed) => return Ok(listed.items),
+        Err(error) => error,
+    };
+    if missing_right(&message(&refused)).is_none() {
+        return Err(refused);
     }
-    for vm in vms {
-        let address = vm.status.as_ref().and_then(|status| status.vm_ip.as_deref()?.parse().ok());
-        let name = format!("VirtualMachine {}", vm.metadata.name.unwrap_or_default());
-        used.extend(address.map(|address| (address, name)));
+    let mut found = Vec::new();
+    for namespace in namespaces.iter().filter(|namespace| !namespace.is_empty()) {
+        found.extend(Api::<K>::namespaced(client.clone(), namespace).list(&all).await?);
     }
-    let own = own.and_then(|service| service.spec?.cluster_ip?.parse().ok());
-    used.extend(own.map(|address| (address, "Service default/kubernetes of this cluster".to_owned())));
-    Ok(used)
+    Ok(found)
 }
 
-/// Which namespace may use which VM class.
-async fn bound_classes(client: &Client) -> kube::Result<Vec<(String, String)>> {
-    let bindings =
-        Api::<VirtualMachineClassBinding>::all(client.clone()).list(&ListParams::default()).await?;
-    let bindings = bindings.items.into_iter();
+/// The VM classes that namespaces may use: pairs of a namespace and a class.
+async fn bound_classes(
+    client: &Client,
+    namespaces: &BTreeSet<String>,
+) -> kube::Result<Vec<(String, String)>> {
+    let bindings = list_where_allowed::<VirtualMachineClassBinding>(client, namespaces).await?.into_iter();
     Ok(bindings
         .map(|binding| (binding.namespace().unwrap_or_default(), binding.spec.class_ref.name))
         .collect())
 }
 
 /// The ranges of a TanzuKubernetesCluster; its nodes reach management and other nodes, so neither may lie in them.
-fn judge_ranges(object: &Value, used: &[(IpAddr, String)]) -> Option<Diagnosis> {
+fn judge_ranges(object: &Value, used: &Used) -> Option<Diagnosis> {
     let named = label(object);
+    let taken = |covers: &dyn Fn(&IpAddr) -> bool| used.addresses.iter().find(|(address, _)| covers(address));
     if let Some(endpoint) = object.pointer("/spec/controlPlaneEndpoint/host").and_then(Value::as_str) {
-        let taken = used.iter().find(|(address, _)| endpoint.parse() == Ok(*address));
-        return Some(match taken {
+        return Some(match taken(&|address| endpoint.parse() == Ok(*address)) {
             Some((_, who)) => RANGES.error(
                 format!("{named}: the control plane's endpoint {endpoint} is the address of {who}"),
                 "Give the control plane an address that nothing else uses",
             ),
-            None => RANGES.ok(named),
+            None => used.no_conflict(named),
         });
     }
     if object["kind"] != "TanzuKubernetesCluster" {
@@ -153,7 +223,7 @@ fn judge_ranges(object: &Value, used: &[(IpAddr, String)]) -> Option<Diagnosis> 
         let blocks =
             object.pointer(&format!("/spec/settings/network/{of}/cidrBlocks")).and_then(Value::as_array);
         for block in blocks.into_iter().flatten().filter_map(|block| block.as_str()?.parse::<IpNet>().ok()) {
-            if let Some((address, who)) = used.iter().find(|(address, _)| block.contains(address)) {
+            if let Some((address, who)) = taken(&|address| block.contains(address)) {
                 let found = format!("{named}: {of} {block} contains {address}, the address of {who}");
                 return Some(
                     RANGES.error(found, format!("Use a range for {of} that nothing in your network uses")),
@@ -161,7 +231,7 @@ fn judge_ranges(object: &Value, used: &[(IpAddr, String)]) -> Option<Diagnosis> 
             }
         }
     }
-    Some(RANGES.ok(named))
+    Some(used.no_conflict(named))
 }
 
 /// The VM classes of a TanzuKubernetesCluster's nodes; those that its namespace may not use are waited for.
@@ -171,7 +241,7 @@ fn judge_classes(object: &Value, bound: &[(String, String)]) -> Option<Diagnosis
     }
     let mut classes = BTreeSet::new();
     collect_classes(&object["spec"]["topology"], &mut classes);
-    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+    let namespace = namespace_of(object);
     let may_use = |class: &str| bound.iter().any(|(own, name)| own == namespace && name == class);
     let missing: Vec<_> = classes.into_iter().filter(|class| !may_use(class)).collect();
     let named = label(object);
@@ -215,7 +285,8 @@ mod tests {
                 "spec": {"settings": {"network": {"pods": {"cidrBlocks": [pods]}}}},
             })
         };
-        let used = [("10.76.1.1".parse().unwrap(), "VirtualMachine node".to_owned())];
+        let addresses = vec![("10.76.1.1".parse().unwrap(), "VirtualMachine node".to_owned())];
+        let mut used = Used { addresses, unread: Vec::new() };
         let bad = judge_ranges(&cluster("10.76.0.0/16"), &used).unwrap();
         assert_eq!(bad.outcome, Outcome::Error);
         assert!(
@@ -230,6 +301,15 @@ mod tests {
             "spec": {"controlPlaneEndpoint": {"host": "10.76.1.1", "port": 6443}},
         });
         assert_eq!(judge_ranges(&endpoint, &used).unwrap().outcome, Outcome::Error);
+
+        used.unread.push("Nodes: User \"ann\" cannot list resource \"nodes\"".to_owned());
+        assert_eq!(judge_ranges(&cluster("10.76.0.0/16"), &used).unwrap().outcome, Outcome::Error);
+        let partial = judge_ranges(&cluster("192.168.0.0/16"), &used).unwrap();
+        assert_eq!(partial.outcome, Outcome::Skipped);
+        assert!(
+            partial.found.contains("compared with 1 addresses only. Not read: Nodes: User"),
+            "{partial:?}"
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ use vmop::doctor::Account;
 use vsphere::Client;
 
 use crate::args::{ImageImport, Output};
-use crate::exit::{ExitStatus, status_of_error};
+use crate::exit::{ExitStatus, status_of_error, with_causes};
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_out};
 use crate::session::read_password;
@@ -74,7 +74,7 @@ pub async fn run(args: ImageImport) -> ExitStatus {
         }
         Ok(None) => ExitStatus::Interrupted,
         Err(error) => {
-            say!("error: {error:#}{}", advice(&error));
+            say!("error: {}{}", with_causes(&error), advice(&error));
             status_of_error(&error)
         }
     }

@@ -21,7 +21,7 @@ use crate::apply;
 use crate::args::{NodeKind, Output, Up};
 use crate::background;
 use crate::describe::{self, print};
-use crate::exit::{ExitStatus, failed};
+use crate::exit::{ExitStatus, failed, with_causes};
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_err, write_out, write_over};
 use crate::session::Session;
@@ -47,7 +47,7 @@ pub async fn run(mut args: Up) -> ExitStatus {
     let documents = match manifests(&args) {
         Ok(documents) => documents,
         Err(error) => {
-            say!("error: {error:#}");
+            say!("error: {}", with_causes(&error));
             return ExitStatus::Usage;
         }
     };
@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
                     say!("applied {} {namespace}/{name}", document["kind"].as_str().unwrap_or_default());
                 }
                 Err(error) => {
-                    say!("error: {error:#}");
+                    say!("error: {}", with_causes(error));
                     self.refused = true;
                 }
             }

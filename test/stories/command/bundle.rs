@@ -18,6 +18,7 @@ use serde_json::json;
 use crate::harness::objects::role_binding;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{CLUSTER, SOON, Story, story};
+use crate::harness::tenants::kubeconfig_as;
 
 /// In the name of everything that no bundle may have.
 const CANARY: &str = "canary";
@@ -201,11 +202,7 @@ fn who_may_only_view_gets_a_bundle_that_says_what_it_lacks() {
         story.create_as_program(&vm.object(&story.namespace)).await;
 
         let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("kubeconfig");
-        let text = std::fs::read_to_string(&story.shared.session.kubeconfig).unwrap();
-        let mut document: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
-        document["users"][0]["user"]["as"] = json!("reader");
-        std::fs::write(&kubeconfig, document.to_string()).unwrap();
+        let kubeconfig = kubeconfig_as(&story.shared.session.kubeconfig, "reader", folder.path());
         let made = Command::new(env!("CARGO_BIN_EXE_layercake"))
             .args(["bundle", "-o", "-", "--no-doctor", "-n", &story.namespace, "--kubeconfig"])
             .arg(&kubeconfig)

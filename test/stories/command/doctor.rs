@@ -1,12 +1,15 @@
 //! `layercake doctor` names what is wrong before anything is applied.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::objects::storage_class;
-use crate::harness::story::{Story, assert_contains, disruptive_story, story};
+use crate::harness::objects::{role_binding, storage_class};
+use crate::harness::story::{SOON, Story, assert_contains, disruptive_story, story};
+use crate::harness::tenants::kubeconfig_as;
 
 const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 const SYSTEM: &str = "vmware-system-vmop";
@@ -105,6 +108,50 @@ fn the_doctor_records_what_it_asks_vcenter_without_secrets() {
     });
 }
 
+/// What users may not read is skipped with the right that they lack; what they may read is checked.
+#[test]
+fn a_user_of_one_namespace_is_told_what_was_not_checked() {
+    story("diagnosing-user", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = folder.path().join("cluster.yaml");
+        std::fs::write(&manifest, CLUSTER.replace("diagnosed", &story.namespace)).unwrap();
+        for (user, role, accepted) in [("a-viewer", "view", "skipped"), ("an-editor", "edit", "ok")] {
+            let subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]);
+            story.apply_object(&role_binding(&story.namespace, user, role, &subjects)).await;
+            let kubeconfig = kubeconfig_as(&story.shared.session.kubeconfig, user, folder.path());
+            let run = || doctor_of(&kubeconfig, &["-f", manifest.to_str().unwrap()]);
+            let applies = async || report(&run())["LC1004"].0 == "ok";
+            story.wait_until("the role applies", SOON, applies).await;
+            let output = run();
+            let found = report(&output);
+            assert_eq!(output.status.code(), Some(0), "{found:#?}");
+            for (code, outcome) in
+                [("LC0101", "ok"), ("LC1001", "ok"), ("LC1002", accepted), ("LC1003", "skipped")]
+            {
+                assert_eq!(found[code].0, outcome, "{code} {found:#?}");
+            }
+            for code in ["LC0102", "LC0103", "LC0104", "LC0105", "LC0106", "LC0201", "LC0603"] {
+                assert_eq!(found[code].0, "skipped", "{code} {found:#?}");
+                assert_contains(&found[code].1, &[&format!("cannot be read: User \"{user}\" cannot ")]);
+            }
+            assert_contains(&found["LC0304"].1, &["an earlier check was skipped"]);
+            assert_contains(&found["LC1003"].1, &["Not read: Nodes: User"]);
+            assert!(!String::from_utf8_lossy(&output.stdout).contains("Status {"), "{found:#?}");
+        }
+    });
+}
+
+/// Outcome and finding of each check, by code; of several with one code, the last.
+fn report(output: &Output) -> BTreeMap<String, (String, String)> {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
+    let text = |check: &Value, member: &str| check[member].as_str().unwrap().to_owned();
+    let checks = report["checks"].as_array().unwrap().iter();
+    checks.map(|check| (text(check, "code"), (text(check, "outcome"), text(check, "found")))).collect()
+}
+
 /// What is wrong in vCenter itself.
 async fn site_causes(story: &Story) {
     let control = story.shared.control();
@@ -138,9 +185,13 @@ fn manifest_causes(story: &Story) {
 
 /// The doctor, as an administrator runs it.
 fn doctor(story: &Story, args: &[&str]) -> Output {
+    doctor_of(&story.shared.session.kubeconfig, args)
+}
+
+fn doctor_of(kubeconfig: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_layercake"))
         .args(["doctor", "-o", "json", "--kubeconfig"])
-        .arg(&story.shared.session.kubeconfig)
+        .arg(kubeconfig)
         .args(args)
         .stdin(Stdio::null())
         .output()

@@ -3,6 +3,8 @@
 //! `mallory` has the roles for people that config/ offers, bound in her own namespace alone. Beyond them she writes
 //! ConfigMaps and the kinds of Cluster API's infrastructure there, as a generous administrator may let her.
 
+use std::path::{Path, PathBuf};
+
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
@@ -77,6 +79,16 @@ impl Tenants {
     pub fn mallory_api(&self, kind: &str) -> Api<kube::api::DynamicObject> {
         Api::namespaced_with(self.mallory.clone(), &self.hostile.namespace, &api_resource(kind))
     }
+}
+
+/// Writes a kubeconfig of a cluster's administrator into a folder, for this user, who is in no group but `system:authenticated`.
+pub fn kubeconfig_as(administrators: &Path, user: &str, folder: &Path) -> PathBuf {
+    let text = std::fs::read_to_string(administrators).expect("a kubeconfig");
+    let mut document: Value = serde_saphyr::from_str(&text).expect("YAML");
+    document["users"][0]["user"]["as"] = user.into();
+    let path = folder.join(format!("{user}.kubeconfig"));
+    std::fs::write(&path, document.to_string()).expect("written");
+    path
 }
 
 /// A client of the management API server that acts as this user, who is in no group but `system:authenticated`.

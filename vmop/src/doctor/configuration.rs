@@ -39,8 +39,7 @@ pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<D
 }
 
 fn unreadable(namespace: &str, error: &kube::Error) -> Diagnosis {
-    let found = format!("the configuration in namespace {namespace} cannot be read: {error}");
-    CONFIGURED.error(found, "Use a kubeconfig whose user can get ConfigMaps and Secrets there")
+    CONFIGURED.unread(&format!("the configuration in namespace {namespace}"), error)
 }
 
 /// What is wrong with the configuration, and what to do, are one message of the program.

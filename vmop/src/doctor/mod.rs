@@ -19,7 +19,7 @@ mod tests;
 
 use std::time::Duration;
 
-use kit::diagnosis::{Check, Diagnosis};
+use kit::diagnosis::{Check, Diagnosis, Outcome};
 use kube::Client;
 use vsphere::{Client as VCenter, Inventory, MoRef, Recorder, Secret, inventory};
 
@@ -86,7 +86,12 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
     }
     let looked_at = |check: &Check| found.iter().any(|diagnosis| diagnosis.check == *check);
     let open: Vec<_> = CHECKS.iter().filter(|check| !looked_at(check)).collect();
-    found.extend(open.into_iter().map(|check| check.skipped("an earlier check failed")));
+    let earlier = if found.iter().any(|diagnosis| diagnosis.outcome == Outcome::Error) {
+        "an earlier check failed"
+    } else {
+        "an earlier check was skipped"
+    };
+    found.extend(open.into_iter().map(|check| check.skipped(earlier)));
     found.retain(|diagnosis| wanted(diagnosis.check));
     found.sort_by_key(|diagnosis| diagnosis.check.code);
     found

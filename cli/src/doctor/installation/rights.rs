@@ -49,9 +49,7 @@ pub async fn check(client: &Client, check: Check) -> Vec<Diagnosis> {
         match Api::<ServiceAccount>::namespaced(client.clone(), namespace).get_opt(name).await {
             Ok(Some(_)) => present.push(account),
             Ok(None) => {}
-            Err(error) => {
-                return vec![check.skipped(format!("ServiceAccounts cannot be read: {error}"))];
-            }
+            Err(error) => return vec![check.unread("ServiceAccounts", &error)],
         }
     }
     if present.is_empty() {
@@ -63,9 +61,7 @@ pub async fn check(client: &Client, check: Check) -> Vec<Diagnosis> {
         match reviews.create(&PostParams::default(), &review(right)).await {
             Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => {}
             Ok(_) => missing.push(right),
-            Err(error) => {
-                return vec![check.skipped(format!("SubjectAccessReviews cannot be made: {error}"))];
-            }
+            Err(error) => return vec![check.unread("SubjectAccessReviews", &error)],
         }
     }
     judge(check, &missing)
