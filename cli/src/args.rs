@@ -67,7 +67,7 @@ pub enum CliCommand {
     Init(Box<Init>),
     /// Print everything that `init` applies, as manifests for a cluster with cert-manager.
     Manifests(Manifests),
-    /// Show what of Layercake is installed in a cluster, and what prevents its removal.
+    /// Delete what `init` has installed, if no cluster and no VM is left.
     Uninstall(Uninstall),
     /// Build and import node images.
     Image {

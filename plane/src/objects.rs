@@ -7,7 +7,9 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 
@@ -57,6 +59,29 @@ pub async fn create_if_missing(client: &Client, object: &Value) -> Result<()> {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         created => created.map(drop).doing(|| format!("create {}", object.name_any())),
     }
+}
+
+/// Deletes objects, many at a time. Those that do not exist, and those whose kind is not served, are deleted already.
+pub async fn delete_all<'a>(client: &Client, objects: impl IntoIterator<Item = &'a Value>) -> Result<()> {
+    stream::iter(objects)
+        .map(|object| delete(client, object))
+        .buffer_unordered(CONCURRENCY)
+        .try_for_each(|()| std::future::ready(Ok(())))
+        .await
+}
+
+async fn delete(client: &Client, object: &Value) -> Result<()> {
+    let (api, object) = typed(client, object)?;
+    match api.delete(&object.name_any(), &DeleteParams::background()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop).doing(|| format!("delete {}", object.name_any())),
+    }
+}
+
+/// Reads an object; none if it does not exist, or its kind is not served.
+pub async fn read(client: &Client, object: &Value) -> Result<Option<DynamicObject>> {
+    let (api, object) = typed(client, object)?;
+    api.get_opt(&object.name_any()).await.doing(|| format!("read {}", object.name_any()))
 }
 
 /// A namespace may be a moment old, a definition not yet served, the server busy.

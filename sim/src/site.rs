@@ -14,7 +14,7 @@ use crate::providers::{Providers, SiteNetworks};
 use crate::qemu::Hypervisor;
 use crate::vcsim::control::ControlApi;
 use crate::vcsim::further_release::FurtherRelease;
-use crate::vcsim::releases::{NODE_IMAGES, SHARED_IMAGE};
+use crate::vcsim::releases::{NODE_IMAGES, NodeImage, SHARED_IMAGE, Shape};
 use crate::vcsim::{Nodes, Simulator, VcenterEndpoint};
 
 /// A running site.
@@ -111,11 +111,16 @@ impl Site {
     }
 }
 
-/// What an item of the site's libraries holds, if it is a node image.
+/// What an item of the site's libraries holds, if it is a node image. An imported image of `layercake image build` holds what the
+/// site's own image of the same Kubernetes does: their names differ after the last period.
 fn node_image(item: &str, further: &[FurtherRelease]) -> Option<Release> {
     let further = further.iter().map(FurtherRelease::image);
     let mut all = NODE_IMAGES.iter().copied().chain([SHARED_IMAGE]).chain(further);
-    let image = all.find(|image| image.item == item)?;
+    let is_imported = |image: &NodeImage<'_>| {
+        let name = |item: &str| item.rsplit_once('.').map(|(name, _)| name.to_owned());
+        matches!(image.shape, Shape::Layercake) && name(image.item) == name(item)
+    };
+    let image = all.find(|image| image.item == item || is_imported(image))?;
     Some(Release {
         kubernetes_version: image.kubernetes.to_owned(),
         container_images: Arc::new(image.container_images()),

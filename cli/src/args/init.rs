@@ -103,10 +103,13 @@ pub struct Manifests {
 /// Flags of `uninstall`.
 #[derive(Clone, Debug, Args)]
 pub struct Uninstall {
-    /// Show the plan, and change nothing. Required: this command deletes nothing.
-    #[arg(long, required = true)]
+    /// Show the plan, and change nothing.
+    #[arg(long)]
     pub plan: bool,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterFlags,
+    /// The time to wait for each namespace and each definition.
+    #[arg(long, value_parser = duration, default_value = "5m")]
+    pub timeout: Duration,
 }

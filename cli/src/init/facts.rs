@@ -21,11 +21,17 @@ pub const CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 /// The kind of the objects that VMs of vCenter belong to.
 pub const VIRTUAL_MACHINE: &str = "VirtualMachine";
-/// The kinds whose objects have VMs in vCenter: group, version, kind, plural.
-const OWNERS_OF_VMS: [(&str, &str, &str, &str); 3] = [
+/// The kinds whose objects have VMs, folders or VMs' modules in vCenter: group, version, kind, plural.
+const OWNERS_OF_VMS: [(&str, &str, &str, &str); 4] = [
     ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesCluster", "tanzukubernetesclusters"),
     ("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"),
     ("vmoperator.vmware.com", "v1alpha1", VIRTUAL_MACHINE, "virtualmachines"),
+    (
+        "vmoperator.vmware.com",
+        "v1alpha1",
+        "VirtualMachineSetResourcePolicy",
+        "virtualmachinesetresourcepolicies",
+    ),
 ];
 /// The inventory of clusterctl.
 const INVENTORY: (&str, &str, &str, &str) =

@@ -48,9 +48,14 @@ pub async fn run(args: Init) -> ExitStatus {
         write_out(&images.collect::<String>());
         return ExitStatus::Done;
     }
+    interruptible(connect_and_install(&args)).await
+}
+
+/// Runs something until it ends or the user interrupts it.
+async fn interruptible(work: impl Future<Output = ExitStatus>) -> ExitStatus {
     match Interrupts::listening() {
         Ok(mut interrupts) => tokio::select! {
-            status = connect_and_install(&args) => status,
+            status = work => status,
             () = interrupts.next() => {
                 say!("interrupted. Run the same command again to continue");
                 ExitStatus::Interrupted

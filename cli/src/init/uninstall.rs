@@ -1,34 +1,153 @@
-//! `layercake uninstall --plan`: what an uninstallation would delete, and the objects that prevent it.
+//! `layercake uninstall`: deletes what `init` has installed, if no cluster and no VM is left.
+//!
+//! The namespaces with the programs are deleted last, so that the same command continues after an interruption.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use components::catalogue::COMPONENTS;
+use components::catalogue::{COMPONENTS, Component, Registries};
+use components::plan::{self, Installation};
+use kube::Client;
+use kube::api::DynamicObject;
+use serde_json::Value;
+use tokio::time::Instant;
 
 use super::facts::{Facts, Installer};
+use super::{decision, interruptible, refuse, upstream};
 use crate::args::Uninstall;
 use crate::exit::{ExitStatus, status_of};
 use crate::output::{say, write_out};
 
-/// Shows the plan.
+/// Between two looks at an object that is being deleted.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Deletes what `init` has installed, or shows the plan.
 pub async fn run(args: Uninstall) -> ExitStatus {
-    status_of(show_plan(&args).await)
+    interruptible(async { status_of(uninstall(&args).await) }).await
 }
 
-async fn show_plan(args: &Uninstall) -> Result<()> {
-    let facts = Facts::gather(&args.cluster.client().await?).await?;
+async fn uninstall(args: &Uninstall) -> Result<()> {
+    let client = args.cluster.client().await?;
+    let facts = Facts::gather(&client).await?;
     let text = plan(&facts);
     ensure!(!text.is_empty(), "neither Layercake nor Cluster API is installed in this cluster");
     write_out(&text);
-    if facts.remaining.is_empty() {
+    if !facts.remaining.is_empty() {
+        let counts: Vec<_> = facts.remaining.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        bail!(refuse(&format!(
+            "the cluster has {}. Delete them first: without the programs, their VMs and folders stay in vCenter",
+            counts.join(", ")
+        )));
+    }
+    if args.plan {
         say!("No cluster and no VM is left.");
         return Ok(());
     }
-    let counts: Vec<_> = facts.remaining.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    bail!(ExitStatus::Refused.error(format!(
-        "the cluster has {}. Delete them first: without the programs, their VMs stay in vCenter. Nothing was changed",
-        counts.join(", ")
-    )))
+    let components = components_to_delete(&facts);
+    if components.is_empty() {
+        bail!(refuse("layercake init has installed none of them, so it deletes none"));
+    }
+    let options = decision::options(&facts, Registries::default(), None, None);
+    let installation = plan::installation(&upstream().await?, &options, &components, &BTreeMap::new())?;
+    let remover = Remover { client: &client, timeout: args.timeout, began: Instant::now() };
+    remover.remove(&installation, keeps_own_definitions(&facts)).await
+}
+
+/// The components that `init` installed.
+fn components_to_delete(facts: &Facts) -> Vec<&'static Component> {
+    let by_init = |name: &str| facts.installed.get(name).is_some_and(|one| one.by == Installer::Init);
+    COMPONENTS.iter().filter(|component| by_init(component.name)).collect()
+}
+
+/// Returns true if another tool installed one of our programs, which needs the definitions of our kinds.
+fn keeps_own_definitions(facts: &Facts) -> bool {
+    let ours = COMPONENTS.iter().filter(|component| !component.is_upstream());
+    ours.filter_map(|component| facts.installed.get(component.name)).any(|one| one.by != Installer::Init)
+}
+
+/// Deletes from one cluster.
+struct Remover<'a> {
+    client: &'a Client,
+    timeout: Duration,
+    began: Instant,
+}
+
+impl Remover<'_> {
+    /// Webhooks come first, because the API server would call programs that are gone. The programs run until all objects of their
+    /// kinds are deleted, because they remove their finalizers.
+    async fn remove(&self, installation: &Installation, keeps_own_definitions: bool) -> Result<()> {
+        let parts = &installation.parts;
+        let after: Vec<_> = parts.iter().flat_map(|part| &part.after).collect();
+        plane::delete_all(self.client, after.iter().copied()).await?;
+        self.report("webhooks", &format!("{} are deleted", after.len()));
+
+        let is_deleted = |definition: &&Value| !(keeps_own_definitions && is_own(definition));
+        let definitions: Vec<_> = installation.definitions().filter(is_deleted).collect();
+        plane::delete_all(self.client, definitions.iter().copied()).await?;
+        for definition in &definitions {
+            self.wait_until_gone(definition).await?;
+        }
+        self.report("definitions", &format!("{} are deleted", definitions.len()));
+
+        for part in parts.iter().rev() {
+            let namespace = part.component.namespace;
+            let elsewhere = part.objects.iter().filter(|object| object["metadata"]["namespace"] != namespace);
+            plane::delete_all(self.client, elsewhere).await?;
+        }
+        let namespaces = || installation.base.iter().filter(|object| object["kind"] == "Namespace");
+        plane::delete_all(self.client, namespaces()).await?;
+        for namespace in namespaces() {
+            self.wait_until_gone(namespace).await?;
+            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
+            let component = COMPONENTS.iter().find(|component| component.namespace == name);
+            self.report(component.map_or(name, |component| component.name), "is deleted");
+        }
+        Ok(())
+    }
+
+    async fn wait_until_gone(&self, object: &Value) -> Result<()> {
+        let mut last = String::new();
+        let gone = plane::wait::poll(self.timeout, POLL_INTERVAL, async || {
+            match plane::read(self.client, object).await {
+                Ok(None) => return Ok(Some(())),
+                Ok(Some(found)) => last = remaining_content(&found),
+                Err(error) => last = error.to_string(),
+            }
+            Ok::<_, anyhow::Error>(None)
+        });
+        match gone.await? {
+            Some(()) => Ok(()),
+            None => Err(ExitStatus::NotYet.error(format!(
+                "{} {} is not deleted after {} s: {last}. Remove the cause, and run the same command again",
+                object["kind"].as_str().unwrap_or_default(),
+                object["metadata"]["name"].as_str().unwrap_or_default(),
+                self.timeout.as_secs()
+            ))),
+        }
+    }
+
+    /// Shows a step that is done, with the seconds since the beginning.
+    fn report(&self, what: &str, text: &str) {
+        say!("{what:<22} {text:<36} {:>7.1} s", self.began.elapsed().as_secs_f32());
+    }
+}
+
+/// Returns true for a definition of our kinds.
+fn is_own(definition: &Value) -> bool {
+    definition["spec"]["group"].as_str().is_some_and(|group| group.ends_with("vmware.com"))
+}
+
+/// The messages of a namespace or a definition about the objects that keep it.
+fn remaining_content(object: &DynamicObject) -> String {
+    let conditions = object.data["status"]["conditions"].as_array().into_iter().flatten();
+    let is_about_deletion = |condition: &&Value| {
+        let kind = condition["type"].as_str().unwrap_or_default();
+        condition["status"] == "True" && (kind == "Terminating" || kind.contains("Remaining"))
+    };
+    let messages = conditions.filter(is_about_deletion).filter_map(|condition| condition["message"].as_str());
+    messages.collect::<Vec<_>>().join("; ")
 }
 
 /// A line for each component that is installed, in the order of deletion.
@@ -51,6 +170,8 @@ fn plan(facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::facts::Installed;
     use super::*;
 
@@ -78,5 +199,18 @@ mod tests {
         ];
         assert_eq!(plan(&facts), lines.concat());
         assert_eq!(plan(&Facts::default()), "");
+        let names: Vec<_> = components_to_delete(&facts).iter().map(|component| component.name).collect();
+        assert_eq!(names, ["gcm"]);
+        assert!(keeps_own_definitions(&facts), "vmop needs them");
+    }
+
+    #[test]
+    fn objects_that_keep_a_namespace_are_named() {
+        let namespace = json!({ "metadata": { "name": "ns" }, "status": { "conditions": [
+            { "type": "NamespaceDeletionDiscoveryFailure", "status": "False", "message": "no" },
+            { "type": "NamespaceFinalizersRemaining", "status": "True", "message": "pods/keep in 1 resource instances" },
+        ] } });
+        let found = remaining_content(&serde_json::from_value(namespace).unwrap());
+        assert_eq!(found, "pods/keep in 1 resource instances");
     }
 }

@@ -1,23 +1,19 @@
 //! An OVA becomes an image once, whatever happens to its import.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use rustix::process::{Pid, Signal, kill_process};
-use sha2::{Digest as _, Sha256};
 use sim::control::{Fault, FaultKind};
-use support::vcsim::empty_disk;
 use tempfile::TempDir;
 use vsphere::{Client, Config, Trust};
 
+use crate::harness::ova;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, disruptive_story};
 
-/// The descriptor that `layercake image build` writes.
-const DESCRIPTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nodeimage/src/testdata/node.ovf");
 const NAME: &str = "imported-v1.98.3";
 const OTHER: &str = "interrupted-v1.98.3";
 const UNREADABLE: &str = "unreadable";
@@ -29,7 +25,7 @@ fn an_imported_ova_becomes_an_image_once() {
     disruptive_story("imported", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
         let folder = TempDir::new().unwrap();
-        let ova = pack(folder.path(), |ovf| ovf.replace("v1.36.3", "v1.98.3"));
+        let ova = ova::pack(folder.path(), |ovf| ovf.replace("v1.36.3", "v1.98.3"));
 
         // A run that is killed while the disk is sent leaves an item that is no image.
         let mut killed = held_import(&story, &ova, NAME).await;
@@ -84,7 +80,7 @@ async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
 /// No release is made of a node image whose properties cannot be read. An event and the doctor name the property.
 async fn an_unreadable_image_says_why(story: &Story) {
     let folder = TempDir::new().unwrap();
-    let ova = pack(folder.path(), |ovf| ovf.replace("ovf:value=\"{&quot;", "ovf:value=\"{broken"));
+    let ova = ova::pack(folder.path(), |ovf| ovf.replace("ovf:value=\"{&quot;", "ovf:value=\"{broken"));
     let imported = import(story, &ova, UNREADABLE).arg("--wait").output().unwrap();
     assert_eq!(imported.status.code(), Some(1));
     assert_contains(texts(&imported).1, &["distribution.image.version", "under another name"]);
@@ -174,29 +170,4 @@ async fn vcenter(story: &Story) -> Client {
     Client::connect(Config { port: port.parse().unwrap(), trust: Trust::CaBundle(ca), ..config })
         .await
         .unwrap()
-}
-
-/// A small OVA of a release that no other story asks for.
-fn pack(folder: &Path, edit: impl Fn(String) -> String) -> PathBuf {
-    let disk = empty_disk();
-    let size = format!("ovf:size=\"{}\"", disk.len());
-    let ovf = std::fs::read_to_string(DESCRIPTOR).unwrap();
-    let ovf = edit(ovf.replace("ovf:size=\"1234\"", &size));
-    let digest = |bytes: &[u8]| {
-        Sha256::digest(bytes).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
-    };
-    let manifest =
-        format!("SHA256(node.ovf)= {}\nSHA256(disk.vmdk)= {}\n", digest(ovf.as_bytes()), digest(&disk));
-    let path = folder.join("node.ova");
-    let mut archive = tar::Builder::new(File::create(&path).unwrap());
-    for (name, bytes) in
-        [("node.ovf", ovf.as_bytes()), ("node.mf", manifest.as_bytes()), ("disk.vmdk", &*disk)]
-    {
-        let mut header = tar::Header::new_ustar();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        archive.append_data(&mut header, name, bytes).unwrap();
-    }
-    archive.finish().unwrap();
-    path
 }

@@ -126,12 +126,23 @@ fn is_pool(object: &Value) -> bool {
     object["kind"] == "GlobalInClusterIPPool"
 }
 
+/// The thumbprint of vCenter's certificate, which the command shows where nobody trusts it.
+pub fn thumbprint(story: &Story) -> String {
+    let untrusted = String::from_utf8(discover(story, &CHOSEN).stderr).unwrap();
+    untrusted.trim_end().rsplit(' ').next().unwrap().to_owned()
+}
+
+/// Host and port of vCenter.
+pub fn address(story: &Story) -> String {
+    let url = story.shared.session.vcenter.url();
+    url.trim_start_matches("https://").split('/').next().unwrap().to_owned()
+}
+
 pub fn discover(story: &Story, args: &[&str]) -> Output {
     let vcenter = &story.shared.session.vcenter;
-    let url = vcenter.url();
-    let address = url.trim_start_matches("https://").split('/').next().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_layercake"));
-    command.args(["site", "discover", "--vcenter", address, "--password-file"]).arg(&vcenter.password_file);
+    command.args(["site", "discover", "--vcenter", &address(story), "--password-file"]);
+    command.arg(&vcenter.password_file);
     if !args.contains(&"--user") {
         command.args(["--user", &vcenter.username]);
     }

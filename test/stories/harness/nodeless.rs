@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use components::catalogue::{COMPONENTS, Component, Registries};
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -17,8 +18,7 @@ use k8s_openapi::api::core::v1::{PodSpec, Secret, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::wait::await_condition;
-use kube::runtime::watcher::{self, watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use plane::{Guard, Plane, Running};
 use serde_json::json;
@@ -31,6 +31,9 @@ use tokio::task::JoinHandle;
 use crate::harness::own_server::{exe, prepare_stack};
 use crate::harness::story::Story;
 
+/// Between two attempts to start a Pod.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
 /// The cluster.
 pub struct Nodeless {
     guard: Guard,
@@ -38,10 +41,14 @@ pub struct Nodeless {
     kubelet: (oneshot::Sender<()>, JoinHandle<()>),
     proxy: JoinHandle<()>,
     pods: Pods,
+    published: Published,
 }
 
 /// The Pods that run, by namespace: each program has one of its own.
 type Pods = Arc<Mutex<BTreeMap<String, Pod>>>;
+
+/// Where the images of the components are.
+type Published = Arc<Mutex<Vec<Registries>>>;
 
 /// A Pod, of which a Deployment has only one here.
 struct Pod {
@@ -60,8 +67,10 @@ impl Nodeless {
         let listener = UnixListener::bind(&socket).expect("a socket");
         let plane = Arc::new(Plane::without_nodes(options, &socket).await.expect("a server"));
         let pods = Pods::default();
+        let published: Published = Arc::new(Mutex::new(vec![Registries::default()]));
         let proxy = tokio::spawn(serve_services(listener, plane.client(), pods.clone()));
-        let kubelet = Kubelet { plane: plane.clone(), folder, args, pods: pods.clone() };
+        let kubelet =
+            Kubelet { plane: plane.clone(), folder, args, pods: pods.clone(), published: published.clone() };
         let (stop, stopped) = oneshot::channel::<()>();
         // A thread of its own: the future that starts programs cannot move between threads.
         let kubelet = tokio::task::spawn_blocking(move || {
@@ -72,7 +81,12 @@ impl Nodeless {
                 }
             });
         });
-        Self { guard, plane, kubelet: (stop, kubelet), proxy, pods }
+        Self { guard, plane, kubelet: (stop, kubelet), proxy, pods, published }
+    }
+
+    /// Publishes all images in these registries, too. Pods of other images do not start.
+    pub fn publish(&self, registries: Registries) {
+        self.published.lock().unwrap().push(registries);
     }
 
     pub fn client(&self) -> Client {
@@ -105,37 +119,65 @@ struct Kubelet {
     folder: PathBuf,
     args: &'static [(&'static str, &'static str)],
     pods: Pods,
+    published: Published,
 }
 
 impl Kubelet {
-    /// Runs the newest generation of each Deployment.
+    /// Runs the newest generation of each Deployment, until the Deployment is deleted.
     async fn run(self) {
         let deployments: Api<Deployment> = Api::all(self.plane.client());
-        let stream = watcher(deployments, watcher::Config::default()).default_backoff().applied_objects();
-        let mut stream = stream.boxed();
+        let mut stream = watcher(deployments, watcher::Config::default()).default_backoff().boxed();
         let mut generations = BTreeMap::new();
-        while let Some(deployment) = stream.try_next().await.expect("a watch of Deployments") {
-            let generation = deployment.metadata.generation;
-            if generations.insert(deployment.uid(), generation) != Some(generation) {
-                self.deploy(&deployment).await;
+        // The newest generations whose Pods do not run yet.
+        let mut waiting: BTreeMap<Option<String>, Deployment> = BTreeMap::new();
+        let mut ticks = tokio::time::interval(RETRY_INTERVAL);
+        loop {
+            tokio::select! {
+                event = stream.try_next() => {
+                    match event.expect("a watch of Deployments").expect("a watch that does not end") {
+                        Event::Apply(deployment) | Event::InitApply(deployment) => {
+                            let generation = deployment.metadata.generation;
+                            if generations.insert(deployment.uid(), generation) != Some(generation) {
+                                waiting.insert(deployment.uid(), deployment);
+                            }
+                        }
+                        Event::Delete(deployment) => {
+                            waiting.remove(&deployment.uid());
+                            self.stop_pod(&deployment.namespace().unwrap()).await;
+                        }
+                        Event::Init | Event::InitDone => {}
+                    }
+                }
+                _ = ticks.tick() => {}
+            }
+            for (uid, deployment) in std::mem::take(&mut waiting) {
+                if !self.deploy(&deployment).await {
+                    waiting.insert(uid, deployment);
+                }
             }
         }
     }
 
-    /// Runs the program of a Deployment in place of an older one, and reports it as available.
-    async fn deploy(&self, deployment: &Deployment) {
+    async fn stop_pod(&self, namespace: &str) {
+        let pod = self.pods.lock().unwrap().remove(namespace);
+        if let Some(pod) = pod {
+            pod.program.stop().await;
+        }
+    }
+
+    /// Runs the program of a Deployment in place of an older one, and reports it as available. Returns false if the Pod cannot start
+    /// yet.
+    async fn deploy(&self, deployment: &Deployment) -> bool {
         let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
         let is_it = |one: &&Component| one.namespace == namespace && one.deployment == name;
         let component = COMPONENTS.iter().find(is_it).expect("a component");
         let template = &deployment.spec.as_ref().unwrap().template;
         let pod = template.spec.as_ref().unwrap();
-        let image = component.image_reference(&Registries::default());
-        assert_eq!(pod.containers[0].image, Some(image), "an image that does not exist");
-        let mounted = self.mount(&namespace, pod).await;
-        let older = self.pods.lock().unwrap().remove(&namespace);
-        if let Some(older) = older {
-            older.program.stop().await;
-        }
+        let image = pod.containers[0].image.as_deref().unwrap_or_default();
+        let is_there = |registries: &Registries| component.image_reference(registries) == image;
+        assert!(self.published.lock().unwrap().iter().any(is_there), "image {image} does not exist");
+        let Some(mounted) = self.mount(&namespace, pod).await else { return false };
+        self.stop_pod(&namespace).await;
         let further: Vec<_> =
             self.args.iter().filter(|(name, _)| *name == component.name).map(|(_, arg)| *arg).collect();
         let document = with_types(deployment);
@@ -153,22 +195,23 @@ impl Kubelet {
         let api: Api<Deployment> = Api::namespaced(self.plane.client(), &namespace);
         let patched = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&status)).await;
         patched.expect("the status of a Deployment");
+        true
     }
 
-    /// Writes the Secret that a Pod mounts into a folder, when it exists. The folder is empty if the Pod mounts none.
-    async fn mount(&self, namespace: &str, pod: &PodSpec) -> PathBuf {
+    /// Writes the Secret that a Pod mounts into a folder. The folder is empty if the Pod mounts none; there is no folder without the
+    /// Secret.
+    async fn mount(&self, namespace: &str, pod: &PodSpec) -> Option<PathBuf> {
         let folder = self.folder.join("mounted").join(namespace);
         fs::create_dir_all(&folder).unwrap();
         let secret = pod.volumes.iter().flatten().find_map(|one| one.secret.as_ref()?.secret_name.as_deref());
         if let Some(secret) = secret {
             let secrets: Api<Secret> = Api::namespaced(self.plane.client(), namespace);
-            let exists = |secret: Option<&Secret>| secret.is_some();
-            let secret = await_condition(secrets, secret, exists).await.expect("a watch of Secrets");
-            for (key, value) in secret.and_then(|secret| secret.data).unwrap_or_default() {
+            let secret = secrets.get_opt(secret).await.expect("an answer")?;
+            for (key, value) in secret.data.unwrap_or_default() {
                 fs::write(folder.join(key), value.0).unwrap();
             }
         }
-        folder
+        Some(folder)
     }
 }
 

@@ -4,4 +4,5 @@ mod clusterctl_release;
 mod config_folders;
 mod init;
 pub mod metrics;
+mod page;
 mod upgrade;

@@ -22,7 +22,7 @@ const NAMESPACE: &str = "left";
 fn objects_of_the_last_release_live_on() {
     story("upgrade", |story| async move {
         story.prepare_namespace(CLASS).await;
-        let mut definitions = read("crds.jsonl").lines().map(parse).collect::<Vec<_>>();
+        let mut definitions = read_release("crds.jsonl");
         definitions.extend(sim::tools::definitions().unwrap());
         let server = OwnServer::start(&story, definitions).await;
         let (guard, plane) = (server.guard, server.plane);
@@ -56,9 +56,9 @@ fn objects_of_the_last_release_live_on() {
 #[test]
 fn the_last_releases_configuration_is_replaced() {
     story("upgrade-config", |story| async move {
-        let definitions = read("crds.jsonl").lines().map(parse).collect();
+        let definitions = read_release("crds.jsonl");
         let server = OwnServer::start(&story, definitions).await;
-        let old: Vec<_> = read("config.jsonl").lines().map(parse).collect();
+        let old = read_release("config.jsonl");
         server.apply("the last release's config/", &old);
         let mut new = render("crd");
         server.apply("config/crd", &new);
@@ -97,8 +97,9 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn parse(line: &str) -> Value {
-    serde_json::from_str(line).expect("JSON")
+/// The objects in a file of the last release.
+pub fn read_release(name: &str) -> Vec<Value> {
+    read(name).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 /// Creates them as the release had them, and reads what is stored.
