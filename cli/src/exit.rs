@@ -52,7 +52,7 @@ impl ExitStatus {
                 ("the command line is not valid, or a file cannot be read", "correct the call or the file")
             }
             Self::Refused => (
-                "refused, and nothing was changed. `up -f`: the API server refused a manifest. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall`: clusters or VMs are left",
+                "refused, and nothing was changed. `up -f`: the API server refused a manifest. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall`: clusters or VMs are left. `new cluster`: the namespace has nothing to choose from, or the API server refuses the cluster",
                 "correct the manifest, or pass the flag that the message names",
             ),
             Self::NotYet => (

@@ -38,6 +38,7 @@ pub mod image_import;
 pub mod init;
 mod interrupts;
 pub mod lint;
+mod new_cluster;
 mod node_image;
 mod output;
 pub mod session;
@@ -52,7 +53,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Cli, CliCommand, Describe, ImageCommand, Output, SiteCommand};
+use crate::args::{Cli, CliCommand, Describe, ImageCommand, NewCommand, Output, SiteCommand};
 use crate::exit::{ExitStatus, failed, status_of};
 use crate::output::{say, write_out};
 
@@ -112,7 +113,8 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Site { command: SiteCommand::Discover(args) } => site::discover(*args).await,
             CliCommand::Init(args) => init::run(*args).await,
             CliCommand::Manifests(args) => init::manifests(args).await,
-            CliCommand::Uninstall(args) => init::uninstall(args).await,
+            CliCommand::Uninstall(args) => init::run_uninstall(args).await,
+            CliCommand::New { command: NewCommand::Cluster(args) } => new_cluster::run(args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {
                 status_of(node_image::build(args).await)
             }

@@ -37,7 +37,7 @@ mod tests {
     use super::missing_right;
 
     #[test]
-    fn a_missing_right_is_told_from_other_refusals() {
+    fn a_missing_right_differs_from_other_refusals() {
         let right = r#"User "ann" cannot list resource "leases" in API group "coordination.k8s.io" in the namespace "dev""#;
         assert_eq!(missing_right(&format!("leases.coordination.k8s.io is forbidden: {right}")), Some(right));
         for other in [

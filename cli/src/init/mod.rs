@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kit::diagnosis::{Diagnosis, Outcome};
 use kube::{Api, Client};
 
-pub use uninstall::run as uninstall;
+pub use uninstall::{run as run_uninstall, uninstall};
 
 use crate::args::{Init, InitCommand, Manifests, OperatorFlags, SiteNetworkProvider};
 use crate::exit::{ExitStatus, failed, status_of};

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::facts::{Facts, Installer};
 use super::{decision, interruptible, refuse, upstream};
 use crate::args::Uninstall;
-use crate::exit::{ExitStatus, status_of};
+use crate::exit::{ExitStatus, failed, status_of};
 use crate::output::{say, write_out};
 
 /// Between two looks at an object that is being deleted.
@@ -25,11 +25,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Deletes what `init` has installed, or shows the plan.
 pub async fn run(args: Uninstall) -> ExitStatus {
-    interruptible(async { status_of(uninstall(&args).await) }).await
+    interruptible(async {
+        match args.cluster.client().await {
+            Ok(client) => status_of(uninstall(client, &args).await),
+            Err(error) => failed(&error),
+        }
+    })
+    .await
 }
 
-async fn uninstall(args: &Uninstall) -> Result<()> {
-    let client = args.cluster.client().await?;
+/// Deletes from the cluster of a client.
+pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     let facts = Facts::gather(&client).await?;
     let text = plan(&facts);
     ensure!(!text.is_empty(), "neither Layercake nor Cluster API is installed in this cluster");
@@ -47,7 +53,7 @@ async fn uninstall(args: &Uninstall) -> Result<()> {
     }
     let components = components_to_delete(&facts);
     if components.is_empty() {
-        bail!(refuse("layercake init has installed none of them, so it deletes none"));
+        bail!(refuse("none of them was installed with init. Delete them with the tools that installed them"));
     }
     let options = decision::options(&facts, Registries::default(), None, None);
     let installation = plan::installation(&upstream().await?, &options, &components, &BTreeMap::new())?;

@@ -110,7 +110,7 @@ fn the_doctor_records_what_it_asks_vcenter_without_secrets() {
 
 /// What users may not read is skipped with the right that they lack; what they may read is checked.
 #[test]
-fn a_user_of_one_namespace_is_told_what_was_not_checked() {
+fn checks_of_a_namespace_user_are_skipped_with_the_missing_right() {
     story("diagnosing-user", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
         let folder = tempfile::tempdir().unwrap();

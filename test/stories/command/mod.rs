@@ -4,4 +4,5 @@ mod bundle;
 mod doctor;
 mod image_import;
 mod layercake_command;
+mod new_cluster;
 pub mod site;

@@ -8,6 +8,8 @@ use clap::Parser as _;
 use components::catalogue::{COMPONENTS, Registries};
 use components::plan;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
@@ -96,8 +98,36 @@ fn an_installation_that_is_killed_at_each_of_its_writes_continues() {
         assert!(at > before.len(), "{at} writes for {} objects", before.len());
         init::install(cluster.client(), &args).await.unwrap();
         assert_eq!(installed_versions(&cluster.client()).await, before, "a second one changes nothing");
+        delete_killed_at_each_write(&cluster, &config).await;
         cluster.stop().await;
     });
+}
+
+/// An uninstallation that is killed at each of its writes ends with nothing of the installation left.
+async fn delete_killed_at_each_write(cluster: &Nodeless, config: &Config) {
+    let CliCommand::Uninstall(args) = Cli::parse_from(["layercake", "uninstall"]).command else {
+        panic!("another command")
+    };
+    let mut at = 0;
+    loop {
+        at += 1;
+        let kill = Kill::new(at, at % 2 == 0);
+        match kill.run(init::uninstall(kill.client(config.clone()), &args)).await {
+            None => {}
+            Some(Ok(())) => break,
+            // The last write was the last deletion.
+            Some(Err(error)) if error.to_string().contains("neither Layercake nor") => break,
+            Some(Err(error)) => panic!("killed at write {at}: {error:#}"),
+        }
+    }
+    println!("[init-killed] killed at each of {} deletions", at - 1);
+    assert!(at > COMPONENTS.len());
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    assert!(definitions.list_metadata(&ListParams::default()).await.unwrap().items.is_empty());
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
+    for component in &COMPONENTS {
+        assert!(namespaces.get_opt(component.namespace).await.unwrap().is_none(), "{}", component.name);
+    }
 }
 
 /// The site file of the simulated vCenter.

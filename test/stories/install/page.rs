@@ -116,8 +116,10 @@ async fn create_cluster(page: &mut Reader<'_>) {
     let classes: Api<StorageClass> = Api::all(page.cluster.client());
     let classes = classes.list(&ListParams::default()).await.unwrap();
     let class = classes.iter().map(ResourceExt::name_any).find(|name| name != "gold").unwrap();
-    let text = page.next("apiVersion: run.tanzu.vmware.com/v1alpha3").text.replace("gold", &class);
-    std::fs::write(page.folder.path().join("cluster.yaml"), text).unwrap();
+    page.run("layercake new cluster first -n dev").await;
+    let shown = page.next("apiVersion: run.tanzu.vmware.com/v1alpha3").text.replace("gold", &class);
+    let written = std::fs::read_to_string(page.folder.path().join("cluster.yaml")).unwrap();
+    assert_eq!(written, shown + "\n");
     page.run("layercake doctor -f cluster.yaml").await;
     page.wait_until_running().await;
     let nodes = page.run("kubectl get secret first-kubeconfig").await;
