@@ -454,23 +454,31 @@ pub struct Bundle {
 /// Objects that can be described.
 #[derive(Debug, Subcommand)]
 pub enum Describe {
-    /// Describe a TanzuKubernetesCluster.
-    Tkc {
-        /// Its name.
-        name: String,
-        /// Its namespace; by default that of the current context.
-        #[arg(short, long)]
-        namespace: Option<String>,
-        /// The cluster.
-        #[command(flatten)]
-        cluster: ClusterFlags,
-        /// The output format.
-        #[arg(short, long, value_enum)]
-        output: Option<Output>,
-        /// Exit with status 4 if an object blocks the cluster.
-        #[arg(long)]
-        exit_status: bool,
-    },
+    /// Describe a TanzuKubernetesCluster, down to its VMs.
+    Tkc(DescribeFlags),
+    /// Describe a Cluster of Cluster API, down to its VMs.
+    Cluster(DescribeFlags),
+    /// Describe a VirtualMachine.
+    Vm(DescribeFlags),
+}
+
+/// Flags of `describe`.
+#[derive(Clone, Debug, Args)]
+pub struct DescribeFlags {
+    /// The name of the object.
+    pub name: String,
+    /// Its namespace; by default that of the current context.
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    /// The output format.
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+    /// Exit with status 4 if something blocks the object.
+    #[arg(long)]
+    pub exit_status: bool,
 }
 
 /// Output formats beside text.

@@ -41,9 +41,10 @@ impl ExitStatus {
     /// The meaning, and what the caller can do, for the reference of the command line.
     pub const fn meaning(self) -> (&'static str, &'static str) {
         match self {
-            Self::Done => {
-                ("done. `up -f`: every cluster is Running. `describe tkc --exit-status`: nothing blocks", "")
-            }
+            Self::Done => (
+                "done. `up -f`: every cluster is Running. `describe` with `--exit-status`: nothing blocks",
+                "",
+            ),
             Self::Failed => (
                 "failed. `doctor`: an error, or a warning with `--fail-on warning`. `lint`: a manifest has an error. `up --once`: a cluster was not Running in time, and is gone with its stack",
                 "read the message",
@@ -56,7 +57,7 @@ impl ExitStatus {
                 "correct the manifest, or pass the flag that the message names",
             ),
             Self::NotYet => (
-                "not finished in time. `up -f`: a cluster is not Running yet. `image import --wait`: the release does not exist yet. `init`: a component is not available. `describe tkc --exit-status`: an object blocks the cluster",
+                "not finished in time. `up -f`: a cluster is not Running yet. `image import --wait`: the release does not exist yet. `init`: a component is not available. `describe` with `--exit-status`: something blocks the cluster or VM",
                 "run the same command again: the work continues meanwhile",
             ),
             Self::Interrupted => {

@@ -6,7 +6,7 @@
 //! | [`exit`] | the exit statuses of all commands |
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
 //! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
-//! | [`describe`] | `describe tkc`: the tree of a cluster's objects, with the first cause of what is not ready |
+//! | [`describe`] | `describe`: the tree of the objects of a cluster or a VM, with the first cause of what is not ready |
 //! | `console` | `console`: what a node of `up --nodes qemu` shows on its serial console |
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
 //! | [`bundle`] | `bundle`: what a supporter needs, in one file, by allow-list and without secrets |
@@ -53,7 +53,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Cli, CliCommand, Describe, ImageCommand, NewCommand, Output, SiteCommand};
+use crate::args::{Cli, CliCommand, Describe, DescribeFlags, ImageCommand, NewCommand, Output, SiteCommand};
+use crate::describe::Root;
 use crate::exit::{ExitStatus, failed, status_of};
 use crate::output::{say, write_out};
 
@@ -128,10 +129,15 @@ fn run_command(cli: Cli) -> ExitCode {
 }
 
 async fn describe_object(object: Describe) -> anyhow::Result<ExitStatus> {
-    let Describe::Tkc { name, namespace, cluster, output, exit_status } = object;
+    let (root, flags) = match object {
+        Describe::Tkc(flags) => (Root::TanzuKubernetesCluster, flags),
+        Describe::Cluster(flags) => (Root::Cluster, flags),
+        Describe::Vm(flags) => (Root::VirtualMachine, flags),
+    };
+    let DescribeFlags { name, namespace, cluster, output, exit_status } = flags;
     let client = cluster.client().await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    let description = describe::describe(&client, &namespace, &name).await?;
+    let description = describe::describe_below(&client, root, &namespace, &name).await?;
     match output {
         Some(Output::Json) => write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
         None => write_out(&description.text(console::are_had(cluster.kubeconfig))),

@@ -1,10 +1,11 @@
-//! Reading the objects of one cluster.
+//! Reading the objects of one cluster, or one VM.
 
 use anyhow::{Context, Result};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
+use super::Root;
 use super::tree::{Objects, UNREAD};
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
@@ -45,26 +46,38 @@ pub struct Gathered {
     pub unread: Vec<&'static str>,
 }
 
-/// Reads every object of the cluster `namespace/name` that the user may read.
+/// The kinds of the tree below a root, with how their objects are found.
+fn kinds_below(root: Root) -> impl Iterator<Item = (&'static str, &'static str, &'static str, Lookup)> {
+    let is_below = move |kind: &str| match root {
+        Root::TanzuKubernetesCluster => true,
+        Root::Cluster => kind != Root::TanzuKubernetesCluster.kind(),
+        Root::VirtualMachine => kind == root.kind(),
+    };
+    let lookup = move |kind: &str, lookup| if kind == root.kind() { Lookup::ByName } else { lookup };
+    let kinds = KINDS.iter().filter(move |(_, _, kind, _)| is_below(kind));
+    kinds.map(move |(group, version, kind, found)| (*group, *version, *kind, lookup(kind, *found)))
+}
+
+/// Reads every object below the root `namespace/name` that the user may read.
 ///
 /// # Errors
-/// If the user may not read the TanzuKubernetesCluster, or if another kind cannot be read for another reason.
-pub async fn objects(client: &Client, namespace: &str, name: &str) -> Result<Gathered> {
-    let reads = KINDS.iter().map(|(group, version, kind, lookup)| async move {
+/// If the user may not read the root, or if another kind cannot be read for another reason.
+pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -> Result<Gathered> {
+    let reads = kinds_below(root).map(|(group, version, kind, lookup)| async move {
         let kind_of = GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&kind_of, &plural(kind));
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        let mut items = match read(&api, *lookup, name).await {
-            Err(kube::Error::Api(refused)) if refused.code == 403 && *kind != KINDS[0].2 => {
-                return Ok((*kind, None));
+        let mut items = match read(&api, lookup, name).await {
+            Err(kube::Error::Api(refused)) if refused.code == 403 && kind != root.kind() => {
+                return Ok((kind, None));
             }
             read => read.with_context(|| format!("cannot read {kind} objects in namespace {namespace}"))?,
         };
         for item in &mut items {
             item.types =
-                Some(kube::core::TypeMeta { api_version: kind_of.api_version(), kind: (*kind).to_owned() });
+                Some(kube::core::TypeMeta { api_version: kind_of.api_version(), kind: kind.to_owned() });
         }
-        Ok::<_, anyhow::Error>((*kind, Some(items)))
+        Ok::<_, anyhow::Error>((kind, Some(items)))
     });
     let mut gathered = Gathered::default();
     for (kind, items) in futures::future::try_join_all(reads).await? {

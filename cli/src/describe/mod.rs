@@ -1,4 +1,4 @@
-//! `layercake describe tkc`: why is this cluster not up yet?
+//! `layercake describe`: the objects of a cluster or of a VM, with the first cause of what is not ready.
 
 pub mod cause;
 pub mod gather;
@@ -36,13 +36,54 @@ pub struct Description {
     pub tree: TreeNode,
 }
 
-/// Describes the cluster `namespace/name`; fails if there is no such TanzuKubernetesCluster.
+/// The object at the top of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// A TanzuKubernetesCluster.
+    TanzuKubernetesCluster,
+    /// A Cluster of Cluster API.
+    Cluster,
+    /// A VirtualMachine.
+    VirtualMachine,
+}
+
+impl Root {
+    /// Its kind.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::TanzuKubernetesCluster => "TanzuKubernetesCluster",
+            Self::Cluster => "Cluster",
+            Self::VirtualMachine => "VirtualMachine",
+        }
+    }
+
+    /// The resource, as kubectl takes it.
+    fn resource(self) -> &'static str {
+        match self {
+            Self::TanzuKubernetesCluster => "tkc",
+            Self::Cluster => "clusters.cluster.x-k8s.io",
+            Self::VirtualMachine => "virtualmachines",
+        }
+    }
+}
+
+/// Describes the TanzuKubernetesCluster `namespace/name`.
+///
+/// # Errors
+/// As [`describe_below`].
 pub async fn describe(client: &Client, namespace: &str, name: &str) -> Result<Description> {
-    let Gathered { objects, unread } = gather::objects(client, namespace, name).await?;
-    let Some(tree) = tree::tree(&objects) else {
-        bail!(
-            "TanzuKubernetesCluster {namespace}/{name} not found: list the clusters with `kubectl get tkc -A`"
-        );
+    describe_below(client, Root::TanzuKubernetesCluster, namespace, name).await
+}
+
+/// Describes the object `namespace/name` of the root's kind with everything below it.
+///
+/// # Errors
+/// If the object does not exist, or if it cannot be read.
+pub async fn describe_below(client: &Client, root: Root, namespace: &str, name: &str) -> Result<Description> {
+    let Gathered { objects, unread } = gather::objects(client, root, namespace, name).await?;
+    let Some(tree) = tree::tree(root, &objects) else {
+        let (kind, resource) = (root.kind(), root.resource());
+        bail!("{kind} {namespace}/{name} not found: list them with `kubectl get {resource} -A`");
     };
     let cluster = objects.get("TanzuKubernetesCluster").and_then(|all| all.first());
     let limits = cluster.map(limits::limits).unwrap_or_default();

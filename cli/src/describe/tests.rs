@@ -5,10 +5,10 @@ use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::Blocking;
 use super::cause::blocking;
 use super::limits::{limits, print};
 use super::tree::{Objects, tree};
+use super::{Blocking, Root};
 
 const KINDS: [&str; 12] = [
     "TanzuKubernetesCluster",
@@ -48,7 +48,7 @@ fn not_ready(reason: &str, message: &str) -> Value {
 }
 
 fn cause(objects: &Objects) -> Blocking {
-    blocking("demo", &tree(objects).unwrap()).unwrap()
+    blocking("demo", &tree(Root::TanzuKubernetesCluster, objects).unwrap()).unwrap()
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_first_boot_that_failed_comes_before_a_probe_that_waits_for_it() {
 
 #[test]
 fn nothing_blocks_a_running_cluster() {
-    assert_eq!(blocking("demo", &tree(&seen(RUNNING)).unwrap()), None);
+    assert_eq!(blocking("demo", &tree(Root::TanzuKubernetesCluster, &seen(RUNNING)).unwrap()), None);
 }
 
 /// A cluster that lacks a part which nothing asks for runs, and its description says what it lacks.
@@ -97,7 +97,7 @@ fn limits_are_shown_and_block_nothing() {
         "small-v3",
         limited(&json!({"type": "Ready", "status": "True"})),
     );
-    assert_eq!(blocking("demo", &tree(&objects).unwrap()), None);
+    assert_eq!(blocking("demo", &tree(Root::TanzuKubernetesCluster, &objects).unwrap()), None);
     insta::assert_snapshot!(print(&limits(&objects["TanzuKubernetesCluster"][0])));
     let silent = json!({"type": "Ready", "status": "False", "severity": "Warning", "reason": "RoleBindingSyncFailed", "message": ""});
     conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", limited(&silent));
@@ -218,7 +218,7 @@ fn a_worker_that_never_joins_is_its_machines_matter_too() {
 #[test]
 fn a_booting_cluster_is_described() {
     let now: Timestamp = "2026-11-21T11:26:00Z".parse().unwrap();
-    let tree = tree(&seen(NODE_BOOTS)).unwrap();
+    let tree = tree(Root::TanzuKubernetesCluster, &seen(NODE_BOOTS)).unwrap();
     let blocking = blocking("demo", &tree);
     insta::assert_snapshot!(super::print::text(blocking.as_ref(), &tree, now, None, false));
 }
@@ -226,7 +226,7 @@ fn a_booting_cluster_is_described() {
 #[test]
 fn a_running_cluster_is_described() {
     let now: Timestamp = "2026-11-21T11:26:00Z".parse().unwrap();
-    let tree = tree(&seen(RUNNING)).unwrap();
+    let tree = tree(Root::TanzuKubernetesCluster, &seen(RUNNING)).unwrap();
     insta::assert_snapshot!(super::print::text(None, &tree, now, None, false));
     let json = serde_json::to_value(&tree).unwrap();
     let fields: Vec<_> = json.as_object().unwrap().keys().cloned().collect();

@@ -1,4 +1,4 @@
-//! One cluster as a tree, from the TanzuKubernetesCluster down to the vSphere VMs. Pure: objects in, tree out.
+//! Objects as a tree, such as a cluster from the TanzuKubernetesCluster down to the vSphere VMs. Pure: objects in, tree out.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
-use super::cause;
 use super::node::TreeNode;
 use super::object::{condition, conditions, text};
+use super::{Root, cause};
 
 /// Every object of one cluster, by kind.
 pub type Objects = BTreeMap<&'static str, Vec<DynamicObject>>;
@@ -29,10 +29,10 @@ const BELOW: &[(&str, &[&str])] = &[
     ("WCPMachine", &["VirtualMachine"]),
 ];
 
-/// The tree of the cluster whose objects these are; `None` if its TanzuKubernetesCluster is not among them.
-pub fn tree(objects: &Objects) -> Option<TreeNode> {
-    let root = objects.get("TanzuKubernetesCluster")?.first()?;
-    Some(node("TanzuKubernetesCluster", root, objects))
+/// The tree below the root; `None` if it is not among the objects.
+pub fn tree(root: Root, objects: &Objects) -> Option<TreeNode> {
+    let object = objects.get(root.kind())?.first()?;
+    Some(node(root.kind(), object, objects))
 }
 
 fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> TreeNode {

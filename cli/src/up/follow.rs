@@ -8,7 +8,7 @@ use kube::Client;
 use super::cluster_report::ClusterReport;
 use super::progress;
 use super::view::View;
-use crate::describe::{self, cause, gather, tree};
+use crate::describe::{self, Root, cause, gather, tree};
 
 /// How often the objects are read while clusters come up.
 const PACE: Duration = Duration::from_millis(700);
@@ -54,13 +54,14 @@ async fn observed(
     report: &mut ClusterReport,
     seconds: f64,
 ) -> Result<Option<describe::TreeNode>> {
-    let objects = gather::objects(client, &report.namespace, &report.name).await?.objects;
+    let objects =
+        gather::objects(client, Root::TanzuKubernetesCluster, &report.namespace, &report.name).await?.objects;
     progress::reached(&mut report.milestones, &objects, seconds);
     report.phase = progress::phase(&objects);
     report.seconds = (seconds * 10.0).round() / 10.0;
     report.control_plane = progress::control_plane(&objects);
     report.workers = progress::workers(&objects);
-    let tree = tree::tree(&objects);
+    let tree = tree::tree(Root::TanzuKubernetesCluster, &objects);
     let running = report.is_running();
     report.blocking =
         tree.as_ref().filter(|_| !running).and_then(|tree| cause::blocking(&report.namespace, tree));

@@ -139,6 +139,13 @@ async fn show_to_others(story: &Story, page: &mut Reader<'_>) {
     story.wait_until("the role applies", SOON, is_shown).await;
     let described = page.shell(&describe, 0).await;
     assert_contains(&described, &["TanzuKubernetesCluster/first  ", "you may not read"]);
+    let of_cluster_api = page.shell(&as_viewer("describe cluster first -n dev --exit-status"), 0).await;
+    assert_contains(&of_cluster_api, &["\nCluster/first  ", "MachineDeployment/first-workers"]);
+    let machine = page.machines().await.into_keys().next().unwrap();
+    let vm = page.shell(&as_viewer(&format!("describe vm {machine} -n dev --exit-status")), 0).await;
+    assert_contains(&vm, &[&format!("\nVirtualMachine/{machine}  "), "poweredOn"]);
+    let missing = page.shell(&as_viewer("describe vm none -n dev"), 1).await;
+    assert_contains(&missing, &["VirtualMachine dev/none not found", "kubectl get virtualmachines -A"]);
     page.shell(&as_viewer("doctor"), 0).await;
     page.run("for name in tkg capw vmop; do").await;
 }
