@@ -31,7 +31,7 @@ pub enum Error {
     #[error(transparent)]
     Behind(#[from] StaleCache),
     /// The API server refused, or did not answer.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", kit::api_error::message(source))]
     Api {
         /// What was tried, of which object.
         what: String,

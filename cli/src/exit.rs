@@ -101,13 +101,17 @@ pub fn failed(error: &anyhow::Error) -> ExitStatus {
 
 /// An error with its causes, in one line. Of the API server's answers it has the message only.
 pub fn with_causes(error: &anyhow::Error) -> String {
-    let mut words = Vec::new();
+    let mut words: Vec<String> = Vec::new();
     for cause in error.chain() {
-        if let Some(error) = cause.downcast_ref::<kube::Error>() {
-            words.push(kit::api_error::message(error));
+        let answer = cause.downcast_ref::<kube::Error>();
+        let text = answer.map_or_else(|| cause.to_string(), kit::api_error::message);
+        // Some errors repeat their cause.
+        if !words.last().is_some_and(|last| last.contains(&text)) {
+            words.push(text);
+        }
+        if answer.is_some() {
             break;
         }
-        words.push(cause.to_string());
     }
     words.join(": ")
 }
@@ -128,6 +132,11 @@ mod tests {
         let status = kube::core::Status::failure("pods \"web\" not found", "NotFound").with_code(404);
         let error = anyhow::Error::new(kube::Error::Api(Box::new(status))).context("cannot read Pod web");
         assert_eq!(with_causes(&error), "cannot read Pod web: pods \"web\" not found");
+        let status = kube::core::Status::failure("field is immutable", "Invalid").with_code(422);
+        let source = Box::new(kube::Error::Api(Box::new(status)));
+        let error =
+            anyhow::Error::new(plane::Error::Api { what: "apply StorageClass gold".to_owned(), source });
+        assert_eq!(with_causes(&error), "cannot apply StorageClass gold: field is immutable");
         let error = anyhow::anyhow!("no such file").context("site.yaml");
         assert_eq!(with_causes(&error), "site.yaml: no such file");
     }

@@ -62,7 +62,7 @@ pub enum Error {
     #[error(transparent)]
     Component(#[from] components::Error),
     /// The API server refused or did not answer.
-    #[error("cannot {what}: {source}")]
+    #[error("cannot {what}: {}", answer(source))]
     Api {
         /// What was asked.
         what: String,
@@ -105,6 +105,14 @@ pub enum Error {
         /// The process that holds it, as far as known.
         owner: String,
     },
+}
+
+/// The API server's message; for other errors, what the client has to say.
+fn answer(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        error => error.to_string(),
+    }
 }
 
 /// A result of this crate.

@@ -30,7 +30,7 @@ pub enum Error<Own: OwnError = NoOther> {
     #[error(transparent)]
     StaleCache(#[from] StaleCache),
     /// The API server refused a call, or did not answer it.
-    #[error("API server: {0}")]
+    #[error("API server: {}", kit::api_error::message(.0))]
     Api(#[from] kube::Error),
 }
 

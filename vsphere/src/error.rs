@@ -126,7 +126,7 @@ impl Error {
     pub fn advice(&self) -> Cow<'static, str> {
         match &self.0.kind {
             Kind::NotAuthenticated => "Check that the session limit of vCenter is not reached.".into(),
-            Kind::InvalidLogin => "Check the user name and the password in the credentials Secret.".into(),
+            Kind::InvalidLogin => "Check the user name and the password.".into(),
             Kind::NoPermission { privilege } if privilege.is_empty() => {
                 "Give the user the privileges that docs/vcenter.md lists.".into()
             }
@@ -142,7 +142,7 @@ impl Error {
                 "Free capacity, raise the resource pool's limits, or reduce the reservations.".into()
             }
             Kind::InvalidState => "Check the state of the object in vCenter.".into(),
-            Kind::Busy => "Another task uses the object; the call is tried again.".into(),
+            Kind::Busy => "The object or its host cannot be used now; the call is tried again.".into(),
             Kind::Overloaded => "vCenter has no capacity for the call now; the call is tried again.".into(),
             Kind::Unreachable { .. } => "Check the address, the port and the network path to vCenter.".into(),
             Kind::AnswerLost { .. } | Kind::TimedOut => {

@@ -35,7 +35,7 @@ pub enum Error {
         why: String,
     },
     /// The management API server refused, or did not answer.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", kit::api_error::message(source))]
     Api {
         /// What was tried, of which object.
         what: String,

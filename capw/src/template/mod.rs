@@ -23,7 +23,7 @@ struct Context {
 
 /// The API server refused the status.
 #[derive(Debug, thiserror::Error)]
-#[error("status of the WCPMachineTemplate: {0}")]
+#[error("status of the WCPMachineTemplate: {}", kit::api_error::message(.0))]
 struct Error(#[from] kube::Error);
 
 impl ReconcileError for Error {

@@ -1,6 +1,6 @@
 //! Reading the objects of one cluster, or one VM.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -71,6 +71,10 @@ pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -
             Err(kube::Error::Api(refused)) if refused.code == 403 && kind != root.kind() => {
                 return Ok((kind, None));
             }
+            Err(kube::Error::Api(refused)) if refused.code == 404 && kind != root.kind() => Vec::new(),
+            Err(kube::Error::Api(refused)) if refused.code == 404 => bail!(
+                "the API server does not serve {kind} objects. Install the kind with layercake init (docs/install.md), or use the kubeconfig of a management cluster"
+            ),
             read => read.with_context(|| format!("cannot read {kind} objects in namespace {namespace}"))?,
         };
         for item in &mut items {

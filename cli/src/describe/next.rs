@@ -10,8 +10,7 @@ const OF_CLASS: [&str; 2] =
 /// Reasons that are about an image.
 const OF_IMAGE: [&str; 2] = [vmop::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, vmop::VIRTUAL_MACHINE_IMAGE_NOT_READY];
 /// Reasons that are about a storage class.
-const OF_STORAGE: [&str; 3] =
-    [vmop::STORAGE_NOT_READY, vmop::STORAGE_CLASS_REQUIRED, vmop::DATASTORE_NOT_FOUND];
+const OF_STORAGE: [&str; 2] = [vmop::STORAGE_NOT_READY, vmop::STORAGE_CLASS_REQUIRED];
 
 /// Reasons that are about a first boot, which the node's console shows.
 const OF_BOOT: [&str; 5] = [
@@ -36,7 +35,12 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
             "kubectl get virtualmachineimages,tkr".to_owned()
         }
         "TanzuKubernetesCluster" if reason == tkc::INVALID => "kubectl get tkr".to_owned(),
-        _ if OF_STORAGE.contains(&reason) => format!("kubectl describe resourcequotas -n {namespace}"),
+        _ if blocking.message.contains("exceeded quota") => {
+            format!("kubectl describe resourcequotas -n {namespace}")
+        }
+        _ if OF_STORAGE.contains(&reason) => {
+            format!("kubectl get storageclasses,resourcequotas -n {namespace}")
+        }
         // Machine, WCPMachine and VirtualMachine of a node have one name.
         "Machine" | "WCPMachine" | "VirtualMachine" if consoles && OF_BOOT.contains(&reason) => {
             format!("layercake console {name} -n {namespace}")
@@ -48,6 +52,8 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
         "Machine" if reason == tkc::WAITING_FOR_NODE => {
             format!("kubectl get virtualmachine {name} -n {namespace} -o yaml")
         }
+        // What vCenter refuses, the doctor finds with the object and the remedy.
+        "WCPMachine" | "VirtualMachine" if !OF_BOOT.contains(&reason) => "layercake doctor".to_owned(),
         _ => format!("kubectl describe {} {name} -n {namespace}", kind.to_lowercase()),
     };
     Some(command)
@@ -91,12 +97,19 @@ mod tests {
                 "no address",
                 "kubectl describe virtualmachine c-1 -n ns",
             ),
-            ("VirtualMachine ns/c-1", "StorageNotReady", "no", "kubectl describe resourcequotas -n ns"),
             (
                 "VirtualMachine ns/c-1",
-                "InsufficientResourcesFault",
-                "memory",
-                "kubectl describe virtualmachine c-1 -n ns",
+                "StorageNotReady",
+                "no",
+                "kubectl get storageclasses,resourcequotas -n ns",
+            ),
+            ("VirtualMachine ns/c-1", "InsufficientResourcesFault", "memory", "layercake doctor"),
+            ("VirtualMachine ns/c-1", "DatastoreNotFound", "no datastore", "layercake doctor"),
+            (
+                "WCPMachine ns/c-1",
+                "VMCreationFailed",
+                "exceeded quota: team",
+                "kubectl describe resourcequotas -n ns",
             ),
             (
                 "VirtualMachineService ns/s",

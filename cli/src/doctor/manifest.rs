@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use api::vmop::{VirtualMachine, VirtualMachineClassBinding};
+use gcm::sync::namespace::assigned_classes;
 use ipnet::IpNet;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, ResourceQuota, Service};
 use kit::api_error::{message, missing_right};
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
@@ -25,9 +26,10 @@ const ACCEPTED: Check = Check::new("LC1002", "the API server accepts the manifes
 const RANGES: Check =
     Check::new("LC1003", "pods, services and endpoint do not overlap with addresses in use");
 const CLASSES: Check = Check::new("LC1004", "the namespace may use the VM classes");
+const STORAGE: Check = Check::new("LC1005", "the namespace may use the storage classes");
 
 /// The checks of this file.
-pub const ALL: &[Check] = &[FIELDS, ACCEPTED, RANGES, CLASSES];
+pub const ALL: &[Check] = &[FIELDS, ACCEPTED, RANGES, CLASSES, STORAGE];
 
 /// Checks each file; without one, nothing.
 pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diagnosis> {
@@ -38,7 +40,9 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
     let namespaces = namespaces.map(|object| namespace_of(&object).to_owned()).collect();
     let used = Used::read(client, &namespaces).await;
     let bound = CLASSES.read("VirtualMachineClassBindings", bound_classes(client, &namespaces).await);
-    let mut found: Vec<_> = bound.as_ref().err().cloned().into_iter().collect();
+    let assigned = STORAGE.read("ResourceQuotas", assigned_storage(client, &namespaces).await);
+    let unread = [bound.as_ref().err(), assigned.as_ref().err()];
+    let mut found: Vec<_> = unread.into_iter().flatten().cloned().collect();
     for (path, text) in manifests {
         let file = path.display().to_string();
         found.push(judge_fields(&file, text));
@@ -46,6 +50,7 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
             found.push(accepted(client, &file, &object).await);
             found.extend(judge_ranges(&object, &used));
             found.extend(bound.iter().filter_map(|bound| judge_classes(&object, bound)));
+            found.extend(assigned.iter().filter_map(|assigned| judge_storage(&object, assigned)));
         }
     }
     found
@@ -203,6 +208,20 @@ async fn bound_classes(
         .collect())
 }
 
+/// The storage classes that namespaces may use: pairs of a namespace and a class.
+async fn assigned_storage(
+    client: &Client,
+    namespaces: &BTreeSet<String>,
+) -> kube::Result<Vec<(String, String)>> {
+    let quotas = list_where_allowed::<ResourceQuota>(client, namespaces).await?.into_iter();
+    let pairs = quotas.flat_map(|quota| {
+        let namespace = quota.namespace().unwrap_or_default();
+        let hard = quota.spec.and_then(|spec| spec.hard).unwrap_or_default();
+        assigned_classes(&hard).into_iter().map(move |class| (namespace.clone(), class))
+    });
+    Ok(pairs.collect())
+}
+
 /// The ranges of a TanzuKubernetesCluster; its nodes reach management and other nodes, so neither may lie in them.
 fn judge_ranges(object: &Value, used: &Used) -> Option<Diagnosis> {
     let named = label(object);
@@ -240,7 +259,8 @@ fn judge_classes(object: &Value, bound: &[(String, String)]) -> Option<Diagnosis
         return None;
     }
     let mut classes = BTreeSet::new();
-    collect_classes(&object["spec"]["topology"], &mut classes);
+    // `class` in v1alpha1, `vmClass` later.
+    collect(&object["spec"]["topology"], &["class", "vmClass"], &mut classes);
     let namespace = namespace_of(object);
     let may_use = |class: &str| bound.iter().any(|(own, name)| own == namespace && name == class);
     let missing: Vec<_> = classes.into_iter().filter(|class| !may_use(class)).collect();
@@ -253,20 +273,47 @@ fn judge_classes(object: &Value, bound: &[(String, String)]) -> Option<Diagnosis
     })
 }
 
-/// The classes that a topology names: `class` in v1alpha1, `vmClass` later.
-fn collect_classes<'a>(topology: &'a Value, classes: &mut BTreeSet<&'a str>) {
-    match topology {
+/// The storage classes of a TanzuKubernetesCluster's nodes. A cluster waits for those that its namespace may not use.
+fn judge_storage(object: &Value, assigned: &[(String, String)]) -> Option<Diagnosis> {
+    if object["kind"] != "TanzuKubernetesCluster" {
+        return None;
+    }
+    let mut classes = BTreeSet::new();
+    collect(&object["spec"]["topology"], &["storageClass"], &mut classes);
+    let (namespace, named) = (namespace_of(object), label(object));
+    let usable: Vec<_> =
+        assigned.iter().filter(|(own, _)| own == namespace).map(|(_, class)| class.as_str()).collect();
+    let missing: Vec<_> = classes.into_iter().filter(|class| !usable.contains(class)).collect();
+    if missing.is_empty() {
+        return Some(STORAGE.ok(named));
+    }
+    let found = format!("{named}: namespace {namespace} cannot use the StorageClass {}", missing.join(", "));
+    Some(STORAGE.error(
+        found,
+        match usable.as_slice() {
+            [] => format!("Assign a StorageClass to {namespace} with a ResourceQuota"),
+            usable => format!(
+                "Use {}, or assign the class to {namespace} with a ResourceQuota",
+                usable.join(" or ")
+            ),
+        },
+    ))
+}
+
+/// Collects the texts of members with these names, wherever they are.
+fn collect<'a>(value: &'a Value, names: &[&str], texts: &mut BTreeSet<&'a str>) {
+    match value {
         Value::Object(members) => {
             for (member, value) in members {
                 match value {
-                    Value::String(class) if member == "class" || member == "vmClass" => {
-                        classes.insert(class);
+                    Value::String(text) if names.contains(&member.as_str()) => {
+                        texts.insert(text);
                     }
-                    value => collect_classes(value, classes),
+                    value => collect(value, names, texts),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect_classes(item, classes)),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, names, texts)),
         _ => {}
     }
 }
@@ -328,6 +375,30 @@ mod tests {
         let one = judge_classes(&cluster, &bound(&["small"])).unwrap();
         assert_eq!(one.outcome, Outcome::Error);
         assert!(one.found.contains("large") && !one.found.contains("small"), "{}", one.found);
+    }
+
+    #[test]
+    fn storage_classes_must_be_assigned_to_the_namespace() {
+        let cluster = serde_json::json!({
+            "kind": "TanzuKubernetesCluster", "metadata": {"name": "c", "namespace": "n"},
+            "spec": {"topology": {
+                "controlPlane": {"storageClass": "gold"},
+                "nodePools": [{"name": "a", "storageClass": "gold", "volumes": [{"storageClass": "fast"}]}],
+            }},
+        });
+        let assigned = |classes: &[&str]| -> Vec<_> {
+            classes.iter().map(|class| ("n".to_owned(), (*class).to_owned())).collect()
+        };
+        let all = judge_storage(&cluster, &assigned(&["gold", "fast"])).unwrap();
+        assert_eq!(all.outcome, Outcome::Ok);
+        let one = judge_storage(&cluster, &assigned(&["gold"])).unwrap();
+        assert_eq!(one.outcome, Outcome::Error);
+        assert!(
+            one.found.ends_with("the StorageClass fast") && one.remedy.starts_with("Use gold"),
+            "{one:?}"
+        );
+        let none = judge_storage(&cluster, &[("other".to_owned(), "gold".to_owned())]).unwrap();
+        assert!(none.remedy.starts_with("Assign a StorageClass to n"), "{none:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The decisions of an installation: the action for each component, the reasons to refuse, and the options. Pure.
 
-use components::catalogue::{COMPONENTS, Component, Registries, Source};
+use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries, Source};
 use components::render::{Certificates, Networks, Options, PULLS_IMAGES};
 use semver::Version;
 
@@ -89,6 +89,11 @@ fn decide_one(component: &Component, installed: Option<&Installed>) -> Result<De
             Ok(Decision::Leave(format!("{shown}, {by}")))
         }
     }
+}
+
+/// Returns true if a tag names another version of our programs than this one.
+pub fn is_of_another_version(tag: &str) -> bool {
+    version(tag).is_some_and(|named| version(LAYERCAKE) != Some(named))
 }
 
 /// The registries and the tag of images: the given ones, or those of the last installation.

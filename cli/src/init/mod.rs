@@ -14,12 +14,13 @@ mod uninstall;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use components::catalogue::{COMPONENTS, Component, Registries};
+use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries};
 use components::plan::{self, Upstream};
 use components::render::{Certificates, Options};
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::storage::v1::StorageClass;
 use kit::diagnosis::{Diagnosis, Outcome};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 
 pub use uninstall::{run as run_uninstall, uninstall};
 
@@ -30,7 +31,7 @@ use crate::output::{say, write_out};
 use crate::session::read_password;
 use crate::up::manifest;
 use decision::{Decision, Decisions};
-use facts::{Facts, OPERATOR_NAMESPACE};
+use facts::{CONFIGURATION, Facts, OPERATOR_NAMESPACE};
 use install::Writer;
 use site_file::SiteFile;
 
@@ -74,6 +75,7 @@ async fn connect_and_install(args: &Init) -> ExitStatus {
 
 /// Installs into the cluster of a client.
 pub async fn install(client: Client, args: &Init) -> Result<()> {
+    check_tag(args)?;
     let site = read_site(args)?;
     let facts = Facts::gather(&client).await?;
     let decisions = decision::decide(&facts, site.as_ref().map(SiteFile::vcenter))
@@ -85,6 +87,7 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
             None => stored_credentials(&client, site).await?,
         };
         check_vcenter(&client, args, site, credentials).await?;
+        check_storage_classes(&client, site).await?;
     }
     let networks = site.as_ref().map(SiteFile::networks);
     let networks = networks.or(args.network_provider.map(SiteNetworkProvider::networks));
@@ -98,6 +101,10 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     say!("{:<22} Kubernetes {}; {certificates}", "cluster", facts.kubernetes);
     if args.dry_run {
         show_decisions(&decisions, &options.registries);
+        if let Some(site) = &site {
+            say!("{:<22} {}", "site", site.summary());
+        }
+        say!("Nothing was changed.");
         return Ok(());
     }
     let wanted: Vec<_> = decisions.iter().filter_map(to_install).collect();
@@ -132,6 +139,16 @@ fn next_step(facts: &Facts, has_site: bool) -> &'static str {
         return "Next: layercake doctor";
     }
     "Next: connect the VM operator to vCenter with layercake site discover and layercake init -f (docs/install.md)"
+}
+
+/// Refuses the tag of another version: its images do not fit the manifests of this program.
+fn check_tag(args: &Init) -> Result<()> {
+    match args.registries.layercake_tag.as_deref() {
+        Some(tag) if decision::is_of_another_version(tag) => Err(refuse(&format!(
+            "--layercake-tag {tag} is of another version than this program, {LAYERCAKE}. Pass a tag of this version, such as {LAYERCAKE}-2, or run layercake of the other version"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn read_site(args: &Init) -> Result<Option<SiteFile>> {
@@ -194,11 +211,33 @@ async fn check_vcenter(
     Ok(())
 }
 
+/// Refuses a StorageClass with other parameters than those of the existing one, because Kubernetes does not change them.
+async fn check_storage_classes(client: &Client, site: &SiteFile) -> Result<()> {
+    let existing: Api<StorageClass> = Api::all(client.clone());
+    for wanted in site.storage_classes() {
+        let name = wanted.name_any();
+        let found =
+            existing.get_opt(&name).await.with_context(|| format!("cannot read StorageClass {name}"))?;
+        if found.is_some_and(|found| {
+            found.parameters != wanted.parameters || found.provisioner != wanted.provisioner
+        }) {
+            return Err(refuse(&format!(
+                "StorageClass {name} exists with other parameters, which cannot be changed. Delete it first (kubectl delete storageclass {name}), or rename the class in the site file"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// A finding with its remedy, without a full stop at the end.
 fn finding(diagnosis: &Diagnosis, has_user: bool) -> String {
     let remedy = match diagnosis.check.code {
-        LOGIN if has_user => "Correct --user or the password in --password-file",
-        _ => diagnosis.remedy.trim_end_matches('.'),
+        LOGIN if has_user => "Correct --user or the password in --password-file".to_owned(),
+        // It is not in the cluster yet.
+        _ => diagnosis
+            .remedy
+            .trim_end_matches('.')
+            .replace(&format!("ConfigMap {CONFIGURATION}"), "the site file"),
     };
     let separator = if remedy.is_empty() { "" } else { ". " };
     format!("{} {}{separator}{remedy}", diagnosis.check.code, diagnosis.found)
@@ -208,7 +247,6 @@ fn show_decisions(decisions: &Decisions, registries: &Registries) {
     for (component, decision) in decisions {
         say!("{}", shown(component, decision, registries));
     }
-    say!("Nothing was changed.");
 }
 
 /// The line of a component in a plan.

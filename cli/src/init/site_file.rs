@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use api::names::annotation;
 use components::render::Networks;
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::Value;
 use vmop::doctor::new_site::NewSite;
 use vsphere::MoRef;
@@ -66,6 +67,25 @@ impl SiteFile {
         SiteNetworkProvider::of_key(self.value("NetworkProvider")).networks()
     }
 
+    /// Its StorageClasses.
+    pub fn storage_classes(&self) -> Vec<StorageClass> {
+        let classes = self.objects.iter().filter(|object| object["kind"] == "StorageClass");
+        classes.filter_map(|object| serde_json::from_value(object.clone()).ok()).collect()
+    }
+
+    /// The objects, for people.
+    pub fn summary(&self) -> String {
+        let name = |object: &Value| {
+            let text = |member: &str| object["metadata"][member].as_str().unwrap_or_default().to_owned();
+            let kind = object["kind"].as_str().unwrap_or_default();
+            match text("namespace") {
+                namespace if namespace.is_empty() => format!("{kind} {}", text("name")),
+                namespace => format!("{kind} {namespace}/{}", text("name")),
+            }
+        };
+        format!("apply {}", self.objects.iter().map(name).collect::<Vec<_>>().join(", "))
+    }
+
     /// The parts of the file that are checked in vCenter.
     pub fn new_site(&self, credentials: BTreeMap<String, Vec<u8>>) -> NewSite {
         let mut places = BTreeMap::new();
@@ -76,7 +96,8 @@ impl SiteFile {
                 .extend(annotated(annotation::NAMESPACE_FOLDER).map(|id| (MoRef::folder(id), user.clone())));
             places.extend(annotated(annotation::NAMESPACE_RESOURCE_POOL).map(|id| (MoRef::pool(id), user)));
         }
-        NewSite { configuration: self.configuration.clone(), credentials, places }
+        let storage_classes = self.storage_classes();
+        NewSite { configuration: self.configuration.clone(), credentials, places, storage_classes }
     }
 }
 

@@ -42,9 +42,11 @@ pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     write_out(&text);
     if !facts.remaining.is_empty() {
         let counts: Vec<_> = facts.remaining.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let kinds: Vec<_> = facts.remaining.keys().map(|kind| kind.to_lowercase()).collect();
         bail!(refuse(&format!(
-            "the cluster has {}. Delete them first: without the programs, their VMs and folders stay in vCenter",
-            counts.join(", ")
+            "the cluster has objects with VMs or folders in vCenter, which would stay there without the programs: {}. Delete them first, the clusters before the others (kubectl get {} -A lists them)",
+            counts.join(", "),
+            kinds.join(",")
         )));
     }
     if args.plan {

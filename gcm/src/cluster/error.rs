@@ -40,7 +40,7 @@ pub enum Error {
     #[error("{0} exists and does not belong to this cluster. Delete or rename it")]
     Taken(String),
     /// The API server refused or did not answer.
-    #[error("the API server: {0}")]
+    #[error("the API server: {}", kit::api_error::message(.0))]
     Api(#[from] kube::Error),
 }
 

@@ -50,7 +50,7 @@ pub enum Error {
     #[error(transparent)]
     Behind(#[from] StaleCache),
     /// The API server refused or did not answer.
-    #[error("the API server: {0}")]
+    #[error("the API server: {}", kit::api_error::message(.0))]
     Api(#[from] kube::Error),
 }
 

@@ -316,7 +316,7 @@ impl Keeper {
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
-    #[error("{0}")]
+    #[error("{}", crate::api_error::message(.0))]
     Api(#[from] kube::Error),
     #[error("{0}")]
     Certificate(#[from] io::Error),

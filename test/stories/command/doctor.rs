@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::objects::{role_binding, storage_class};
+use crate::harness::objects::{role_binding, storage_class, storage_quota};
 use crate::harness::story::{SOON, Story, assert_contains, disruptive_story, story};
 use crate::harness::tenants::kubeconfig_as;
 
@@ -34,6 +34,7 @@ const MANIFESTS: &[(&str, &str, &str, &[&str])] = &[
     ("v1.33", "v1.99", "LC1002", &["v1.99"]),
     ("10.244.0.0/16", "10.0.0.0/8", "LC1003", &["10.0.0.0/8", "pods"]),
     ("best-effort-xsmall", "best-effort-gone", "LC1004", &["best-effort-gone"]),
+    ("storageClass: gold", "storageClass: lead", "LC1005", &["StorageClass lead", "Use gold"]),
 ];
 
 const CLUSTER: &str = "
@@ -75,6 +76,7 @@ fn the_doctor_names_each_cause() {
         assert!(!String::from_utf8_lossy(&found.stdout).contains("not-the-password"));
 
         site_causes(&story).await;
+        story.apply_object(&storage_quota(&story.namespace, "storage", &["gold"])).await;
         manifest_causes(&story);
     });
 }
@@ -113,6 +115,7 @@ fn the_doctor_records_what_it_asks_vcenter_without_secrets() {
 fn checks_of_a_namespace_user_are_skipped_with_the_missing_right() {
     story("diagnosing-user", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
+        story.apply_object(&storage_quota(&story.namespace, "storage", &["gold"])).await;
         let folder = tempfile::tempdir().unwrap();
         let manifest = folder.path().join("cluster.yaml");
         std::fs::write(&manifest, CLUSTER.replace("diagnosed", &story.namespace)).unwrap();
@@ -126,9 +129,13 @@ fn checks_of_a_namespace_user_are_skipped_with_the_missing_right() {
             let output = run();
             let found = report(&output);
             assert_eq!(output.status.code(), Some(0), "{found:#?}");
-            for (code, outcome) in
-                [("LC0101", "ok"), ("LC1001", "ok"), ("LC1002", accepted), ("LC1003", "skipped")]
-            {
+            for (code, outcome) in [
+                ("LC0101", "ok"),
+                ("LC1001", "ok"),
+                ("LC1002", accepted),
+                ("LC1003", "skipped"),
+                ("LC1005", "ok"),
+            ] {
                 assert_eq!(found[code].0, outcome, "{code} {found:#?}");
             }
             for code in ["LC0102", "LC0103", "LC0104", "LC0105", "LC0106", "LC0201", "LC0603"] {

@@ -175,7 +175,9 @@ impl Kubelet {
         let pod = template.spec.as_ref().unwrap();
         let image = pod.containers[0].image.as_deref().unwrap_or_default();
         let is_there = |registries: &Registries| component.image_reference(registries) == image;
-        assert!(self.published.lock().unwrap().iter().any(is_there), "image {image} does not exist");
+        if !self.published.lock().unwrap().iter().any(is_there) {
+            return false;
+        }
         let Some(mounted) = self.mount(&namespace, pod).await else { return false };
         self.stop_pod(&namespace).await;
         let further: Vec<_> =

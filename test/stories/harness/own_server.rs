@@ -58,6 +58,9 @@ impl OwnServer {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         let text = |check: &Value, member: &str| check[member].as_str().expect("a text").to_owned();
         let checks = report["checks"].as_array().expect("checks").iter();
+        for wrong in checks.clone().filter(|check| check["outcome"] != "ok") {
+            eprintln!("{wrong}");
+        }
         checks.map(|check| (text(check, "code"), text(check, "outcome"))).collect()
     }
 

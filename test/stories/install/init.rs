@@ -36,7 +36,12 @@ fn an_empty_cluster_becomes_a_management_cluster() {
         assert_refuses(&story, &cluster, site, files.path()).await;
         let planned = run_init(&story, &cluster, &["-f", site, "--dry-run"]).await;
         let core = COMPONENTS[0].image_reference(&Registries::default());
-        assert_ends(&planned, 0, &[&format!("cluster-api            install {core}"), "Nothing was changed"]);
+        let words = [
+            &format!("cluster-api            install {core}"),
+            "VirtualMachineClassBinding",
+            "Nothing was changed",
+        ];
+        assert_ends(&planned, 0, &words);
         let deployments: Api<Deployment> = Api::all(cluster.client());
         assert!(deployments.list(&ListParams::default()).await.unwrap().items.is_empty());
 
@@ -167,11 +172,21 @@ async fn assert_refuses(story: &Story, cluster: &Nodeless, site: &str, files: &P
         (changed("library", "ContentSource: ", "ContentSource: no-"), "LC0601 content library no-"),
         (changed("configuration", "VcPNID", "VcName"), "has no VcPNID"),
         (changed("datacenter", "Datacenter: datacenter-", "Datacenter: datacenter-9"), "does not exist"),
+        (changed("network", "Network: workload", "Network: other"), "LC0801 network"),
+        (changed("datastore", "Datastore: ", "Datastore: no-"), "LC0701 Datastore"),
+        (changed("policy", "storagePolicyID: ", "storagePolicyID: 00"), "LC0702 StorageClass"),
+        (changed("port", "VcPort: \"", "VcPort: \"1\" # \""), "in the site file"),
         (changed("folder", "vm-folder: group-", "vm-folder: group-9"), "does not exist"),
     ];
     for (path, words) in cases {
         assert_ends(&run_init(story, cluster, &["-f", &path]).await, 3, &[words, "Nothing was changed"]);
     }
+    let tag = run_init(story, cluster, &["-f", site, "--layercake-tag", "v9.9.9"]).await;
+    assert_ends(
+        &tag,
+        3,
+        &["--layercake-tag v9.9.9 is of another version", "v0.1.0-2", "Nothing was changed"],
+    );
     let password = files.join("password");
     std::fs::write(&password, "wrong").unwrap();
     let user = ["--user", &story.shared.session.vcenter.username, "--password-file"];

@@ -48,7 +48,7 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
         }
     }
     if !empty.is_empty() && !images {
-        let remedy = "Import an OVA of a node image (govc library.import), or synchronise the library";
+        let remedy = "Import an OVA of a node image (layercake image import), or synchronise the library";
         found.push(ITEMS.error(format!("library {} has no item of type ovf", empty.join(", ")), remedy));
     }
     found

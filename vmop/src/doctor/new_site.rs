@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::storage::v1::StorageClass;
 use kit::diagnosis::Diagnosis;
 use kube::Client;
 use vsphere::MoRef;
 
 use super::checks::{LIBRARY, PLACEMENT};
 use super::site::{Site, judge_missing};
-use super::{Options, configuration, connection, privileges};
+use super::{Options, configuration, connection, network, privileges, storage};
 use crate::vcenter::settings::{ConfigData, Settings};
 
 /// A site that is about to be configured. It contains a password, so it cannot be printed.
@@ -19,9 +20,12 @@ pub struct NewSite {
     pub credentials: BTreeMap<String, Vec<u8>>,
     /// The folders and resource pools of its namespaces, each with its user, such as `namespace dev`.
     pub places: BTreeMap<MoRef, String>,
+    /// The StorageClasses of the site.
+    pub storage_classes: Vec<StorageClass>,
 }
 
-/// Checks the configuration, the way to vCenter, the user's privileges, and that library, datacenter, folders and pools exist.
+/// Checks the configuration, the way to vCenter, the user's privileges, and that library, datacenter, folders, pools, datastore, network
+/// and storage policies exist.
 pub async fn check(kube: &Client, options: &Options, site: &NewSite) -> Vec<Diagnosis> {
     let read = ConfigData::new(&options.namespace, Some(&site.configuration))
         .and_then(|data| data.settings(Some(&site.credentials)));
@@ -44,6 +48,7 @@ async fn check_objects(
     site: &NewSite,
 ) -> Vec<Diagnosis> {
     let datacenter = MoRef::datacenter(settings.datacenter.as_str());
+    let storage_classes = &site.storage_classes;
     let mut places = site.places.clone();
     places.insert(datacenter.clone(), "the provider configuration".to_owned());
     let mut found = Vec::new();
@@ -82,6 +87,8 @@ async fn check_objects(
                 hosts,
             };
             found.extend(privileges::check(&site).await);
+            found.extend(network::check(&site).await);
+            found.extend(storage::check_classes(&site, storage_classes).await);
         }
         Err(error) => found.push(PLACEMENT.error(error.to_string(), error.advice())),
     }

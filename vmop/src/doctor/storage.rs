@@ -18,12 +18,20 @@ const CSI: &str = "csi.vsphere.vmware.com";
 const LITTLE: u64 = 20 << 30;
 
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+    match POLICIES.read("StorageClasses", list_all::<StorageClass>(site.kube).await) {
+        Ok(classes) => check_classes(site, &classes).await,
+        Err(unread) => [check_classes(site, &[]).await, vec![unread]].concat(),
+    }
+}
+
+/// Checks the datastores, and the storage policies of these classes.
+pub async fn check_classes(site: &Site<'_>, classes: &[StorageClass]) -> Vec<Diagnosis> {
     let datastores = match site.vcenter.datastores(&site.datacenter).await {
         Ok(datastores) => datastores,
         Err(error) => return vec![DATASTORES.error(error.to_string(), error.advice())],
     };
     let mut found = judge_datastores(&datastores, site.settings.datastore.as_deref());
-    found.extend(policies(site, &datastores).await);
+    found.extend(policies(site, classes, &datastores).await);
     found
 }
 
@@ -57,11 +65,7 @@ fn judge_datastores(datastores: &[Datastore], configured: Option<&str>) -> Vec<D
     found
 }
 
-async fn policies(site: &Site<'_>, datastores: &[Datastore]) -> Vec<Diagnosis> {
-    let classes = match POLICIES.read("StorageClasses", list_all::<StorageClass>(site.kube).await) {
-        Ok(classes) => classes,
-        Err(unread) => return vec![unread],
-    };
+async fn policies(site: &Site<'_>, classes: &[StorageClass], datastores: &[Datastore]) -> Vec<Diagnosis> {
     let named: Vec<_> = classes
         .iter()
         .filter(|class| class.provisioner == CSI)
