@@ -38,17 +38,21 @@ async fn send(client: &Client, object: &Value, mut params: PatchParams) -> Resul
 /// The API server adds this to other errors; it tells an author nothing.
 const UNCHECKED: &str = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
-/// The API server's own words, and nothing around them.
 fn refusal(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => {
-            let message = status.message.replace(UNCHECKED, "");
-            // Which webhook it was is of no use to who wrote the object.
-            let own = message.split_once(" denied the request: ").map(|(_, own)| own.to_owned());
-            anyhow::Error::msg(own.unwrap_or(message))
+            anyhow::Error::msg(words_of_refusal(&status.message))
         }
         error => error.into(),
     }
+}
+
+/// The API server's own words, and nothing around them.
+pub fn words_of_refusal(message: &str) -> String {
+    let message = message.replace(UNCHECKED, "");
+    // Which webhook it was is of no use to who wrote the object.
+    let own = message.split_once(" denied the request: ").map(|(_, own)| own.to_owned());
+    own.unwrap_or(message)
 }
 
 async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<DynamicObject>> {

@@ -103,13 +103,15 @@ pub fn failed(error: &anyhow::Error) -> ExitStatus {
 pub fn with_causes(error: &anyhow::Error) -> String {
     let mut words: Vec<String> = Vec::new();
     for cause in error.chain() {
-        let answer = cause.downcast_ref::<kube::Error>();
+        let boxed = cause.downcast_ref::<Box<kube::Error>>().map(|error| &**error);
+        let answer = cause.downcast_ref::<kube::Error>().or(boxed);
         let text = answer.map_or_else(|| cause.to_string(), kit::api_error::message);
         // Some errors repeat their cause.
         if !words.last().is_some_and(|last| last.contains(&text)) {
             words.push(text);
         }
-        if answer.is_some() {
+        // The source of an answer is the answer again, as debug output. Other errors have their cause as a source.
+        if matches!(answer, Some(kube::Error::Api(_))) {
             break;
         }
     }
@@ -137,6 +139,9 @@ mod tests {
         let error =
             anyhow::Error::new(plane::Error::Api { what: "apply StorageClass gold".to_owned(), source });
         assert_eq!(with_causes(&error), "cannot apply StorageClass gold: field is immutable");
+        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
+        let error = anyhow::Error::new(kube::Error::Service(Box::new(refused))).context("no answer");
+        assert!(with_causes(&error).ends_with("Connection refused"), "{}", with_causes(&error));
         let error = anyhow::anyhow!("no such file").context("site.yaml");
         assert_eq!(with_causes(&error), "site.yaml: no such file");
     }

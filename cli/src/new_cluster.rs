@@ -12,11 +12,11 @@ use gcm::release::version::Version;
 use gcm::sync::namespace::assigned_classes;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kit::api_error::{is_gone, message, missing_right};
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use crate::apply::dry_run;
+use crate::apply::words_of_refusal;
 use crate::args::NewCluster;
 use crate::exit::{ExitStatus, failed};
 use crate::output::{write_err, write_out};
@@ -61,7 +61,7 @@ async fn compose(args: &NewCluster) -> Result<(String, String)> {
     let of_release = |release: &str| {
         Manifest { args, namespace: &namespace, class: &class.name, storage: &storage.name, release }.text()
     };
-    let release = choose_release(&client, args.release.as_deref(), of_release).await?;
+    let release = choose_release(&clusters, args, of_release).await?;
     let mut reasons = String::new();
     for (what, Choice { name, reason }) in
         [("VM class", &class), ("storage class", &storage), ("release", &release)]
@@ -100,8 +100,10 @@ struct Manifest<'a> {
 
 impl Manifest<'_> {
     fn text(&self) -> String {
-        let Self { args, namespace, class, storage, release } = self;
-        let NewCluster { name, control_plane, workers, .. } = args;
+        let NewCluster { control_plane, workers, .. } = self.args;
+        let name = scalar(&self.args.name);
+        let [namespace, class, storage, release] =
+            [self.namespace, self.class, self.storage, self.release].map(scalar);
         format!(
             "\
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -125,6 +127,14 @@ spec:
       storageClass: {storage}
 "
         )
+    }
+}
+
+/// A text in YAML. Some texts, such as `1.36` or `true`, have another type without quotes.
+fn scalar(text: &str) -> String {
+    match serde_saphyr::from_str::<Value>(text) {
+        Ok(Value::String(plain)) if plain == text => plain,
+        _ => format!("{text:?}"),
     }
 }
 
@@ -158,7 +168,12 @@ async fn list_classes(client: &Client, namespace: &str) -> Result<Vec<Class>> {
 
 fn choose_class(classes: &[Class], wanted: Option<&str>, namespace: &str) -> Result<Choice> {
     let names: Vec<_> = classes.iter().map(|class| class.name.as_str()).collect();
-    if let Some(chosen) = choose_named("VM class", "--vm-class", &names, wanted, namespace)? {
+    let is_small =
+        |class: &Class| class.size.is_some_and(|(cpus, memory)| cpus < LEAST.0 || memory < LEAST.1);
+    let only_a_small_one = wanted.is_none() && matches!(classes, [one] if is_small(one));
+    if !only_a_small_one
+        && let Some(chosen) = choose_named("VM class", "--vm-class", &names, wanted, namespace)?
+    {
         return Ok(chosen);
     }
     let large = classes.iter().filter_map(|class| Some((class.size?, &class.name)));
@@ -230,40 +245,49 @@ fn choose_named(
 
 /// The release with which the API server accepts the manifest.
 async fn choose_release(
-    client: &Client,
-    wanted: Option<&str>,
+    clusters: &Api<TanzuKubernetesCluster>,
+    args: &NewCluster,
     manifest_of: impl Fn(&str) -> String,
 ) -> Result<Choice> {
-    let names = match wanted {
-        Some(wanted) => vec![wanted.to_owned()],
-        None => list_releases(client).await?,
+    let names = match &args.release {
+        Some(wanted) => vec![wanted.clone()],
+        None => list_releases(&clusters.clone().into_client()).await?,
     };
-    let mut refused = Vec::new();
+    let origin = || match args.release {
+        Some(_) => "by --release".to_owned(),
+        None => format!("the newest of {}", names.len()),
+    };
+    let mut refused: Vec<(&str, String)> = Vec::new();
     for name in &names {
-        let reason = match judge(client, &manifest_of(name)).await? {
-            Answer::Accepted if wanted.is_some() => "by --release".to_owned(),
-            Answer::Accepted if refused.is_empty() => format!("the newest of {}", names.len()),
-            Answer::Accepted => {
-                format!(
-                    "the newest that the namespace can use; {} newer: {}",
-                    refused.len(),
-                    refused.join("; ")
-                )
-            }
-            Answer::Unknown(right) => format!("the newest of {}, not checked: {right}", names.len()),
-            Answer::Refused(error) => {
-                refused.push(format!("{name}: {error}"));
+        let reason = match judge(clusters, &args.name, &manifest_of(name)).await? {
+            Answer::Accepted if refused.is_empty() => origin(),
+            Answer::Accepted => format!(
+                "the newest that the namespace can use; {} newer: {}",
+                refused.len(),
+                refused.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>().join("; ")
+            ),
+            Answer::Unknown(right) => format!("{}, not checked: {right}", origin()),
+            Answer::Refused(why) => {
+                refused.push((name, why));
                 continue;
             }
         };
         return Ok(Choice { name: name.clone(), reason });
     }
-    match refused.as_slice() {
-        [] => refuse(
-            "there is no TanzuKubernetesRelease. Import a node image with layercake image import".to_owned(),
-        ),
+    refuse(explain_refusals(&refused))
+}
+
+fn explain_refusals(refused: &[(&str, String)]) -> String {
+    match refused {
+        [] => {
+            "there is no TanzuKubernetesRelease. Import a node image with layercake image import".to_owned()
+        }
+        [(_, first), rest @ ..] if rest.iter().all(|(_, why)| why == first) => {
+            format!("the API server refuses the cluster: {first}")
+        }
         refused => {
-            refuse(format!("the API server refuses the cluster with each release:\n{}", refused.join("\n")))
+            let each: Vec<_> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+            format!("the API server refuses the cluster with each release:\n{}", each.join("\n"))
         }
     }
 }
@@ -276,12 +300,18 @@ enum Answer {
     Unknown(String),
 }
 
-async fn judge(client: &Client, manifest: &str) -> Result<Answer> {
+async fn judge(clusters: &Api<TanzuKubernetesCluster>, name: &str, manifest: &str) -> Result<Answer> {
     let document: Value = serde_saphyr::from_str(manifest)?;
-    let Err(error) = dry_run(client, &document).await else { return Ok(Answer::Accepted) };
-    let error = format!("{error:#}");
-    let right = missing_right(&error).map(str::to_owned);
-    Ok(right.map_or(Answer::Refused(error), Answer::Unknown))
+    let params = PatchParams::apply("layercake").dry_run().validation_strict();
+    match clusters.patch(name, &params, &Patch::Apply(&document)).await {
+        Ok(_) => Ok(Answer::Accepted),
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+            let right = missing_right(&status.message).map(str::to_owned);
+            Ok(right.map_or_else(|| Answer::Refused(words_of_refusal(&status.message)), Answer::Unknown))
+        }
+        // The API server or its webhooks do not work: that says nothing about the release.
+        Err(error) => Err(error).context("the API server cannot check the manifest"),
+    }
 }
 
 /// The names of all releases, the newest first.
@@ -330,7 +360,9 @@ mod tests {
         let choose = |classes: &[Class], wanted: Option<&str>| chosen(choose_class(classes, wanted, "dev"));
         assert_eq!(choose(&all, None), "small: the smallest of 4 with 2 CPUs and 2 GiB or more");
         assert_eq!(choose(&all, Some("tiny")), "tiny: by --vm-class");
-        assert_eq!(choose(&all[2..3], None), "tiny: the only one");
+        assert_eq!(choose(&all[1..2], None), "small: the only one");
+        assert_eq!(choose(&all[3..], None), "unknown: the only one");
+        assert!(choose(&all[2..3], None).contains("Pass one with --vm-class: tiny"));
         assert_eq!(
             choose(&all, Some("x")),
             "--vm-class x: namespace dev can use only large, small, tiny, unknown"
@@ -349,6 +381,27 @@ mod tests {
         for name in ["first", "v1.36.3---layercake.1", "v1.33.1+vmware.1"] {
             assert!(check_name(name).is_ok(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn texts_stay_texts() {
+        for plain in ["first", "v1.36", "best-effort-small"] {
+            assert_eq!(scalar(plain), plain);
+        }
+        for (text, quoted) in
+            [("1.36", "\"1.36\""), ("123", "\"123\""), ("true", "\"true\""), ("null", "\"null\"")]
+        {
+            assert_eq!(scalar(text), quoted);
+        }
+    }
+
+    #[test]
+    fn a_cause_that_all_releases_share_is_named_once() {
+        let same = [("v2", "exceeded quota".to_owned()), ("v1", "exceeded quota".to_owned())];
+        assert_eq!(explain_refusals(&same), "the API server refuses the cluster: exceeded quota");
+        let each = [("v2", "too new".to_owned()), ("v1", "too old".to_owned())];
+        assert!(explain_refusals(&each).ends_with("v2: too new\nv1: too old"));
+        assert!(explain_refusals(&[]).contains("layercake image import"));
     }
 
     #[test]

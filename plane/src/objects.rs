@@ -72,9 +72,18 @@ pub async fn delete_all<'a>(client: &Client, objects: impl IntoIterator<Item = &
 
 async fn delete(client: &Client, object: &Value) -> Result<()> {
     let (api, object) = typed(client, object)?;
-    match api.delete(&object.name_any(), &DeleteParams::background()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        deleted => deleted.map(drop).doing(|| format!("delete {}", object.name_any())),
+    let name = object.name_any();
+    let what = || format!("delete {} {name}", object.types.as_ref().map_or("", |types| &types.kind));
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    loop {
+        match api.delete(&name, &DeleteParams::background()).await {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+            Err(error) if is_transient(&error) && tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => return Err(error).doing(what),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const KINDS: &[(&str, &str, &str, Lookup)] = &[
     ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesCluster", Lookup::ByName),
     ("cluster.x-k8s.io", "v1beta2", "Cluster", Lookup::ByName),
-    ("infrastructure.cluster.vmware.com", "v1beta2", "WCPCluster", Lookup::ByName),
+    ("infrastructure.cluster.vmware.com", "v1beta2", "WCPCluster", Lookup::Infrastructure),
     ("vmoperator.vmware.com", "v1alpha1", "VirtualMachineSetResourcePolicy", Lookup::InNamespace),
     ("vmware.com", "v1alpha1", "VirtualNetwork", Lookup::InNamespace),
     ("vmoperator.vmware.com", "v1alpha1", "VirtualMachineService", Lookup::InNamespace),
@@ -31,6 +31,8 @@ const KINDS: &[(&str, &str, &str, Lookup)] = &[
 enum Lookup {
     ByName,
     ByLabel,
+    /// The infrastructure of the cluster.
+    Infrastructure,
     InNamespace,
 }
 
@@ -71,6 +73,7 @@ pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -
             Err(kube::Error::Api(refused)) if refused.code == 403 && kind != root.kind() => {
                 return Ok((kind, None));
             }
+            // Kinds that the API server does not serve.
             Err(kube::Error::Api(refused)) if refused.code == 404 && kind != root.kind() => Vec::new(),
             Err(kube::Error::Api(refused)) if refused.code == 404 => bail!(
                 "the API server does not serve {kind} objects. Install the kind with layercake init (docs/install.md), or use the kubeconfig of a management cluster"
@@ -114,12 +117,27 @@ fn control_plane(cluster: &DynamicObject) -> Option<DynamicObject> {
 
 async fn read(api: &Api<DynamicObject>, lookup: Lookup, name: &str) -> kube::Result<Vec<DynamicObject>> {
     match lookup {
-        Lookup::ByName => Ok(api.get_opt(name).await?.into_iter().collect()),
-        Lookup::ByLabel => {
-            Ok(api.list(&ListParams::default().labels(&format!("{CLUSTER_NAME}={name}"))).await?.items)
+        Lookup::ByName => match api.get(name).await {
+            Err(kube::Error::Api(status)) if status.reason == "NotFound" => Ok(Vec::new()),
+            found => Ok(vec![found?]),
+        },
+        Lookup::Infrastructure => {
+            // Cluster API labels it, also if it has another name; before that, it has the name of the cluster.
+            let labelled = labelled(api, name).await?;
+            if labelled.is_empty() {
+                Ok(api.get_opt(name).await?.into_iter().collect())
+            } else {
+                Ok(labelled)
+            }
         }
+        Lookup::ByLabel => labelled(api, name).await,
         Lookup::InNamespace => Ok(api.list(&ListParams::default()).await?.items),
     }
+}
+
+async fn labelled(api: &Api<DynamicObject>, cluster: &str) -> kube::Result<Vec<DynamicObject>> {
+    let of_cluster = ListParams::default().labels(&format!("{CLUSTER_NAME}={cluster}"));
+    Ok(api.list(&of_cluster).await?.items)
 }
 
 fn plural(kind: &str) -> String {

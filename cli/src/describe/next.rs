@@ -1,6 +1,6 @@
 //! What to do about a blocking cause: the next command to run, for the causes that admins meet most.
 
-use api::conditions::{tkc, vmop};
+use api::conditions::{tkc, vcenter, vmop};
 
 use super::cause::{Blocking, NOT_REPORTED};
 
@@ -11,6 +11,10 @@ const OF_CLASS: [&str; 2] =
 const OF_IMAGE: [&str; 2] = [vmop::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, vmop::VIRTUAL_MACHINE_IMAGE_NOT_READY];
 /// Reasons that are about a storage class.
 const OF_STORAGE: [&str; 2] = [vmop::STORAGE_NOT_READY, vmop::STORAGE_CLASS_REQUIRED];
+
+/// Reasons that are about vCenter. The doctor finds the object and the remedy.
+const OF_SITE: [&str; 4] =
+    [vmop::DATASTORE_NOT_FOUND, vmop::NETWORK_NOT_READY, vcenter::NO_PERMISSION, vcenter::NOT_FOUND];
 
 /// Reasons that are about a first boot, which the node's console shows.
 const OF_BOOT: [&str; 5] = [
@@ -52,8 +56,7 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
         "Machine" if reason == tkc::WAITING_FOR_NODE => {
             format!("kubectl get virtualmachine {name} -n {namespace} -o yaml")
         }
-        // What vCenter refuses, the doctor finds with the object and the remedy.
-        "WCPMachine" | "VirtualMachine" if !OF_BOOT.contains(&reason) => "layercake doctor".to_owned(),
+        "WCPMachine" | "VirtualMachine" if OF_SITE.contains(&reason) => "layercake doctor".to_owned(),
         _ => format!("kubectl describe {} {name} -n {namespace}", kind.to_lowercase()),
     };
     Some(command)
@@ -103,7 +106,12 @@ mod tests {
                 "no",
                 "kubectl get storageclasses,resourcequotas -n ns",
             ),
-            ("VirtualMachine ns/c-1", "InsufficientResourcesFault", "memory", "layercake doctor"),
+            (
+                "VirtualMachine ns/c-1",
+                "InsufficientResourcesFault",
+                "memory",
+                "kubectl describe virtualmachine c-1 -n ns",
+            ),
             ("VirtualMachine ns/c-1", "DatastoreNotFound", "no datastore", "layercake doctor"),
             (
                 "WCPMachine ns/c-1",

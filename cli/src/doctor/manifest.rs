@@ -70,7 +70,11 @@ fn label(object: &Value) -> String {
 }
 
 fn namespace_of(object: &Value) -> &str {
-    object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer("/metadata/namespace")
+        .and_then(Value::as_str)
+        .filter(|name| !name.is_empty())
+        .unwrap_or("default")
 }
 
 fn judge_fields(file: &str, text: &str) -> Diagnosis {
@@ -141,6 +145,10 @@ impl Used {
             used.addresses.extend(addresses.map(|address| (address, name.clone())));
         }
         let vms = list_where_allowed::<VirtualMachine>(client, namespaces).await;
+        let vms = vms.map(|Allowed { items, missing }| {
+            used.unread.extend(missing.map(|right| format!("VirtualMachines of other namespaces: {right}")));
+            items
+        });
         for vm in used.keep("VirtualMachines", vms) {
             let address = vm.status.as_ref().and_then(|status| status.vm_ip.as_deref()?.parse().ok());
             let name = format!("VirtualMachine {}", vm.name_any());
@@ -176,25 +184,30 @@ impl Used {
     }
 }
 
+/// The objects that a user may read.
+struct Allowed<K> {
+    items: Vec<K>,
+    /// The right that the user lacks to read those of all namespaces.
+    missing: Option<String>,
+}
+
 /// The objects of all namespaces, or of the given ones if the user may read no others.
-async fn list_where_allowed<K>(client: &Client, namespaces: &BTreeSet<String>) -> kube::Result<Vec<K>>
+async fn list_where_allowed<K>(client: &Client, namespaces: &BTreeSet<String>) -> kube::Result<Allowed<K>>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
     K::DynamicType: Default,
 {
     let all = ListParams::default();
     let refused = match Api::<K>::all(client.clone()).list(&all).await {
-        Ok(listed) => return Ok(listed.items),
+        Ok(listed) => return Ok(Allowed { items: listed.items, missing: None }),
         Err(error) => error,
     };
-    if missing_right(&message(&refused)).is_none() {
-        return Err(refused);
+    let Some(missing) = missing_right(&message(&refused)).map(str::to_owned) else { return Err(refused) };
+    let mut items = Vec::new();
+    for namespace in namespaces {
+        items.extend(Api::<K>::namespaced(client.clone(), namespace).list(&all).await?);
     }
-    let mut found = Vec::new();
-    for namespace in namespaces.iter().filter(|namespace| !namespace.is_empty()) {
-        found.extend(Api::<K>::namespaced(client.clone(), namespace).list(&all).await?);
-    }
-    Ok(found)
+    Ok(Allowed { items, missing: Some(missing) })
 }
 
 /// The VM classes that namespaces may use: pairs of a namespace and a class.
@@ -202,7 +215,8 @@ async fn bound_classes(
     client: &Client,
     namespaces: &BTreeSet<String>,
 ) -> kube::Result<Vec<(String, String)>> {
-    let bindings = list_where_allowed::<VirtualMachineClassBinding>(client, namespaces).await?.into_iter();
+    let bindings =
+        list_where_allowed::<VirtualMachineClassBinding>(client, namespaces).await?.items.into_iter();
     Ok(bindings
         .map(|binding| (binding.namespace().unwrap_or_default(), binding.spec.class_ref.name))
         .collect())
@@ -213,7 +227,7 @@ async fn assigned_storage(
     client: &Client,
     namespaces: &BTreeSet<String>,
 ) -> kube::Result<Vec<(String, String)>> {
-    let quotas = list_where_allowed::<ResourceQuota>(client, namespaces).await?.into_iter();
+    let quotas = list_where_allowed::<ResourceQuota>(client, namespaces).await?.items.into_iter();
     let pairs = quotas.flat_map(|quota| {
         let namespace = quota.namespace().unwrap_or_default();
         let hard = quota.spec.and_then(|spec| spec.hard).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The state of a cluster before an installation. Only reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use components::catalogue::{COMPONENTS, Component};
@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Container};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectList, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -21,10 +21,15 @@ pub const CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 /// The kind of the objects that VMs of vCenter belong to.
 pub const VIRTUAL_MACHINE: &str = "VirtualMachine";
-/// The kinds whose objects have VMs, folders or VMs' modules in vCenter: group, version, kind, plural.
-const OWNERS_OF_VMS: [(&str, &str, &str, &str); 4] = [
+/// The kind of Cluster API's clusters.
+const CLUSTER: (&str, &str, &str, &str) = ("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
+/// The API group of the infrastructure of our clusters.
+const INFRASTRUCTURE: &str = "infrastructure.cluster.vmware.com";
+/// The kinds whose objects have VMs, folders or networks in vCenter or NSX: group, version, kind, plural.
+const OWNERS_OF_VMS: [(&str, &str, &str, &str); 5] = [
     ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesCluster", "tanzukubernetesclusters"),
-    ("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"),
+    ("vmware.com", "v1alpha1", "VirtualNetwork", "virtualnetworks"),
+    ("vmware.com", "v1alpha1", "VirtualNetworkInterface", "virtualnetworkinterfaces"),
     ("vmoperator.vmware.com", "v1alpha1", VIRTUAL_MACHINE, "virtualmachines"),
     (
         "vmoperator.vmware.com",
@@ -50,8 +55,14 @@ pub struct Facts {
     pub installed: BTreeMap<&'static str, Installed>,
     /// The data of the provider configuration; empty if it does not exist.
     pub configuration: BTreeMap<String, String>,
-    /// The number of objects that have VMs in vCenter, by kind. A kind without objects is not included.
+    /// The components whose namespace was created by `init`, whether or not their Deployments exist.
+    pub begun: BTreeSet<&'static str>,
+    /// The number of objects that have something in vCenter or NSX, by kind. A kind without objects is not included.
     pub remaining: BTreeMap<&'static str, usize>,
+    /// The number of clusters of other infrastructure providers.
+    pub other_clusters: usize,
+    /// The providers in clusterctl's inventory that are no components.
+    pub other_providers: Vec<String>,
 }
 
 /// A component that is installed.
@@ -97,6 +108,19 @@ impl Facts {
                 remaining.insert(kind, count);
             }
         }
+        let clusters = unless_unserved(api_of(client, CLUSTER).list(&all).await, CLUSTER.3)?;
+        let (ours, others): (Vec<_>, Vec<_>) = clusters.iter().partition(|cluster| is_ours(cluster));
+        if !ours.is_empty() {
+            remaining.insert(CLUSTER.2, ours.len());
+        }
+        let labelled = ListParams::default().labels(&format!("{}={}", MANAGED_BY.0, MANAGED_BY.1));
+        let namespaces = Api::<Namespace>::all(client.clone()).list_metadata(&labelled).await;
+        let namespaces = namespaces.context("cannot list namespaces")?.items;
+        let is_begun = |component: &&Component| {
+            namespaces.iter().any(|namespace| namespace.name_any() == component.namespace)
+        };
+        let is_component =
+            |name: &str| COMPONENTS.iter().any(|component| component.provider_label == Some(name));
         let deployments = Api::<Deployment>::all(client.clone()).list(&all).await;
         let deployments = deployments.context("cannot list Deployments")?.items;
         let found = |component: &'static Component| {
@@ -108,9 +132,20 @@ impl Facts {
             cert_manager: certificates.context("cannot read definitions")?.is_some(),
             installed: COMPONENTS.iter().filter_map(found).collect(),
             configuration: configuration(client).await?,
+            begun: COMPONENTS.iter().filter(is_begun).map(|component| component.name).collect(),
             remaining,
+            other_clusters: others.len(),
+            other_providers: inventory
+                .iter()
+                .map(ResourceExt::name_any)
+                .filter(|name| !is_component(name))
+                .collect(),
         })
     }
+}
+
+fn is_ours(cluster: &DynamicObject) -> bool {
+    cluster.data["spec"]["infrastructureRef"]["apiGroup"] == INFRASTRUCTURE
 }
 
 /// Finds a component, whatever the namespace of its Deployment is.
@@ -127,11 +162,15 @@ fn read_installed(
         deployment.name_any() == component.deployment
             && deployment.namespace().as_deref() == Some(component.namespace)
     };
-    let deployment = deployments.iter().find(|one| is_named(one) || has_label(one))?;
+    // Anyone can label a Deployment in a namespace of their own.
+    let deployment = deployments
+        .iter()
+        .find(|one| is_named(one))
+        .or_else(|| deployments.iter().find(|one| has_label(one)))?;
     let entry = inventory.iter().find(|entry| label == Some(entry.name_any().as_str()));
     let managed_by = deployment.labels().get(MANAGED_BY.0).map(String::as_str);
     let (by, entered) = match entry {
-        _ if managed_by == Some(MANAGED_BY.1) => (Installer::Init, None),
+        _ if managed_by == Some(MANAGED_BY.1) && is_named(deployment) => (Installer::Init, None),
         Some(entry) => (Installer::Clusterctl, entry.data["version"].as_str()),
         None => (Installer::Other, None),
     };
@@ -236,6 +275,12 @@ mod tests {
         assert_eq!(read(usual(&json!({})), &[]), Some((Installer::Other, version("v1.14.2"))));
         let elsewhere = deployment("capi-operator", "core", &of_provider, "mirror/core@sha256:00");
         assert_eq!(read(elsewhere, &[]), Some((Installer::Other, version(""))));
+        let both = json!({ "app.kubernetes.io/managed-by": "layercake", "cluster.x-k8s.io/provider": "cluster-api" });
+        let forged = deployment("aa", "core", &both, image);
+        assert_eq!(read(forged.clone(), &[]).unwrap().0, Installer::Other);
+        let genuine = usual(&of_provider);
+        let found = read_installed(core, &[forged, genuine], &inventory).unwrap();
+        assert_eq!((found.by, found.namespace.as_str()), (Installer::Clusterctl, core.namespace));
         assert_eq!(read(deployment("default", "web", &json!({}), "nginx"), &inventory), None);
     }
 

@@ -159,7 +159,7 @@ fn read_site(args: &Init) -> Result<Option<SiteFile>> {
     for path in &args.filename {
         objects.extend(manifest::read(path).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?);
     }
-    SiteFile::new(objects).map(Some).map_err(|error| refuse(&error.to_string()))
+    SiteFile::new(objects).map(Some).map_err(|error| refuse(&format!("{error:#}")))
 }
 
 /// The credentials of the command line.
@@ -218,15 +218,23 @@ async fn check_storage_classes(client: &Client, site: &SiteFile) -> Result<()> {
         let name = wanted.name_any();
         let found =
             existing.get_opt(&name).await.with_context(|| format!("cannot read StorageClass {name}"))?;
-        if found.is_some_and(|found| {
-            found.parameters != wanted.parameters || found.provisioner != wanted.provisioner
-        }) {
+        if found.is_some_and(|found| !can_become(&found, &wanted)) {
             return Err(refuse(&format!(
-                "StorageClass {name} exists with other parameters, which cannot be changed. Delete it first (kubectl delete storageclass {name}), or rename the class in the site file"
+                "StorageClass {name} exists with other settings, which cannot be changed. Delete it first (kubectl delete storageclass {name}), or rename the class in the site file"
             )));
         }
     }
     Ok(())
+}
+
+/// Returns true if Kubernetes accepts the wanted class over the existing one.
+fn can_become(existing: &StorageClass, wanted: &StorageClass) -> bool {
+    let parameters = |class: &StorageClass| class.parameters.clone().unwrap_or_default();
+    let stays = |old: &Option<String>, new: &Option<String>| new.is_none() || old == new;
+    existing.provisioner == wanted.provisioner
+        && parameters(existing) == parameters(wanted)
+        && stays(&existing.reclaim_policy, &wanted.reclaim_policy)
+        && stays(&existing.volume_binding_mode, &wanted.volume_binding_mode)
 }
 
 /// A finding with its remedy, without a full stop at the end.

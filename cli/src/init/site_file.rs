@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use api::names::annotation;
 use components::render::Networks;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -44,6 +44,12 @@ impl SiteFile {
                 configuration.get(key).is_some_and(|value| !value.is_empty()),
                 "ConfigMap {CONFIGURATION} of the site file has no {key}. layercake site discover writes all keys"
             );
+        }
+        for class in objects.iter().filter(|object| object["kind"] == "StorageClass") {
+            let read = serde_json::from_value::<StorageClass>(class.clone());
+            read.with_context(|| {
+                format!("StorageClass {} of the site file is not valid", class["metadata"]["name"])
+            })?;
         }
         Ok(Self { objects, configuration })
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use components::catalogue::{COMPONENTS, Component, Registries};
 use components::plan::{self, Installation};
 use kube::Client;
@@ -38,24 +38,18 @@ pub async fn run(args: Uninstall) -> ExitStatus {
 pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     let facts = Facts::gather(&client).await?;
     let text = plan(&facts);
-    ensure!(!text.is_empty(), "neither Layercake nor Cluster API is installed in this cluster");
+    if text.is_empty() {
+        say!("Neither Layercake nor Cluster API is installed in this cluster.");
+        return Ok(());
+    }
     write_out(&text);
-    if !facts.remaining.is_empty() {
-        let counts: Vec<_> = facts.remaining.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        let kinds: Vec<_> = facts.remaining.keys().map(|kind| kind.to_lowercase()).collect();
-        bail!(refuse(&format!(
-            "the cluster has objects with VMs or folders in vCenter, which would stay there without the programs: {}. Delete them first, the clusters before the others (kubectl get {} -A lists them)",
-            counts.join(", "),
-            kinds.join(",")
-        )));
+    let components = components_to_delete(&facts);
+    if let Some(reason) = obstacle(&facts, &components) {
+        bail!(refuse(&reason));
     }
     if args.plan {
         say!("No cluster and no VM is left.");
         return Ok(());
-    }
-    let components = components_to_delete(&facts);
-    if components.is_empty() {
-        bail!(refuse("none of them was installed with init. Delete them with the tools that installed them"));
     }
     let options = decision::options(&facts, Registries::default(), None, None);
     let installation = plan::installation(&upstream().await?, &options, &components, &BTreeMap::new())?;
@@ -63,10 +57,55 @@ pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     remover.remove(&installation, keeps_own_definitions(&facts)).await
 }
 
-/// The components that `init` installed.
+/// The components that `init` installed, or began to install or to delete.
 fn components_to_delete(facts: &Facts) -> Vec<&'static Component> {
-    let by_init = |name: &str| facts.installed.get(name).is_some_and(|one| one.by == Installer::Init);
-    COMPONENTS.iter().filter(|component| by_init(component.name)).collect()
+    let is_by_init = |name: &str| match facts.installed.get(name) {
+        Some(installed) => installed.by == Installer::Init,
+        None => facts.begun.contains(name),
+    };
+    COMPONENTS.iter().filter(|component| is_by_init(component.name)).collect()
+}
+
+/// The reason for which nothing can be deleted, if there is one.
+fn obstacle(facts: &Facts, components: &[&Component]) -> Option<String> {
+    if !facts.remaining.is_empty() {
+        let counts: Vec<_> = facts.remaining.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let kinds: Vec<_> = facts.remaining.keys().map(|kind| kind.to_lowercase()).collect();
+        return Some(format!(
+            "the cluster has objects with VMs, folders or networks in vCenter, which would stay there without the programs: {}. Delete them first, the clusters before the others (kubectl get {} -A lists them)",
+            counts.join(", "),
+            kinds.join(",")
+        ));
+    }
+    if components.is_empty() {
+        return Some(
+            "none of them was installed with init. Delete them with the tools that installed them".to_owned(),
+        );
+    }
+    if !facts.may_all {
+        return Some(
+            "the user of the kubeconfig does not have all rights. Use a user with ClusterRole cluster-admin"
+                .to_owned(),
+        );
+    }
+    if !components.iter().any(|component| component.is_upstream()) {
+        return None;
+    }
+    if facts.other_clusters > 0 {
+        return Some(format!(
+            "Cluster API manages {} Clusters of other infrastructure providers. Delete them first, or keep this installation",
+            facts.other_clusters
+        ));
+    }
+    let others = facts.installed.iter().filter(|(name, one)| **name != "vmop" && one.by != Installer::Init);
+    let others: Vec<_> =
+        others.map(|(name, _)| *name).chain(facts.other_providers.iter().map(String::as_str)).collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "{} need Cluster API and were installed with another tool. Delete them with that tool first",
+            others.join(", ")
+        )
+    })
 }
 
 /// Returns true if another tool installed one of our programs, which needs the definitions of our kinds.
@@ -89,7 +128,7 @@ impl Remover<'_> {
         let parts = &installation.parts;
         let after: Vec<_> = parts.iter().flat_map(|part| &part.after).collect();
         plane::delete_all(self.client, after.iter().copied()).await?;
-        self.report("webhooks", &format!("{} are deleted", after.len()));
+        self.report("webhooks", "are deleted");
 
         let is_deleted = |definition: &&Value| !(keeps_own_definitions && is_own(definition));
         let definitions: Vec<_> = installation.definitions().filter(is_deleted).collect();
@@ -162,7 +201,16 @@ fn remaining_content(object: &DynamicObject) -> String {
 fn plan(facts: &Facts) -> String {
     let mut text = String::new();
     for component in COMPONENTS.iter().rev() {
-        let Some(installed) = facts.installed.get(component.name) else { continue };
+        let Some(installed) = facts.installed.get(component.name) else {
+            if facts.begun.contains(component.name) {
+                let _ = writeln!(
+                    text,
+                    "{:<22} not complete: delete namespace {}",
+                    component.name, component.namespace
+                );
+            }
+            continue;
+        };
         let version = installed.version.as_deref().unwrap_or("of an unknown version");
         let what = match installed.by {
             Installer::Init => {
@@ -210,6 +258,43 @@ mod tests {
         let names: Vec<_> = components_to_delete(&facts).iter().map(|component| component.name).collect();
         assert_eq!(names, ["gcm"]);
         assert!(keeps_own_definitions(&facts), "vmop needs them");
+    }
+
+    #[test]
+    fn nothing_is_deleted_that_others_need() {
+        let by = |by| Installed { by, ..Installed::default() };
+        let whole = Facts {
+            installed: [("cluster-api", by(Installer::Init)), ("vmop", by(Installer::Init))].into(),
+            begun: ["gcm"].into(),
+            may_all: true,
+            ..Facts::default()
+        };
+        let reason = |facts: &Facts| obstacle(facts, &components_to_delete(facts)).unwrap_or_default();
+        assert_eq!(reason(&whole), "");
+        let names: Vec<_> = components_to_delete(&whole).iter().map(|component| component.name).collect();
+        assert_eq!(names, ["cluster-api", "vmop", "gcm"], "also what was begun");
+        assert!(
+            plan(&whole).contains("gcm                    not complete: delete namespace vmware-system-tkg")
+        );
+
+        let facts = Facts { remaining: [("VirtualNetwork", 2)].into(), ..whole.clone() };
+        assert!(
+            reason(&facts).contains("2 VirtualNetwork")
+                && reason(&facts).contains("kubectl get virtualnetwork")
+        );
+        let facts = Facts { may_all: false, ..whole.clone() };
+        assert!(reason(&facts).contains("cluster-admin"));
+        let facts = Facts { other_clusters: 3, ..whole.clone() };
+        assert!(reason(&facts).contains("3 Clusters of other"));
+        let facts = Facts { other_providers: vec!["infrastructure-vsphere".to_owned()], ..whole.clone() };
+        assert!(reason(&facts).starts_with("infrastructure-vsphere need"));
+        let mut facts = whole.clone();
+        facts.installed.insert("capw", by(Installer::Clusterctl));
+        assert!(reason(&facts).starts_with("capw need"));
+        // Cluster API stays, so its clusters and providers are no obstacle.
+        facts.installed.insert("cluster-api", by(Installer::Clusterctl));
+        facts.other_clusters = 3;
+        assert_eq!(reason(&facts), "");
     }
 
     #[test]
