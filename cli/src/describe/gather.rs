@@ -5,7 +5,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::Root;
+use super::root::Root;
 use super::tree::{Objects, UNREAD};
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";

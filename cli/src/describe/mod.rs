@@ -7,6 +7,7 @@ pub mod next;
 pub mod node;
 pub mod object;
 pub mod print;
+pub mod root;
 #[cfg(test)]
 mod tests;
 pub mod tree;
@@ -21,6 +22,7 @@ pub use cause::Blocking;
 use gather::Gathered;
 pub use limits::Limit;
 pub use node::TreeNode;
+pub use root::Root;
 
 /// What `describe` shows: the first blocking cause, the limits of the cluster, and the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,37 +36,6 @@ pub struct Description {
     pub unread: Vec<&'static str>,
     /// The cluster, from the TanzuKubernetesCluster down to the vSphere VMs.
     pub tree: TreeNode,
-}
-
-/// The object at the top of the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Root {
-    /// A TanzuKubernetesCluster.
-    TanzuKubernetesCluster,
-    /// A Cluster of Cluster API.
-    Cluster,
-    /// A VirtualMachine.
-    VirtualMachine,
-}
-
-impl Root {
-    /// Its kind.
-    pub fn kind(self) -> &'static str {
-        match self {
-            Self::TanzuKubernetesCluster => "TanzuKubernetesCluster",
-            Self::Cluster => "Cluster",
-            Self::VirtualMachine => "VirtualMachine",
-        }
-    }
-
-    /// The resource, as kubectl takes it.
-    fn resource(self) -> &'static str {
-        match self {
-            Self::TanzuKubernetesCluster => "tkc",
-            Self::Cluster => "clusters.cluster.x-k8s.io",
-            Self::VirtualMachine => "virtualmachines",
-        }
-    }
 }
 
 /// Describes the TanzuKubernetesCluster `namespace/name`.

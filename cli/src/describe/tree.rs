@@ -7,9 +7,10 @@ use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
+use super::cause;
 use super::node::TreeNode;
 use super::object::{condition, conditions, text};
-use super::{Root, cause};
+use super::root::Root;
 
 /// Every object of one cluster, by kind.
 pub type Objects = BTreeMap<&'static str, Vec<DynamicObject>>;
