@@ -82,7 +82,7 @@ fn check_name(name: &str) -> Result<()> {
         .error(format!("{name:?} is not a name: names have letters, digits, hyphens and periods")))
 }
 
-/// What was chosen, and why.
+/// A chosen object, with the reason.
 #[derive(Debug, PartialEq, Eq)]
 struct Choice {
     name: String,

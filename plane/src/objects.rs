@@ -12,6 +12,7 @@ use kube::api::{
 };
 use kube::{Client, ResourceExt};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use crate::error::{Doing, Error, Result};
 use crate::wait::until;
@@ -22,6 +23,8 @@ const FIELD_MANAGER: &str = "layercake";
 const CONCURRENCY: usize = 8;
 /// For how long the API server may refuse what it will soon accept.
 const LIMIT: Duration = Duration::from_secs(15);
+/// Between two attempts of a request.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// ServiceAccount tokens are asked for anew at every start; none lives so long that this matters.
 const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
 
@@ -39,17 +42,25 @@ pub async fn apply(client: &Client, object: &Value) -> Result<()> {
     let (api, object) = typed(client, object)?;
     let params = PatchParams::apply(FIELD_MANAGER).force();
     let name = object.name_any();
-    let what = || format!("apply {} {name}", object.types.as_ref().map_or("", |types| &types.kind));
-    let deadline = tokio::time::Instant::now() + LIMIT;
+    let patched = until_settled(async || api.patch(&name, &params, &Patch::Apply(&object)).await.map(drop));
+    patched.await.doing(|| describe("apply", &object))
+}
+
+/// Sends a request until the API server accepts it, or refuses it for a reason that does not pass by itself.
+async fn until_settled(request: impl AsyncFn() -> kube::Result<()>) -> kube::Result<()> {
+    let deadline = Instant::now() + LIMIT;
     loop {
-        match api.patch(&name, &params, &Patch::Apply(&object)).await {
-            Ok(_) => return Ok(()),
-            Err(error) if is_transient(&error) && tokio::time::Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            Err(error) => return Err(error).doing(what),
+        match request().await {
+            Err(error) if is_transient(&error) && Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
+            settled => return settled,
         }
     }
+}
+
+/// What is done with an object, for errors.
+fn describe(verb: &str, object: &DynamicObject) -> String {
+    let kind = object.types.as_ref().map_or("", |types| &types.kind);
+    format!("{verb} {kind} {}", object.name_any())
 }
 
 /// Creates an object if it does not exist. An existing one stays as it is.
@@ -57,7 +68,7 @@ pub async fn create_if_missing(client: &Client, object: &Value) -> Result<()> {
     let (api, object) = typed(client, object)?;
     match api.create(&PostParams::default(), &object).await {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        created => created.map(drop).doing(|| format!("create {}", object.name_any())),
+        created => created.map(drop).doing(|| describe("create", &object)),
     }
 }
 
@@ -73,24 +84,17 @@ pub async fn delete_all<'a>(client: &Client, objects: impl IntoIterator<Item = &
 async fn delete(client: &Client, object: &Value) -> Result<()> {
     let (api, object) = typed(client, object)?;
     let name = object.name_any();
-    let what = || format!("delete {} {name}", object.types.as_ref().map_or("", |types| &types.kind));
-    let deadline = tokio::time::Instant::now() + LIMIT;
-    loop {
-        match api.delete(&name, &DeleteParams::background()).await {
-            Ok(_) => return Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-            Err(error) if is_transient(&error) && tokio::time::Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            Err(error) => return Err(error).doing(what),
-        }
-    }
+    let deleted = until_settled(async || match api.delete(&name, &DeleteParams::background()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop),
+    });
+    deleted.await.doing(|| describe("delete", &object))
 }
 
 /// Reads an object; none if it does not exist, or its kind is not served.
 pub async fn read(client: &Client, object: &Value) -> Result<Option<DynamicObject>> {
     let (api, object) = typed(client, object)?;
-    api.get_opt(&object.name_any()).await.doing(|| format!("read {}", object.name_any()))
+    api.get_opt(&object.name_any()).await.doing(|| describe("read", &object))
 }
 
 /// A namespace may be a moment old, a definition not yet served, the server busy.

@@ -111,8 +111,8 @@ impl Site {
     }
 }
 
-/// What an item of the site's libraries holds, if it is a node image. An imported image of `layercake image build` holds what the
-/// site's own image of the same Kubernetes does: their names differ after the last period.
+/// The release in an item of the site's libraries, if the item is a node image. An imported image of `layercake image build` has the
+/// same content as the site's own image of that Kubernetes version. Only the part after the last period differs in their names.
 fn node_image(item: &str, further: &[FurtherRelease]) -> Option<Release> {
     let further = further.iter().map(FurtherRelease::image);
     let mut all = NODE_IMAGES.iter().copied().chain([SHARED_IMAGE]).chain(further);

@@ -101,9 +101,7 @@ fn judge_fields(file: &str, text: &str) -> Diagnosis {
 async fn accepted(client: &Client, file: &str, object: &Value) -> Diagnosis {
     let named = label(object);
     let namespace = namespace_of(object);
-    if !namespace.is_empty()
-        && let Ok(None) = Api::<Namespace>::all(client.clone()).get_opt(namespace).await
-    {
+    if let Ok(None) = Api::<Namespace>::all(client.clone()).get_opt(namespace).await {
         let remedy =
             format!("Create namespace {namespace}, with its folder, resource pool, classes and quota");
         return ACCEPTED.error(format!("{named}: namespace {namespace} does not exist"), remedy);
@@ -128,7 +126,7 @@ async fn accepted(client: &Client, file: &str, object: &Value) -> Diagnosis {
 struct Used {
     /// Each with the object that has it.
     addresses: Vec<(IpAddr, String)>,
-    /// What was not read, each with the reason.
+    /// The kinds that could not be read, each with the reason.
     unread: Vec<String>,
 }
 
@@ -176,7 +174,7 @@ impl Used {
         match self.unread.as_slice() {
             [] => RANGES.ok(named),
             unread => RANGES.skipped(format!(
-                "{named}: compared with {} addresses only. Not read: {}",
+                "{named}: not all addresses in use are known. {} do not conflict. Not read: {}",
                 self.addresses.len(),
                 unread.join("; ")
             )),
@@ -367,10 +365,7 @@ mod tests {
         assert_eq!(judge_ranges(&cluster("10.76.0.0/16"), &used).unwrap().outcome, Outcome::Error);
         let partial = judge_ranges(&cluster("192.168.0.0/16"), &used).unwrap();
         assert_eq!(partial.outcome, Outcome::Skipped);
-        assert!(
-            partial.found.contains("compared with 1 addresses only. Not read: Nodes: User"),
-            "{partial:?}"
-        );
+        assert!(partial.found.contains("1 do not conflict. Not read: Nodes: User"), "{partial:?}");
     }
 
     #[test]

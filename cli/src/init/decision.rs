@@ -119,7 +119,7 @@ pub fn registries(facts: &Facts, given: Registries) -> Registries {
     }
 }
 
-/// The options of the installation. What is not given stays as it was installed before.
+/// The options of the installation. An option that is not given keeps the value of the last installation.
 pub fn options(
     facts: &Facts,
     registries: Registries,

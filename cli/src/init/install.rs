@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::availability::{cause, is_available, pod_selector};
 use super::facts::OPERATOR_NAMESPACE;
+use super::progress::Progress;
 use super::site_file::SiteFile;
 use crate::exit::ExitStatus;
 use crate::output::say;
@@ -30,13 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Writer<'a> {
     client: &'a Client,
     timeout: Duration,
-    began: Instant,
+    progress: Progress,
 }
 
 impl<'a> Writer<'a> {
     /// Waits at most `timeout` for each component.
     pub fn new(client: &'a Client, timeout: Duration) -> Self {
-        Self { client, timeout, began: Instant::now() }
+        Self { client, timeout, progress: Progress::begin() }
     }
 
     /// Applies everything in order, and waits until all components are available.
@@ -49,7 +50,7 @@ impl<'a> Writer<'a> {
         plane::apply_all(self.client, &namespaces).await?;
         plane::apply_all(self.client, &definitions).await?;
         plane::served(self.client, &definitions).await?;
-        self.report("definitions", &format!("{} are served", definitions.len()));
+        self.progress.report("definitions", &format!("{} are served", definitions.len()));
         for part in &installation.parts {
             plane::apply_all(self.client, &part.objects).await?;
             for object in &part.defaults {
@@ -61,7 +62,7 @@ impl<'a> Writer<'a> {
             self.wait_until_available(part.component).await?;
             plane::apply_all(self.client, &part.after).await?;
             let version = part.deployment["metadata"]["labels"][VERSION_LABEL].as_str().unwrap_or_default();
-            self.report(part.component.name, &format!("{version} is available"));
+            self.progress.report(part.component.name, &format!("{version} is available"));
             Ok(())
         };
         // Waits for all, so that each cause is shown.
@@ -127,12 +128,7 @@ impl<'a> Writer<'a> {
         for object in &site.objects {
             plane::apply(self.client, object).await?;
         }
-        self.report("site", &format!("{} objects are applied", site.objects.len()));
+        self.progress.report("site", &format!("{} objects are applied", site.objects.len()));
         Ok(())
-    }
-
-    /// Shows a step that is done, with the seconds since the beginning.
-    fn report(&self, what: &str, text: &str) {
-        say!("{what:<22} {text:<36} {:>7.1} s", self.began.elapsed().as_secs_f32());
     }
 }

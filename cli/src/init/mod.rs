@@ -8,6 +8,7 @@ mod certificates;
 pub mod decision;
 pub mod facts;
 mod install;
+mod progress;
 pub mod site_file;
 mod uninstall;
 

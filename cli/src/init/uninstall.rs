@@ -12,9 +12,9 @@ use components::plan::{self, Installation};
 use kube::Client;
 use kube::api::DynamicObject;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::facts::{Facts, Installer};
+use super::progress::Progress;
 use super::{decision, interruptible, refuse, upstream};
 use crate::args::Uninstall;
 use crate::exit::{ExitStatus, failed, status_of};
@@ -53,7 +53,7 @@ pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     }
     let options = decision::options(&facts, Registries::default(), None, None);
     let installation = plan::installation(&upstream().await?, &options, &components, &BTreeMap::new())?;
-    let remover = Remover { client: &client, timeout: args.timeout, began: Instant::now() };
+    let remover = Remover { client: &client, timeout: args.timeout, progress: Progress::begin() };
     remover.remove(&installation, keeps_own_definitions(&facts)).await
 }
 
@@ -79,7 +79,8 @@ fn obstacle(facts: &Facts, components: &[&Component]) -> Option<String> {
     }
     if components.is_empty() {
         return Some(
-            "none of them was installed with init. Delete them with the tools that installed them".to_owned(),
+            "init installed none of these components. Delete them with the tools that installed them"
+                .to_owned(),
         );
     }
     if !facts.may_all {
@@ -102,7 +103,7 @@ fn obstacle(facts: &Facts, components: &[&Component]) -> Option<String> {
         others.map(|(name, _)| *name).chain(facts.other_providers.iter().map(String::as_str)).collect();
     (!others.is_empty()).then(|| {
         format!(
-            "{} need Cluster API and were installed with another tool. Delete them with that tool first",
+            "other tools installed programs that need Cluster API: {}. Delete them with these tools first",
             others.join(", ")
         )
     })
@@ -118,7 +119,7 @@ fn keeps_own_definitions(facts: &Facts) -> bool {
 struct Remover<'a> {
     client: &'a Client,
     timeout: Duration,
-    began: Instant,
+    progress: Progress,
 }
 
 impl Remover<'_> {
@@ -128,7 +129,7 @@ impl Remover<'_> {
         let parts = &installation.parts;
         let after: Vec<_> = parts.iter().flat_map(|part| &part.after).collect();
         plane::delete_all(self.client, after.iter().copied()).await?;
-        self.report("webhooks", "are deleted");
+        self.progress.report("webhooks", "are deleted");
 
         let is_deleted = |definition: &&Value| !(keeps_own_definitions && is_own(definition));
         let definitions: Vec<_> = installation.definitions().filter(is_deleted).collect();
@@ -136,7 +137,7 @@ impl Remover<'_> {
         for definition in &definitions {
             self.wait_until_gone(definition).await?;
         }
-        self.report("definitions", &format!("{} are deleted", definitions.len()));
+        self.progress.report("definitions", &format!("{} are deleted", definitions.len()));
 
         for part in parts.iter().rev() {
             let namespace = part.component.namespace;
@@ -149,7 +150,7 @@ impl Remover<'_> {
             self.wait_until_gone(namespace).await?;
             let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
             let component = COMPONENTS.iter().find(|component| component.namespace == name);
-            self.report(component.map_or(name, |component| component.name), "is deleted");
+            self.progress.report(component.map_or(name, |component| component.name), "is deleted");
         }
         Ok(())
     }
@@ -173,11 +174,6 @@ impl Remover<'_> {
                 self.timeout.as_secs()
             ))),
         }
-    }
-
-    /// Shows a step that is done, with the seconds since the beginning.
-    fn report(&self, what: &str, text: &str) {
-        say!("{what:<22} {text:<36} {:>7.1} s", self.began.elapsed().as_secs_f32());
     }
 }
 
@@ -287,10 +283,10 @@ mod tests {
         let facts = Facts { other_clusters: 3, ..whole.clone() };
         assert!(reason(&facts).contains("3 Clusters of other"));
         let facts = Facts { other_providers: vec!["infrastructure-vsphere".to_owned()], ..whole.clone() };
-        assert!(reason(&facts).starts_with("infrastructure-vsphere need"));
+        assert!(reason(&facts).contains("need Cluster API: infrastructure-vsphere."));
         let mut facts = whole.clone();
         facts.installed.insert("capw", by(Installer::Clusterctl));
-        assert!(reason(&facts).starts_with("capw need"));
+        assert!(reason(&facts).contains("need Cluster API: capw."));
         // Cluster API stays, so its clusters and providers are no obstacle.
         facts.installed.insert("cluster-api", by(Installer::Clusterctl));
         facts.other_clusters = 3;

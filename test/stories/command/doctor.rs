@@ -110,7 +110,7 @@ fn the_doctor_records_what_it_asks_vcenter_without_secrets() {
     });
 }
 
-/// What users may not read is skipped with the right that they lack; what they may read is checked.
+/// A check is skipped, with the missing right, if the user may not read its objects. The other checks run.
 #[test]
 fn checks_of_a_namespace_user_are_skipped_with_the_missing_right() {
     story("diagnosing-user", |story| async move {

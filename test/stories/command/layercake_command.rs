@@ -28,9 +28,24 @@ const LISTING: [&str; 7] = [
     "downloadsession",
 ];
 
+/// The most vCenter requests for a cluster of six VMs that are neither for modules nor for the images. Among them is one answer of the
+/// long poll for each guest's report of its first boot.
+const MOST_OWN_CALLS: u64 = 75 + 6;
+
 #[test]
 fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
     let _place = schedule::enter().wait();
+    let own = up_once();
+    if own > MOST_OWN_CALLS {
+        // On busy processors, more changes come in an answer of their own.
+        eprintln!("{own} requests for six VMs");
+        let again = up_once();
+        assert!(again <= MOST_OWN_CALLS, "{own} and {again} requests for six VMs");
+    }
+}
+
+/// Runs the seeds' cluster once. Returns the number of vCenter requests that are neither for modules nor for the images.
+fn up_once() -> u64 {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
     let wire = other_wire().name();
     let network = match other_network() {
@@ -68,12 +83,10 @@ fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
     let of_modules = |method: &str| MODULE_CALLS.iter().any(|part| method.contains(part));
     let listing = |method: &str| LISTING.iter().any(|part| method.contains(part));
     assert!(sum(&of_modules) <= MOST_MODULE_CALLS, "{methods:?}");
-    let polls = |method: &str| method == "WaitForUpdatesEx";
-    let own = sum(&|method| !of_modules(method) && !listing(method) && !polls(method));
-    assert!(own <= 48, "{own} requests for six VMs: {methods:?}");
-    // The long poll answers once for changes that come together. On busy processors, more changes come alone.
-    assert!(sum(&polls) <= 60, "{methods:?}");
+    let own = sum(&|method| !of_modules(method) && !listing(method));
+    eprintln!("{own} requests for six VMs: {methods:?}");
     assert_nothing_runs(&errors);
+    own
 }
 
 fn assert_nothing_runs(output: &str) {
@@ -135,7 +148,7 @@ fn assert_is_healthy(kubeconfig: &str) {
     // Other stories may use all processors for a while: the fastest of a few runs counts.
     let mut times = Vec::new();
     while !times.iter().any(|took| *took < Duration::from_secs(3)) {
-        assert!(times.len() < 10, "{times:?}");
+        assert!(times.len() < 5, "{times:?}");
         let started = Instant::now();
         let found = layercake(&["doctor", "--kubeconfig", kubeconfig]);
         times.push(started.elapsed());

@@ -126,7 +126,7 @@ fn is_pool(object: &Value) -> bool {
     object["kind"] == "GlobalInClusterIPPool"
 }
 
-/// The thumbprint of vCenter's certificate, which the command shows where nobody trusts it.
+/// The thumbprint of vCenter's certificate. The command shows it because this computer does not trust the certificate.
 pub fn thumbprint(story: &Story) -> String {
     let untrusted = String::from_utf8(discover(story, &CHOSEN).stderr).unwrap();
     untrusted.trim_end().rsplit(' ').next().unwrap().to_owned()

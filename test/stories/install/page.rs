@@ -78,7 +78,6 @@ async fn install(page: &mut Reader<'_>) {
         );
     }
     page.run("rm password.txt").await;
-    // What is missing before step 5.
     let check = page.next("layercake doctor");
     // Other stories may publish VMs to the library meanwhile.
     let report = page.shell_any(&check.text).await;
@@ -228,7 +227,7 @@ struct Reader<'a> {
     cluster: &'a Nodeless,
     folder: tempfile::TempDir,
     blocks: std::vec::IntoIter<Block>,
-    /// What the page has, and what this site has.
+    /// Texts of the page, each with the text of this site that replaces it.
     values: Vec<(&'static str, String)>,
     /// The manifests that this site does not need.
     unused: Vec<String>,
