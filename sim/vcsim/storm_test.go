@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vapi/library"
+	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"layercake.invalid/sim/vcsim/core"
@@ -101,4 +104,53 @@ func (w *stream) matches() bool {
 		}
 	}
 	return true
+}
+
+// What deploys an OVF item locks the pool and then the folder; what clones a VM locks them the other way round.
+func TestDeploymentsAndClonesInOnePlaceDoNotBlockEachOther(t *testing.T) {
+	s := newSite(t)
+	c := s.login(true)
+	golden := s.create(c, "golden")
+	r := s.automation()
+	items, err := library.NewManager(r).GetLibraryItems(s.ctx, s.Found.Libraries["layercake"])
+	must(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.inParallel(6, 240, func(i int) {
+			vm := vim.Ref{}
+			var err error
+			if name := fmt.Sprint("vm", i); i%3 == 0 {
+				var deployed *vim.Ref
+				deployed, err = vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
+					DeploymentSpec: vcenter.DeploymentSpec{Name: name, AcceptAllEULA: true},
+					Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
+				})
+				if err == nil {
+					vm = *deployed
+				}
+			} else {
+				vm, err = s.clone(c, golden, name, types.VirtualMachineCloneSpec{
+					Location: types.VirtualMachineRelocateSpec{Pool: s.pool()},
+				})
+			}
+			if err != nil {
+				t.Errorf("VM %d: %v", i, err)
+				return
+			}
+			task, err := object.NewVirtualMachine(c.Client, vm).Destroy(s.ctx)
+			if err == nil {
+				err = task.Wait(s.ctx)
+			}
+			if err != nil {
+				t.Errorf("VM %d is not destroyed: %v", i, err)
+			}
+		})
+	}()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("nothing goes on:\n%s", stacks[:runtime.Stack(stacks, true)])
+	}
 }

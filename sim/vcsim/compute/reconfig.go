@@ -2,6 +2,7 @@ package compute
 
 import (
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -174,5 +175,27 @@ func (cp *Compute) importVApp(ctx *simulator.Context, _ *core.Call, body types.A
 		}
 		req.Host = host
 	}
-	return cp.Invoke(ctx, req.This, "ImportVApp", body)
+	return cp.lease(ctx, req)
+}
+
+// lease begins an import and waits until the VM is made. The library locks the pool and then the folder for it, and whatever else
+// makes a VM locks them the other way round: each would wait for the other.
+func (cp *Compute) lease(ctx *simulator.Context, req *types.ImportVApp) soap.HasFault {
+	cp.storage.Files.Lock()
+	defer cp.storage.Files.Unlock()
+	changes := cp.Hub.Subscribe()
+	defer cp.Hub.Unsubscribe(changes)
+	res := cp.Invoke(ctx, req.This, "ImportVApp", req)
+	begun, ok := res.(*methods.ImportVAppBody)
+	if !ok || begun.Res == nil {
+		return res
+	}
+	lease, ok := ctx.Session.Get(begun.Res.Returnval).(*simulator.HttpNfcLease)
+	for initializing := ok; initializing; {
+		ctx.WithLock(lease, func() { initializing = lease.State == types.HttpNfcLeaseStateInitializing })
+		if initializing {
+			<-changes.Wake
+		}
+	}
+	return res
 }

@@ -83,14 +83,23 @@ func (inv *Inventory) moveIntoFolder(ctx *simulator.Context, _ *core.Call, body 
 			return inv.FailedTask(req.This, "MoveIntoFolder_Task", &types.DuplicateName{Name: name, Object: holder})
 		}
 	}
-	res := inv.Invoke(ctx, req.This, "MoveIntoFolder_Task", body)
-	_, _ = inv.Follow(res)
+	res := inv.movingVMs(ctx, req.This, "MoveIntoFolder_Task", body)
 	for _, child := range req.List {
 		// What is in a folder moves with it, and leaves the views of where it was.
 		for _, vm := range inv.VMsBelow(child) {
 			inv.Hub.Touch(vm)
 		}
 	}
+	return res
+}
+
+// movingVMs runs a method that the library carries out with a folder or a pool locked, and then each VM in it. A VM that is
+// destroyed meanwhile locks them the other way round: each would wait for the other.
+func (inv *Inventory) movingVMs(ctx *simulator.Context, this vim.Ref, method string, body types.AnyType) soap.HasFault {
+	inv.storage.Files.Lock()
+	defer inv.storage.Files.Unlock()
+	res := inv.Invoke(ctx, this, method, body)
+	_, _ = inv.Follow(res)
 	return res
 }
 
@@ -103,6 +112,8 @@ func (inv *Inventory) destroy(ctx *simulator.Context, _ *core.Call, body types.A
 		return inv.inDestroyTask(req.This, inv.DestroyVM)
 	case "Folder":
 		return inv.inDestroyTask(req.This, inv.destroyFolder)
+	case "ResourcePool":
+		return inv.movingVMs(ctx, req.This, "Destroy_Task", body)
 	}
 	return inv.Invoke(ctx, req.This, "Destroy_Task", body)
 }

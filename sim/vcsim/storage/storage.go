@@ -13,7 +13,8 @@ import (
 )
 
 // The library reads a datastore's object without its lock whenever it looks for a VM's file, and writes to it under
-// the lock when VMs come and go. The files lock keeps the two apart; it is taken before any object's.
+// the lock when VMs come and go. The files lock keeps the two apart; it is taken before any object's. It also keeps methods
+// apart that lock folders, pools and VMs in different orders.
 
 // Storage is the files of VMs and first class disks, on the datastores.
 type Storage struct {
