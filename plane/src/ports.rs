@@ -1,11 +1,14 @@
 //! Free ports on loopback.
 //!
-//! Go servers take a port number, not a socket: a port is found by binding 0 and let go again. Who loses it in
+//! Go servers take a port number, not a socket: a port is found by binding it and let go again. It is none of those that the
+//! kernel gives to outgoing connections, which could take it while its owner is started, or started again. Who loses it in
 //! between ends with "address already in use", and is started anew on another.
 
 use std::collections::HashSet;
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
@@ -13,22 +16,41 @@ use parking_lot::Mutex;
 /// Ports that this process has handed out: their new owners may not have bound them yet.
 static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
+/// The first port that is tried. Well-known servers have lower ones.
+const FIRST: u16 = 15_000;
+/// Where Linux keeps the first and the last port of outgoing connections.
+const OUTGOING: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+/// The fewest ports among which other stacks rarely choose the same.
+const ENOUGH: u16 = 1_000;
+const ATTEMPTS: u32 = 1_000;
+
 /// Finds `N` different free ports on 127.0.0.1, none of which this process has been given before.
 pub fn free<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
-    let mut held = Vec::new();
     let mut given = GIVEN.lock();
+    let own = below_outgoing(&fs::read_to_string(OUTGOING).unwrap_or_default());
     for port in &mut ports {
+        let mut attempts = 0;
         while *port == 0 {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-            let found = listener.local_addr()?.port();
-            held.push(listener);
-            if given.insert(found) || held.len() > 1000 {
+            attempts += 1;
+            let wanted = own.clone().filter(|_| attempts < ATTEMPTS).map_or(0, rand::random_range);
+            let found = match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)) {
+                Ok(listener) => listener.local_addr()?.port(),
+                Err(_) if wanted != 0 => continue,
+                Err(error) => return Err(error),
+            };
+            if given.insert(found) || attempts > 2 * ATTEMPTS {
                 *port = found;
             }
         }
     }
     Ok(ports)
+}
+
+/// The ports below those of outgoing connections, if they are enough.
+fn below_outgoing(range: &str) -> Option<Range<u16>> {
+    let first: u16 = range.split_whitespace().next()?.parse().ok()?;
+    (first >= FIRST + ENOUGH).then_some(FIRST..first)
 }
 
 /// Whether nobody listens on a port of 127.0.0.1.
@@ -39,6 +61,16 @@ pub fn is_free(port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_below_those_of_outgoing_connections() {
+        assert_eq!(below_outgoing("32768\t60999\n"), Some(15_000..32_768));
+        assert_eq!(below_outgoing("1024\t65535\n"), None);
+        assert_eq!(below_outgoing(""), None);
+        if let Some(own) = below_outgoing(&fs::read_to_string(OUTGOING).unwrap_or_default()) {
+            assert!(free::<8>().unwrap().iter().all(|port| own.contains(port)));
+        }
+    }
 
     #[test]
     fn no_port_is_given_twice() {
