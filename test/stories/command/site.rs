@@ -54,7 +54,7 @@ fn a_vcenter_becomes_a_site_file_that_the_doctor_finds_in_order() {
 fn assert_is_refused(story: &Story, thumbprint: &str) {
     let trusted = ["--thumbprint", thumbprint];
     let wrong = format!("00{}", &thumbprint[2..]);
-    let cases: [(Vec<&str>, i32, &[&str]); 6] = [
+    let cases: [(Vec<&str>, i32, &[&str]); 7] = [
         ([&["--thumbprint", wrong.as_str()], &CHOSEN[..]].concat(), 3, &["is not trusted", thumbprint]),
         (
             [&trusted[..], &CHOSEN[2..]].concat(),
@@ -62,6 +62,7 @@ fn assert_is_refused(story: &Story, thumbprint: &str) {
             &["Pass one with --network", "VM Network (network-", "workload-network (dvportgroup-"],
         ),
         ([&trusted[..], &CHOSEN[..2]].concat(), 3, &["Pass one with --library", "published ("]),
+        (trusted.to_vec(), 3, &["Pass one with --network", "\nseveral objects can be the content library"]),
         (
             [&trusted[..], &CHOSEN, &["--datacenter", "dc9"]].concat(),
             3,
