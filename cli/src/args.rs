@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::Ipv4Net;
+use nodeimage::Preload;
 use sim::further_release::FurtherRelease;
 
 pub use init::{Init, InitCommand, Manifests, RegistryFlags, Uninstall};
@@ -71,6 +72,8 @@ pub enum CliCommand {
     Manifests(Manifests),
     /// Delete what `init` has installed, if no cluster and no VM is left.
     Uninstall(Uninstall),
+    /// Print the kubeconfig of a cluster, or add it to your own.
+    Kubeconfig(Kubeconfig),
     /// Write manifests.
     New {
         /// The kind.
@@ -218,6 +221,10 @@ pub struct ImageBuild {
     /// Use the packages in the lock file of an earlier build, to build the same image again.
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
+    /// Container images that nodes have beside those of Kubernetes: `management` for those of Cluster API that a management cluster
+    /// needs, or an archive such as release/build-images writes. The flag can be repeated.
+    #[arg(long, value_name = "management|ARCHIVE")]
+    pub preload: Vec<Preload>,
 }
 
 /// Flags of `up`.
@@ -319,6 +326,25 @@ pub enum NodeKind {
     /// Machines that boot a node image in QEMU, with KVM if it is available, or else emulated. Requires the right to
     /// create a network.
     Qemu,
+}
+
+/// Flags of `kubeconfig`.
+#[derive(Clone, Debug, Args)]
+pub struct Kubeconfig {
+    /// The name of the cluster.
+    pub name: String,
+    /// Its namespace; by default that of the current context.
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Add context NAME-admin@NAME to the kubeconfig file that kubectl would change. Other entries and the current context stay.
+    #[arg(long)]
+    pub merge: bool,
+    /// Write to this file, which only you can read.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "merge")]
+    pub output: Option<PathBuf>,
+    /// The management cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
 }
 
 /// Flags of `console`.

@@ -13,6 +13,7 @@
 //! | [`site`] | `site discover`: a vCenter becomes a site file |
 //! | `node_image` | `image build`: builds node images with [`nodeimage`] |
 //! | [`image_import`] | `image import`: an OVA becomes an item of a content library, once |
+//! | `kubeconfig` | `kubeconfig`: the kubeconfig of a cluster, alone or in the user's own |
 //! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
 //!
 //! Commands read objects through the API server as any user does; what `doctor` asks of vCenter is [`vmop::doctor`]'s, by which
@@ -37,6 +38,7 @@ pub mod exit;
 pub mod image_import;
 pub mod init;
 mod interrupts;
+mod kubeconfig;
 pub mod lint;
 mod new_cluster;
 mod node_image;
@@ -115,6 +117,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Init(args) => init::run(*args).await,
             CliCommand::Manifests(args) => init::manifests(args).await,
             CliCommand::Uninstall(args) => init::run_uninstall(args).await,
+            CliCommand::Kubeconfig(args) => kubeconfig::run(args).await,
             CliCommand::New { command: NewCommand::Cluster(args) } => new_cluster::run(args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {
                 status_of(node_image::build(args).await)

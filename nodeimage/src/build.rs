@@ -1,12 +1,14 @@
 //! The order in which an image is built.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use jiff::{Timestamp, tz::TimeZone};
-use plane::tools::{self, Progress};
+use plane::tools::{self, Progress, Tool};
 
 use crate::builder::Builder;
 use crate::containers::{self, PROGRAMS};
@@ -38,6 +40,30 @@ pub struct BuildRequest {
     pub out: PathBuf,
     /// The lock file of an earlier build, whose packages are taken.
     pub lock: Option<PathBuf>,
+    /// Images of containers that the node has beside its own.
+    pub preload: Vec<Preload>,
+}
+
+/// Images of containers that a node comes with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preload {
+    /// Those of upstream projects that a management cluster needs: Cluster API's managers and the IPAM provider.
+    Management,
+    /// Those in an archive of an OCI layout or of Docker.
+    Archive(PathBuf),
+}
+
+impl Preload {
+    /// The word that stands for [`Preload::Management`].
+    pub const MANAGEMENT: &'static str = "management";
+}
+
+impl FromStr for Preload {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Infallible> {
+        Ok(if text == Self::MANAGEMENT { Self::Management } else { Self::Archive(text.into()) })
+    }
 }
 
 /// An image that was built.
@@ -53,6 +79,7 @@ pub struct BuiltImage {
 pub fn build(request: &BuildRequest, progress: &dyn Progress) -> Result<BuiltImage> {
     let release = KubernetesRelease::find(&request.kubernetes)?;
     let os = OperatingSystem::find(&request.os)?;
+    let archives = archives(&request.preload)?;
     let locked = request.lock.as_deref().map(|path| Lock::read(path, os.name)).transpose()?;
     fs::create_dir_all(&request.out).doing("make", &request.out)?;
     let out = fs::canonicalize(&request.out).doing("find", &request.out)?;
@@ -68,12 +95,26 @@ pub fn build(request: &BuildRequest, progress: &dyn Progress) -> Result<BuiltIma
     // What a build that was killed left is no start.
     builder.remove_work()?;
     fs::create_dir_all(&work).doing("make", &work)?;
-    let build = Build { release, os, out, work, builder, progress };
+    let mut programs = release.tools().concat();
+    let management = request.preload.contains(&Preload::Management);
+    if management {
+        programs.extend(tools::managers());
+    }
+    let build = Build { release, os, out, work, builder, programs, management, archives, progress };
     let image = build.make(locked);
     let removed = build.builder.remove_work();
     let image = image?;
     removed?;
     Ok(image)
+}
+
+/// The archives that are preloaded. Each must be there before the build takes many minutes.
+fn archives(preload: &[Preload]) -> Result<Vec<PathBuf>> {
+    let paths = preload.iter().filter_map(|preload| match preload {
+        Preload::Management => None,
+        Preload::Archive(path) => Some(path),
+    });
+    paths.map(|path| fs::canonicalize(path).doing("find the archive", path)).collect()
 }
 
 /// What all steps of a build need.
@@ -83,18 +124,22 @@ struct Build<'a> {
     out: PathBuf,
     work: PathBuf,
     builder: Builder,
+    programs: Vec<&'static Tool>,
+    /// Whether the node has the images of a management cluster.
+    management: bool,
+    archives: Vec<PathBuf>,
     progress: &'a dyn Progress,
 }
 
 impl Build<'_> {
     fn make(&self, locked: Option<Lock>) -> Result<BuiltImage> {
-        let programs = tools::ensure_all(&self.release.tools().concat(), self.progress)?;
+        let programs = tools::ensure_all(&self.programs, self.progress)?;
         let lock = self.lock(locked)?;
         let epoch = epoch(&lock)?;
         self.progress.note(&format!("fetching and unpacking {} packages", lock.all().count()));
         self.unpack(&lock)?;
         self.place(&programs)?;
-        let mut parts = contents::go_modules(self.release, &lock.go, &self.work.join("files"))?;
+        let mut parts = contents::go_modules(&self.programs, &lock.go, &self.work.join("files"))?;
         self.progress.note("installing the node's root file system");
         self.builder.step("root", epoch, "make the node's root file system")?;
         parts.extend(contents::debian_packages(
@@ -157,7 +202,16 @@ impl Build<'_> {
                 fs::copy(path, &to).doing("copy", path)?;
             }
         }
-        let images = serde_json::to_vec_pretty(&containers::images(self.release)).unwrap_or_default();
+        let archives = self.work.join("archives");
+        fs::create_dir_all(&archives).doing("make", &archives)?;
+        for (number, archive) in self.archives.iter().enumerate() {
+            fs::copy(archive, archives.join(format!("{number:04}.tar"))).doing("copy", archive)?;
+        }
+        let mut images = containers::images(self.release);
+        if self.management {
+            images.extend(containers::management_images());
+        }
+        let images = serde_json::to_vec_pretty(&images).unwrap_or_default();
         let path = self.work.join("images.json");
         fs::write(&path, images).doing("write", &path)
     }
@@ -251,10 +305,14 @@ mod tests {
             os: os.to_owned(),
             out: folder.path().join("out"),
             lock: None,
+            preload: Vec::new(),
         };
+        let missing = Preload::Archive("/nowhere/vmop.tar".into());
+        let absent = BuildRequest { preload: vec![missing], ..request("v1.36", "debian-13") };
         for (request, reason) in [
             (request("v1.20", "debian-13"), "images of Kubernetes v1.20 are not supported"),
             (request("v1.36", "photon-5"), "images of photon-5 are not supported; supported are debian-13"),
+            (absent, "cannot find the archive /nowhere/vmop.tar"),
         ] {
             let refusal = build(&request, tools::progress().as_ref()).unwrap_err().to_string();
             assert!(refusal.starts_with(reason), "{refusal}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use components::catalogue::{COMPONENTS, Registries, Source};
 use serde::Serialize;
 
 use crate::release::{CNI_TOOLS, COREDNS, FLANNEL, KubernetesRelease, METRICS_SERVER};
@@ -134,6 +135,20 @@ pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
     ]
 }
 
+/// The images of the components of upstream projects that a management cluster has, under their published names.
+pub(crate) fn management_images() -> Vec<PreloadedImage> {
+    let upstream = COMPONENTS.iter().filter_map(|component| match component.source {
+        Source::Upstream { manifests, .. } => Some((component, manifests)),
+        Source::Config(_) => None,
+    });
+    upstream
+        .map(|(component, manifests)| {
+            let name = component.image_reference(&Registries::default());
+            PreloadedImage::new(&[name], &["/manager"]).with_program(manifests, "/manager")
+        })
+        .collect()
+}
+
 /// The names of the containers' images that a node of the release comes with.
 pub fn image_names(release: &KubernetesRelease) -> Vec<String> {
     images(release).into_iter().flat_map(|image| image.names).collect()
@@ -155,7 +170,7 @@ pub(crate) fn place_on_node(program: &str) -> Option<String> {
         return Some(format!("opt/cni/bin/{program}"));
     }
     let of_node =
-        ["kubelet", "kubeadm", "kubectl", "containerd", "containerd-shim-runc-v2"].contains(&program);
+        ["kubelet", "kubeadm", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr"].contains(&program);
     of_node.then(|| format!("usr/bin/{program}"))
 }
 
@@ -200,6 +215,15 @@ mod tests {
             assert!(in_image || place_on_node(tool.name).is_some(), "{}", tool.name);
         }
         assert_eq!(place_on_node("bridge").as_deref(), Some("opt/cni/bin/bridge"));
+    }
+
+    #[test]
+    fn components_have_the_programs_that_are_built() {
+        let images = management_images();
+        let programs: Vec<_> =
+            plane::tools::managers().map(|tool| format!("/{PROGRAMS}/{}", tool.name)).collect();
+        assert_eq!(images.iter().map(|image| image.files["/manager"].clone()).collect::<Vec<_>>(), programs);
+        assert_eq!(images[0].names, ["registry.k8s.io/cluster-api/cluster-api-controller:v1.14.2"]);
     }
 
     #[test]

@@ -4,22 +4,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plane::tools::{Dependency, dependencies};
+use plane::tools::{Dependency, Tool, dependencies};
 
 use crate::debian::Lock;
 use crate::error::{Doing, Error, Result};
 use crate::licence;
-use crate::release::KubernetesRelease;
 use crate::spdx::Part;
 
 /// Where the texts of the licences of Go modules lie on the node.
 const GO_LICENCES: &str = "usr/share/doc/go";
 
 /// The Go modules of all programs; their licences' texts go into the node's files.
-pub(crate) fn go_modules(release: &KubernetesRelease, go: &str, files: &Path) -> Result<BTreeSet<Part>> {
+pub(crate) fn go_modules(programs: &[&'static Tool], go: &str, files: &Path) -> Result<BTreeSet<Part>> {
     let mut parts = BTreeSet::new();
-    for tools in release.tools() {
-        for module in dependencies(&tools)? {
+    for tools in programs.chunk_by(|one, next| std::ptr::eq(one.module, next.module)) {
+        for module in dependencies(tools)? {
             parts.insert(go_module(&module, &files.join(GO_LICENCES))?);
         }
     }

@@ -37,7 +37,7 @@ mod sources;
 mod spdx;
 mod vmdk;
 
-pub use build::{BuildRequest, BuiltImage, build};
+pub use build::{BuildRequest, BuiltImage, Preload, build};
 pub use containers::image_names;
 pub use debian::{Lock, Package};
 pub use error::{Error, Result};

@@ -61,10 +61,11 @@ static TOOLS_1_35: [Tool; 7] = kubernetes(&MODULE_1_35);
 static TOOLS_1_36: [Tool; 7] = kubernetes(&MODULE_1_36);
 
 const SHIM: &str = "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2";
-static CONTAINERD_TOOLS: [Tool; 3] = [
+static CONTAINERD_TOOLS: [Tool; 4] = [
     Tool::new("containerd", &CONTAINERD_MODULE, "github.com/containerd/containerd/v2/cmd/containerd")
         .taking(90),
     Tool::new("containerd-shim-runc-v2", &CONTAINERD_MODULE, SHIM).taking(5),
+    Tool::new("ctr", &CONTAINERD_MODULE, "github.com/containerd/containerd/v2/cmd/ctr").taking(10),
     Tool::new("preload", &CONTAINERD_MODULE, "./preload").taking(5),
 ];
 /// The plugins, each a program in /opt/cni/bin.

@@ -35,7 +35,7 @@ mod workload;
 pub use certs::{Authority, Pair};
 pub use error::{Error, Result};
 pub use guard::Guard;
-pub use objects::{apply, apply_all, create_if_missing, delete_all, read, served};
+pub use objects::{apply, apply_all, apply_within, create_if_missing, delete_all, read, served};
 pub use plane::{Options, Plane};
 pub use program::{Program, Running};
 pub use stack::Stack;

@@ -39,16 +39,22 @@ pub async fn apply_all<'a>(client: &Client, objects: impl IntoIterator<Item = &'
 
 /// Brings an object to what it says, be it there or not. Refusals that pass by themselves are waited out.
 pub async fn apply(client: &Client, object: &Value) -> Result<()> {
+    apply_within(client, object, LIMIT).await
+}
+
+/// As [`apply`]; `limit` is for how long the API server may refuse what it will soon accept.
+pub async fn apply_within(client: &Client, object: &Value, limit: Duration) -> Result<()> {
     let (api, object) = typed(client, object)?;
     let params = PatchParams::apply(FIELD_MANAGER).force();
     let name = object.name_any();
-    let patched = until_settled(async || api.patch(&name, &params, &Patch::Apply(&object)).await.map(drop));
+    let patched =
+        until_settled(limit, async || api.patch(&name, &params, &Patch::Apply(&object)).await.map(drop));
     patched.await.doing(|| describe("apply", &object))
 }
 
 /// Sends a request until the API server accepts it, or refuses it for a reason that does not pass by itself.
-async fn until_settled(request: impl AsyncFn() -> kube::Result<()>) -> kube::Result<()> {
-    let deadline = Instant::now() + LIMIT;
+async fn until_settled(limit: Duration, request: impl AsyncFn() -> kube::Result<()>) -> kube::Result<()> {
+    let deadline = Instant::now() + limit;
     loop {
         match request().await {
             Err(error) if is_transient(&error) && Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
@@ -84,7 +90,7 @@ pub async fn delete_all<'a>(client: &Client, objects: impl IntoIterator<Item = &
 async fn delete(client: &Client, object: &Value) -> Result<()> {
     let (api, object) = typed(client, object)?;
     let name = object.name_any();
-    let deleted = until_settled(async || match api.delete(&name, &DeleteParams::background()).await {
+    let deleted = until_settled(LIMIT, async || match api.delete(&name, &DeleteParams::background()).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         deleted => deleted.map(drop),
     });
@@ -125,7 +131,10 @@ fn typed(client: &Client, object: &Value) -> Result<(Api<DynamicObject>, Dynamic
 
 /// Waits until the API server serves every version of the definitions: then they are established, and whoever
 /// watches them finds them.
-pub async fn served(client: &Client, definitions: &[Value]) -> Result<()> {
+///
+/// # Errors
+/// If a version is not served after `limit`.
+pub async fn served(client: &Client, definitions: &[Value], limit: Duration) -> Result<()> {
     let mut wanted: BTreeSet<(String, String)> = BTreeSet::new();
     for definition in definitions {
         let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -137,25 +146,22 @@ pub async fn served(client: &Client, definitions: &[Value]) -> Result<()> {
             }
         }
     }
-    until(
-        "the API server does not serve the custom resource definitions yet",
-        Duration::from_mins(1),
-        async || {
-            let groups: BTreeSet<_> = wanted.iter().map(|(group, _)| group.clone()).collect();
-            for group in groups {
-                let found = client.list_api_group_resources(&group).await.unwrap_or_else(|_| {
-                    APIResourceList { group_version: group.clone(), resources: Vec::new() }
-                });
-                wanted.retain(|(of, plural)| {
-                    *of != group || !found.resources.iter().any(|resource| resource.name == *plural)
-                });
-            }
-            match wanted.first() {
-                None => Ok(()),
-                Some((group, plural)) => Err(format!("{plural} in {group} missing")),
-            }
-        },
-    )
+    until("the API server does not serve the custom resource definitions yet", limit, async || {
+        let groups: BTreeSet<_> = wanted.iter().map(|(group, _)| group.clone()).collect();
+        for group in groups {
+            let found = client
+                .list_api_group_resources(&group)
+                .await
+                .unwrap_or_else(|_| APIResourceList { group_version: group.clone(), resources: Vec::new() });
+            wanted.retain(|(of, plural)| {
+                *of != group || !found.resources.iter().any(|resource| resource.name == *plural)
+            });
+        }
+        match wanted.first() {
+            None => Ok(()),
+            Some((group, plural)) => Err(format!("{plural} in {group} missing")),
+        }
+    })
     .await
 }
 

@@ -33,6 +33,8 @@ use components::manifest::{Manifests, converting_namespace};
 const ATTEMPTS: usize = 5;
 /// A busy machine takes many times the usual three seconds.
 const READY: Duration = Duration::from_mins(2);
+/// The time after which a definition must be served.
+const SERVED_WITHIN: Duration = Duration::from_mins(1);
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -265,8 +267,8 @@ async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &
     let upstream = try_join_all(prepared.iter().map(|one| one.define(cluster, tools)));
     tokio::try_join!(upstream, objects::apply_all(&cluster.client, ours))?;
     let all: Vec<_> = prepared.iter().flat_map(|one| one.definitions().iter().cloned()).collect();
-    objects::served(&cluster.client, &all).await?;
-    objects::served(&cluster.client, ours).await
+    objects::served(&cluster.client, &all, SERVED_WITHIN).await?;
+    objects::served(&cluster.client, ours, SERVED_WITHIN).await
 }
 
 /// Starts etcd and the API server on ports that nobody else takes.

@@ -43,7 +43,7 @@ pub struct Init {
     /// Show what would be installed, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// The time to wait for each component.
+    /// The time to wait for the definitions, and for each component.
     #[arg(long, value_parser = duration, default_value = "10m")]
     pub timeout: Duration,
 }

@@ -26,6 +26,8 @@ use crate::output::say;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The time after which a component that is not available gets a line with the cause.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The time in which the webhooks of available components answer. cert-manager tells the API server of their certificates.
+const WEBHOOKS_WITHIN: Duration = Duration::from_mins(1);
 
 /// Writes to one cluster.
 pub struct Writer<'a> {
@@ -35,7 +37,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Waits at most `timeout` for each component.
+    /// Waits at most `timeout` for the definitions and for each component.
     pub fn new(client: &'a Client, timeout: Duration) -> Self {
         Self { client, timeout, progress: Progress::begin() }
     }
@@ -49,7 +51,8 @@ impl<'a> Writer<'a> {
             installation.base.iter().cloned().partition(|one| one["kind"] == "Namespace");
         plane::apply_all(self.client, &namespaces).await?;
         plane::apply_all(self.client, &definitions).await?;
-        plane::served(self.client, &definitions).await?;
+        let served = plane::served(self.client, &definitions, self.timeout).await;
+        served.map_err(|error| ExitStatus::NotYet.error(format!("{error}. Run the same command again")))?;
         self.progress.report("definitions", &format!("{} are served", definitions.len()));
         for part in &installation.parts {
             plane::apply_all(self.client, &part.objects).await?;
@@ -126,7 +129,7 @@ impl<'a> Writer<'a> {
             plane::apply(self.client, &secret).await?;
         }
         for object in &site.objects {
-            plane::apply(self.client, object).await?;
+            plane::apply_within(self.client, object, WEBHOOKS_WITHIN).await?;
         }
         self.progress.report("site", &format!("{} objects are applied", site.objects.len()));
         Ok(())

@@ -1,12 +1,13 @@
 // Command preload makes the content of /var/lib/containerd in which a node's images lie unpacked, with containerd's own
 // libraries and without containerd running. The same programs make the same bytes: no time of the clock is in the result.
 //
-//	preload -images images.json -root FOLDER -out FOLDER
+//	preload -images images.json -root FOLDER [-archives FOLDER] -out FOLDER
 //
 // It mounts, so it needs to be root, if only in a user namespace.
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -22,17 +23,18 @@ func main() {
 	log.SetPrefix("preload: ")
 	list := flag.String("images", "", "file that lists the images, in JSON")
 	root := flag.String("root", "", "folder in which the files of the images lie")
+	archives := flag.String("archives", "", "folder of further images, each an archive of an OCI layout or of Docker")
 	out := flag.String("out", "", "folder that becomes /var/lib/containerd; it must not exist")
 	flag.Parse()
 	if *list == "" || *root == "" || *out == "" || flag.NArg() != 0 {
 		log.Fatal("usage: preload -images FILE -root FOLDER -out FOLDER")
 	}
-	if err := run(*list, *root, *out); err != nil {
+	if err := run(*list, *root, *archives, *out); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(list, root, out string) error {
+func run(list, root, archives, out string) error {
 	created, err := created()
 	if err != nil {
 		return err
@@ -54,8 +56,13 @@ func run(list, root, out string) error {
 		if err != nil {
 			return fmt.Errorf("image %s: %w", image.Names[0], err)
 		}
-		if err := store.load(context.Background(), archive); err != nil {
+		if err := store.load(context.Background(), bytes.NewReader(archive)); err != nil {
 			return fmt.Errorf("image %s: %w", image.Names[0], err)
+		}
+	}
+	if archives != "" {
+		if err := store.loadAll(context.Background(), archives); err != nil {
+			return err
 		}
 	}
 	if err := store.close(context.Background()); err != nil {

@@ -116,13 +116,49 @@ func TestTheSameImagesMakeTheSameStore(t *testing.T) {
 	}
 	digest := func(name string) string {
 		out := filepath.Join(folder, name)
-		if err := run(filepath.Join(folder, "images.json"), root, out); err != nil {
+		if err := run(filepath.Join(folder, "images.json"), root, "", out); err != nil {
 			t.Fatal(err)
 		}
 		return digestOf(t, out)
 	}
 	if first, second := digest("first"), digest("second"); first != second {
 		t.Errorf("two stores differ: %s and %s", first, second)
+	}
+}
+
+func TestImagesOfArchivesAreLoaded(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	root, folder := sampleRoot(t), t.TempDir()
+	list, archives := filepath.Join(folder, "images.json"), filepath.Join(folder, "archives")
+	write := func(name string, content []byte) {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(archives, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(list, []byte("[]"))
+	other := sample
+	other.Names = []string{"localhost/other:1"}
+	archive, err := other.Pack(root, moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(archives, "0000.tar"), archive)
+	out := filepath.Join(folder, "out")
+	if err := run(list, root, archives, out); err != nil {
+		t.Fatal(err)
+	}
+	names, err := os.ReadFile(filepath.Join(out, metadataFile))
+	if err != nil || !bytes.Contains(names, []byte(other.Names[0])) {
+		t.Errorf("the store does not know %s: %v", other.Names[0], err)
+	}
+	write(filepath.Join(archives, "0001.tar"), []byte("no archive"))
+	if err := run(list, root, archives, filepath.Join(folder, "none")); err == nil || !strings.Contains(err.Error(), "0001.tar") {
+		t.Errorf("got %v", err)
 	}
 }
 

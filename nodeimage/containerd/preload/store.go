@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -86,10 +86,30 @@ func newStore(out string) (*store, error) {
 	return &store{database: database, metadata: db, snapshots: overlays, client: client}, nil
 }
 
-// load imports and unpacks the image of an archive, under all its names.
-func (s *store) load(ctx context.Context, archive []byte) error {
+// loadAll imports and unpacks all archives of a folder, in the order of their names.
+func (s *store) loadAll(ctx context.Context, folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		archive, err := os.Open(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			return err
+		}
+		err = s.load(ctx, archive)
+		_ = archive.Close()
+		if err != nil {
+			return fmt.Errorf("archive %s: %w", entry.Name(), err)
+		}
+	}
+	return nil
+}
+
+// load imports and unpacks the images of an archive, under all their names.
+func (s *store) load(ctx context.Context, archive io.Reader) error {
 	ctx = namespaces.WithNamespace(ctx, namespace)
-	found, err := s.client.Import(ctx, bytes.NewReader(archive), client.WithImageLabels(labels), client.WithDiscardUnpackedLayers())
+	found, err := s.client.Import(ctx, archive, client.WithImageLabels(labels), client.WithDiscardUnpackedLayers())
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}

@@ -22,7 +22,7 @@ pub use cache::folder as cache_folder;
 pub use dependencies::{Dependency, dependencies, go_version};
 pub use module::{CLUSTER_API, ETCD, GO, IPAM, KUBERNETES, Module};
 pub use progress::{Progress, progress};
-pub use tool::{CLUSTERCTL, ETCD_SERVER, KUBEADM, KUBECTL, Tool, names};
+pub use tool::{CLUSTERCTL, ETCD_SERVER, KUBEADM, KUBECTL, Tool, managers, names};
 
 pub(crate) use manifests::read_documents;
 

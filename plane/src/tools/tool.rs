@@ -66,6 +66,11 @@ pub(super) static CONTROL_PLANE: [Tool; 7] = [
     .taking(60),
 ];
 
+/// The managers of upstream projects in a management cluster: the program of each component, by the name of its manifests.
+pub fn managers() -> impl Iterator<Item = &'static Tool> {
+    CONTROL_PLANE.iter().filter(|tool| tool.name.starts_with("capi-"))
+}
+
 /// etcd as it is built here, never one from elsewhere: for what has to be the same on every machine.
 pub static ETCD_SERVER: Tool =
     Tool::new("etcd", &module::ETCD_MODULE, "go.etcd.io/etcd/server/v3").taking(60);

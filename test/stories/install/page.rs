@@ -124,8 +124,9 @@ async fn create_cluster(page: &mut Reader<'_>) {
     assert_eq!(written, shown + "\n");
     page.run("layercake doctor -f cluster.yaml").await;
     page.wait_until_running().await;
-    let nodes = page.run("kubectl get secret first-kubeconfig").await;
+    let nodes = page.run("layercake kubeconfig first").await;
     assert_eq!(nodes.matches(" Ready ").count(), 3, "{nodes}");
+    page.merge_kubeconfig().await;
     let healthy = page.shell("layercake doctor", 0).await;
     assert_contains(&healthy, &[" 0 errors, "]);
 }
@@ -146,6 +147,11 @@ async fn show_to_others(story: &Story, page: &mut Reader<'_>) {
     let machine = page.machines().await.into_keys().next().unwrap();
     let vm = page.shell(&as_viewer(&format!("describe vm {machine} -n dev --exit-status")), 0).await;
     assert_contains(&vm, &[&format!("\nVirtualMachine/{machine}  "), "poweredOn"]);
+    let refused = page.shell(&as_viewer("kubeconfig first -n dev"), 1).await;
+    assert_contains(
+        &refused,
+        &["cannot read Secret dev/first-kubeconfig", "cannot get resource \"secrets\""],
+    );
     let missing = page.shell(&as_viewer("describe vm none -n dev"), 1).await;
     assert_contains(&missing, &["VirtualMachine dev/none not found", "kubectl get virtualmachines -A"]);
     page.shell(&as_viewer("doctor"), 0).await;
@@ -310,6 +316,20 @@ impl<'a> Reader<'a> {
         let written =
             blocks.iter().find(|block| block.begins().starts_with("(umask 077; read -rs P")).unwrap();
         self.shell(&written.text, 0).await;
+    }
+
+    /// Adds the cluster to a kubeconfig that has the management cluster, twice, and uses its context.
+    async fn merge_kubeconfig(&self) {
+        self.shell("cp $KUBECONFIG own && chmod 600 own", 0).await;
+        for _ in 0..2 {
+            let merged = self.shell("KUBECONFIG=own layercake kubeconfig first -n dev --merge", 0).await;
+            assert_contains(&merged, &["kubectl --context first-admin@first"]);
+        }
+        let nodes = self.shell("KUBECONFIG=own kubectl --context first-admin@first get nodes", 0).await;
+        assert_eq!(nodes.matches(" Ready ").count(), 3, "{nodes}");
+        self.shell("KUBECONFIG=own kubectl get namespace dev", 0).await;
+        let missing = self.shell("layercake kubeconfig none -n dev", 1).await;
+        assert_contains(&missing, &["cluster dev/none does not exist"]);
     }
 
     /// Runs commands to this status; what they print on both streams.
