@@ -1,5 +1,6 @@
 //! Shared code of the stories: stacks, namespaces, waiting, the order of the stories.
 
+pub mod cert_manager;
 pub mod documented_commands;
 pub mod issuer;
 pub mod killed_client;

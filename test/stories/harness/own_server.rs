@@ -44,9 +44,7 @@ impl OwnServer {
 
     /// Waits until all definitions are served.
     pub fn wait_until_served(&self) {
-        let all = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
-        let output = kubectl(self.plane.kubeconfig()).args(all).output().expect("kubectl");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        wait_until_served(self.plane.kubeconfig());
     }
 
     /// The outcomes of the doctor's checks, by code; of several with one code, the last.
@@ -91,6 +89,13 @@ pub fn prepare_stack(story: &Story, definitions: Vec<Value>) -> (Guard, plane::O
 pub fn apply(kubeconfig: &Path, what: &str, documents: &[Value]) {
     let strictly = ["apply", "--server-side", "--validate=strict", "--field-manager=layercake"];
     pipe(kubeconfig, what, &strictly, documents);
+}
+
+/// Waits until all definitions are served.
+pub fn wait_until_served(kubeconfig: &Path) {
+    let all = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
+    let output = kubectl(kubeconfig).args(all).output().expect("kubectl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn pipe(kubeconfig: &Path, what: &str, args: &[&str], documents: &[Value]) {

@@ -50,6 +50,7 @@ const LONG: &[(&str, u32, u32)] = &[
     ("nodes::disks::a_node_keeps_etcd_and_containerd_on_disks_of_its_own", 148, 2),
     ("install::page::the_installation_page_leads_to_a_cluster_and_back", 150, 4),
     ("install::init::an_empty_cluster_becomes_a_management_cluster", 60, 2),
+    ("install::init::cert_manager_issues_the_certificates_of_webhooks", 60, 2),
     ("command::layercake_command::up_once_brings_the_seeds_cluster_up_and_leaves_nothing", 140, 5),
     ("tenants::hostile_input::programs_withstand_hostile_input_within_their_memory", 114, 4),
     ("causes::halted::a_cluster_that_halts_says_why_and_goes_on", 113, 2),

@@ -19,10 +19,11 @@ use layercake::up::manifest;
 use serde_json::{Value, json};
 
 use crate::command::site::{discover, thumbprint};
+use crate::harness::cert_manager::CertManager;
 use crate::harness::killed_client::Kill;
 use crate::harness::nodeless::Nodeless;
 use crate::harness::own_server::exe;
-use crate::harness::story::{Story, assert_contains, story};
+use crate::harness::story::{Story, assert_contains, condition, story};
 
 #[test]
 fn an_empty_cluster_becomes_a_management_cluster() {
@@ -55,6 +56,41 @@ fn an_empty_cluster_becomes_a_management_cluster() {
         let again = run(&cluster, &["init"]).await;
         assert_ends(&again, 0, &["are served", "Next: layercake doctor"]);
         assert_eq!(generations(&deployments).await, before, "a second installation replaces no Pod");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn cert_manager_issues_the_certificates_of_webhooks() {
+    story("init-cert-manager", |story| async move {
+        let cluster = Nodeless::start(&story, &[]).await;
+        let cert_manager = CertManager::start(cluster.kubeconfig());
+        let files = tempfile::tempdir().unwrap();
+        let site = files.path().join("site.yaml");
+        std::fs::write(&site, site_file(&story).await).unwrap();
+        let installed = run_init(&story, &cluster, &["-f", site.to_str().unwrap(), "--timeout", "2m"]).await;
+        let words = [
+            "cert-manager issues the certificates of webhooks",
+            "gcm                    v0.1.0 is available",
+        ];
+        assert_ends(&installed, 0, &words);
+        assert_webhooks_refuse(&cluster).await;
+
+        let kind = GroupVersionKind::gvk("cert-manager.io", "v1", "Certificate");
+        let certificates: Api<DynamicObject> =
+            Api::all_with(cluster.client(), &ApiResource::from_gvk_with_plural(&kind, "certificates"));
+        let certificates = certificates.list(&ListParams::default()).await.unwrap().items;
+        // capw has no webhooks.
+        assert_eq!(certificates.len(), COMPONENTS.len() - 1);
+        for certificate in certificates {
+            let name = certificate.name_any();
+            assert_eq!(condition(&json!(certificate), "Ready").unwrap()["status"], "True", "{name}");
+        }
+        let deployments: Api<Deployment> = Api::all(cluster.client());
+        let before = generations(&deployments).await;
+        assert_ends(&run(&cluster, &["init"]).await, 0, &["Next: layercake doctor"]);
+        assert_eq!(generations(&deployments).await, before, "a second installation replaces no Pod");
+        drop(cert_manager);
         cluster.stop().await;
     });
 }

@@ -1,0 +1,48 @@
+//! cert-manager in a cluster without nodes: its definitions and its controllers.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use layercake::up::manifest;
+use plane::tools::{Module, Tool};
+use serde_json::Value;
+
+use crate::harness::own_server::{apply, wait_until_served};
+use crate::harness::shared_stack::build_tool;
+
+static MODULE: Module = Module::new("certmanager", &support::cert_manager::SOURCES);
+static TOOL: Tool = Tool::new("certmanager", &MODULE, ".").taking(200);
+
+/// Its controllers, which end with this value.
+pub struct CertManager {
+    process: Child,
+}
+
+impl CertManager {
+    /// Creates its definitions and starts its controllers, with the rights of the kubeconfig.
+    pub fn start(kubeconfig: &Path) -> Self {
+        let program = build_tool(&TOOL);
+        apply(kubeconfig, "the definitions of cert-manager", &definitions());
+        wait_until_served(kubeconfig);
+        let mut command = Command::new(program);
+        command.arg(kubeconfig).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { process: command.spawn().expect("cert-manager starts") }
+    }
+}
+
+impl Drop for CertManager {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn definitions() -> Vec<Value> {
+    let modules = tokio::task::block_in_place(|| plane::tools::dependencies(&[&TOOL])).expect("its modules");
+    let module =
+        modules.iter().find(|module| module.path == support::cert_manager::MODULE).expect("the module");
+    let folder = module.folder.join("deploy/crds");
+    let files = std::fs::read_dir(folder).expect("its definitions").map(|file| file.unwrap().path());
+    let yaml = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    yaml.flat_map(|path| manifest::documents(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
+}
