@@ -16,7 +16,7 @@ test:
 story NAME:
     cargo test -p layercake --test stories {{ NAME }}
 
-# Run the stories that are too slow for every run: outages of ten minutes, machines that fail to boot (LAYERCAKE_NODE_IMAGE)
+# Run the stories that are too slow for every run: outages of ten minutes, machines that boot (LAYERCAKE_NODE_IMAGE, LAYERCAKE_MANAGEMENT_IMAGE)
 slow:
     cargo test -p layercake --test stories -- --ignored
 

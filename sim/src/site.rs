@@ -11,7 +11,7 @@ use crate::Error;
 use crate::addresses::Subnet;
 use crate::guest::{Guests, Images, Options, Programs, Registry, Release};
 use crate::providers::{Providers, SiteNetworks};
-use crate::qemu::Hypervisor;
+use crate::qemu::{self, Hypervisor};
 use crate::vcsim::control::ControlApi;
 use crate::vcsim::further_release::FurtherRelease;
 use crate::vcsim::releases::{NODE_IMAGES, NodeImage, SHARED_IMAGE, Shape};
@@ -38,7 +38,8 @@ impl Site {
         scripts: Vec<&'static str>,
     ) -> Result<Self, Error> {
         let subnet = Subnet::claim()?;
-        let simulator = Simulator::start(stack, tools, &nodes).await?;
+        let name = matches!(nodes, Nodes::Qemu(_)).then(|| qemu::host_address(subnet.number()));
+        let simulator = Simulator::start(stack, tools, &nodes, name).await?;
         let vcenter = simulator.vcenter();
         let token = vcenter.control_token().map_err(crate::vcsim::Error::Io)?;
         let control = ControlApi::new(&vcenter.control, &token);
@@ -46,6 +47,7 @@ impl Site {
             Nodes::Simulated(further) => (further, None),
             Nodes::Qemu(images) => {
                 let hypervisor = Hypervisor::prepare(stack, &control, subnet.number(), images).await?;
+                hypervisor.relay(&vcenter.authority).await?;
                 (Vec::new(), Some(Arc::new(hypervisor)))
             }
         };

@@ -74,6 +74,7 @@ func parse(args []string) (spec.Options, bool, error) {
 	var o spec.Options
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the vCenter endpoint (HTTPS)")
 	flags.StringVar(&o.ControlListen, "control", "127.0.0.1:0", "address of the control API (HTTP)")
+	flags.StringVar(&o.Name, "name", "", "`host` in URLs of transfers, if clients reach this server by another address than the endpoint's, on the same port")
 	flags.StringVar(&o.CertFile, "tlscert", "", "PEM `file` of the server certificate")
 	flags.StringVar(&o.KeyFile, "tlskey", "", "PEM `file` of its key")
 	flags.Var(&o.GuestDelay, "guests-report-after", "guests report an address by themselves, so `long` after power-on; without it only the control API reports")

@@ -137,7 +137,16 @@ func (s *Sim) routes() http.Handler {
 	s.library.RouteREST(mux)
 	mux.HandleFunc("POST /pbm", s.policy.Serve)
 	mux.Handle("/", s.Service.ServeMux)
-	return s.recorder.Recorded(s.Counters.Metered(policy.AsPolicies(mux)))
+	return s.recorder.Recorded(s.named(s.Counters.Metered(policy.AsPolicies(mux))))
+}
+
+// named has the answers contain the name by which clients reach the simulator, if it has one.
+func (s *Sim) named(next http.Handler) http.Handler {
+	if s.Options.Name == "" {
+		return next
+	}
+	_, port, _ := net.SplitHostPort(s.Address)
+	return traffic.Named(s.Address, net.JoinHostPort(s.Options.Name, port), next)
 }
 
 func (s *Sim) serve(certificate tls.Certificate) {

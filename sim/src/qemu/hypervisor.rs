@@ -1,6 +1,7 @@
 //! Machines from power-on to power-off.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::error::Error;
 use super::host::HostPrograms;
 use super::machine::{Machine, MachineFiles, block, device, disk_id};
 use super::qmp::Qmp;
+use super::relay::Relay;
 use super::segment::Segment;
 use crate::boot_image::BootImage;
 use crate::pattern::fits;
@@ -45,6 +47,7 @@ pub struct Hypervisor {
     used: Mutex<BTreeMap<String, BTreeSet<PathBuf>>>,
     /// What is done to machines before they boot, by a pattern of their VMs' names.
     damages: Mutex<Vec<(String, String)>>,
+    relays: Mutex<Vec<Relay>>,
 }
 
 impl Hypervisor {
@@ -65,8 +68,31 @@ impl Hypervisor {
         let disks = Disks::in_folder(folder.join("disks"), programs.qemu_img.clone())?;
         let images = images.into_iter().map(|image| (image.name.clone(), image)).collect();
         let (stack, control) = (Arc::clone(stack), control.clone());
-        let (used, damages) = (Mutex::default(), Mutex::default());
-        Ok(Self { stack, control, programs, accelerator, segment, images, disks, folder, used, damages })
+        let (used, damages, relays) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self {
+            stack,
+            control,
+            programs,
+            accelerator,
+            segment,
+            images,
+            disks,
+            folder,
+            used,
+            damages,
+            relays,
+        })
+    }
+
+    /// Lets machines reach a server of this host, `IP:PORT`, at this host's address in their network and on the same port.
+    pub async fn relay(&self, server: &str) -> Result<(), Error> {
+        let at = self.segment.host_address();
+        let server: SocketAddr =
+            server.parse().map_err(|error| Error::Network(format!("{server}: {error}")))?;
+        let relay = Relay::start(at, server).await;
+        let relay = relay.map_err(|error| Error::Network(format!("{at}:{}: {error}", server.port())))?;
+        self.relays.lock().push(relay);
+        Ok(())
     }
 
     /// How machines are run here.

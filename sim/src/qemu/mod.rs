@@ -12,9 +12,11 @@ mod host;
 mod hypervisor;
 mod machine;
 mod qmp;
+mod relay;
 mod segment;
 
 pub use accelerator::Accelerator;
 pub use error::Error;
 pub use host::check_host;
 pub use hypervisor::{Hypervisor, console_log, has_consoles};
+pub use segment::host_address;

@@ -3,6 +3,7 @@
 //! The namespace lives as long as the process in it, dnsmasq, and everything in it goes with that: bridges, the machines'
 //! interfaces, and the host's own. So a stack that is killed leaves nothing behind.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl Segment {
             .until("the network of the machines", READY, made)
             .await
             .map_err(|error| Error::Network(error.to_string()))?;
-        let address = format!("10.{}.0.1/16", self.number);
+        let address = format!("{}/16", host_address(self.number));
         let steps: [(&PathBuf, Vec<&str>); 4] = [
             (
                 &programs.ip,
@@ -102,10 +103,20 @@ impl Segment {
         ]
     }
 
+    /// The address of this host in the network.
+    pub fn host_address(&self) -> Ipv4Addr {
+        host_address(self.number)
+    }
+
     /// Ends it.
     pub async fn end(&self) {
         self.server.kill().await;
     }
+}
+
+/// The address of this host in the network of this number.
+pub fn host_address(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, number, 0, 1)
 }
 
 /// What makes the bridge, and serves addresses in it. A name server there is, as CoreDNS needs one, which knows no name.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -49,8 +50,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Writes them below `folder`; secrets are readable by their owner only.
-    pub fn written(folder: &Path, nodes: &Nodes) -> Result<Self, Error> {
+    /// Writes them below `folder`; secrets are readable by their owner only. The certificate is for this host, and for `name`.
+    pub fn written(folder: &Path, nodes: &Nodes, name: Option<Ipv4Addr>) -> Result<Self, Error> {
         fs::create_dir_all(folder)?;
         let in_folder = |name: &str| folder.join(name);
         let files = Self {
@@ -68,7 +69,7 @@ impl Files {
         secret_written(&files.credentials, &credentials.to_string())?;
         secret_written(&files.password, &password)?;
         secret_written(&files.control_token, &token)?;
-        files.certificate_written()?;
+        files.certificate_written(name)?;
         let items = match nodes {
             Nodes::Simulated(further) => {
                 let further = further.iter().map(FurtherRelease::image);
@@ -98,7 +99,7 @@ impl Files {
         Ok(files)
     }
 
-    fn certificate_written(&self) -> Result<(), Error> {
+    fn certificate_written(&self, name: Option<Ipv4Addr>) -> Result<(), Error> {
         let ca_key = KeyPair::generate()?;
         let mut ca = CertificateParams::default();
         ca.distinguished_name.push(DnType::CommonName, "CA of the simulated vCenter");
@@ -106,7 +107,8 @@ impl Files {
         let ca_certificate = ca.self_signed(&ca_key)?;
         let issuer = Issuer::new(ca, ca_key);
         let key = KeyPair::generate()?;
-        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let mut names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        names.extend(name.map(|name| name.to_string()));
         let certificate = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
         fs::write(&self.ca, ca_certificate.pem())?;
         fs::write(&self.certificate, certificate.pem())?;
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn secrets_are_readable_by_their_owner_only() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::written(folder.path(), &Nodes::default()).unwrap();
+        let files = Files::written(folder.path(), &Nodes::default(), None).unwrap();
         for secret in [&files.credentials, &files.key, &files.password, &files.control_token] {
             let mode = fs::metadata(secret).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", secret.display());
@@ -189,7 +191,7 @@ mod tests {
     #[test]
     fn the_ready_line_tells_where_everything_is() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::written(folder.path(), &Nodes::default()).unwrap();
+        let files = Files::written(folder.path(), &Nodes::default(), None).unwrap();
         let ready = r#"{"url":"https://127.0.0.1:1234/sdk","control":"http://127.0.0.1:4321","datacenter":"datacenter-2",
             "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other","shared":"third","published":"fourth"}}"#;
         let vcenter = files.vcenter(ready).unwrap();

@@ -1,5 +1,6 @@
 //! The process of the simulated vCenter.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use plane::process::{Command, Process};
@@ -26,9 +27,14 @@ impl Simulator {
     /// Starts it, with all its files in the stack's folder, and waits until it serves.
     ///
     /// Its libraries have the images of these nodes. Guests shut down by themselves: whoever
-    /// runs them follows the requests.
-    pub async fn start(stack: &Stack, tools: &Tools, nodes: &Nodes) -> Result<Self, Error> {
-        Self::with(stack, tools, nodes, &["--real-guests".to_owned()]).await
+    /// runs them follows the requests. With `name`, URLs of transfers have this address in place of the loopback address.
+    pub async fn start(
+        stack: &Stack,
+        tools: &Tools,
+        nodes: &Nodes,
+        name: Option<Ipv4Addr>,
+    ) -> Result<Self, Error> {
+        Self::launched(stack, tools, nodes, name, &["--real-guests".to_owned()]).await
     }
 
     /// As [`Self::start`], with further arguments.
@@ -38,7 +44,17 @@ impl Simulator {
         nodes: &Nodes,
         arguments: &[String],
     ) -> Result<Self, Error> {
-        let files = Files::written(&stack.subfolder("vcenter")?, nodes)?;
+        Self::launched(stack, tools, nodes, None, arguments).await
+    }
+
+    async fn launched(
+        stack: &Stack,
+        tools: &Tools,
+        nodes: &Nodes,
+        name: Option<Ipv4Addr>,
+        arguments: &[String],
+    ) -> Result<Self, Error> {
+        let files = Files::written(&stack.subfolder("vcenter")?, nodes, name)?;
         let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.piped();
         let mut process = command
             .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])
@@ -50,6 +66,7 @@ impl Simulator {
             .arg(&files.key)
             .arg("--spec")
             .arg(&files.spec)
+            .args(name.map(|name| format!("--name={name}")))
             .args(arguments)
             .spawn()?;
         let log = process.log().to_owned();

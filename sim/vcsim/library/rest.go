@@ -15,6 +15,9 @@ import (
 	"layercake.invalid/sim/vcsim/wire"
 )
 
+// filesPath is where the library serves the files of items.
+const filesPath = "/rest/com/vmware/cis/data/"
+
 // restSession is the one vAPI session that stands in for every client's: the library keeps its own kind of session
 // there, but since 8.0 U3 one token opens VIM and vAPI alike.
 type restSession struct {
@@ -40,7 +43,10 @@ func (l *Libraries) serveREST(w http.ResponseWriter, r *http.Request) {
 		out.Send(w)
 		return
 	}
-	l.wire.Guarded(w, r, []string{wire.RestName(r)}, true, func(out *traffic.Answer) { l.forward(out, r) })
+	// The URL of a file that a download session has prepared is its own ticket, as in vCenter's samples of clients: such a client has
+	// another name for vCenter, and does not send its session there.
+	ticket := r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, filesPath)
+	l.wire.Guarded(w, r, []string{wire.RestName(r)}, !ticket, func(out *traffic.Answer) { l.forward(out, r) })
 }
 
 // forward has the library serve the request, under the shared session.

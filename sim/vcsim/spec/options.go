@@ -6,6 +6,7 @@ import "time"
 type Options struct {
 	Listen         string
 	ControlListen  string
+	Name           string // in URLs of transfers; empty if it is the address of the endpoint
 	CertFile       string
 	KeyFile        string
 	Credentials    Credentials

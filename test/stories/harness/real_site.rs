@@ -25,6 +25,8 @@ use crate::harness::story::{api_resource, is_ready};
 
 /// The OVA that the machines boot; without it the story is skipped.
 const IMAGE: &str = "LAYERCAKE_NODE_IMAGE";
+/// The OVA of a machine that can be a management cluster.
+const MANAGEMENT_IMAGE: &str = "LAYERCAKE_MANAGEMENT_IMAGE";
 /// Where the clusters are.
 pub const NAMESPACE: &str = "real";
 /// Two boots one after the other, emulated on a host that does other things, too.
@@ -39,8 +41,17 @@ const NO_ANSWER: [&str; 4] = ["Unable to connect to the server", "timeout", "con
 
 /// Runs steps on a site whose nodes are machines, or says why it can't be had.
 pub fn on_real_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
-    let Some(image) = std::env::var_os(IMAGE).map(PathBuf::from) else {
-        eprintln!("SKIPPED: {IMAGE} names no node image: make one with `layercake image build`");
+    on_site_of(IMAGE, "", steps);
+}
+
+/// As [`on_real_site`], with machines that have the images of all programs of a management cluster.
+pub fn on_management_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
+    on_site_of(MANAGEMENT_IMAGE, " --preload management", steps);
+}
+
+fn on_site_of(variable: &str, flags: &str, steps: impl AsyncFnOnce(&RealSite, &str)) {
+    let Some(image) = std::env::var_os(variable).map(PathBuf::from) else {
+        eprintln!("SKIPPED: {variable} names no node image: make one with `layercake image build{flags}`");
         return;
     };
     if let Err(error) = RUNTIME.block_on(sim::qemu::check_host()) {
@@ -69,7 +80,7 @@ pub fn on_real_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
 pub struct RealSite {
     pub stack: Stack,
     client: Client,
-    control: ControlApi,
+    pub control: ControlApi,
     started: Instant,
 }
 
@@ -200,10 +211,10 @@ impl RealSite {
 
     /// The address of this host in the network of the machines.
     pub fn host_address(&self) -> std::net::IpAddr {
-        [10, self.stack.site().subnet().number(), 0, 1].into()
+        sim::qemu::host_address(self.stack.site().subnet().number()).into()
     }
 
-    fn folder(&self) -> PathBuf {
+    pub fn folder(&self) -> PathBuf {
         self.stack.session().folder
     }
 
@@ -230,9 +241,9 @@ impl RealSite {
 
 /// The cluster that the machines are.
 pub struct Guest {
-    client: Client,
+    pub client: Client,
     kubectl: PathBuf,
-    kubeconfig: PathBuf,
+    pub kubeconfig: PathBuf,
 }
 
 impl Guest {

@@ -2,4 +2,5 @@
 
 pub mod boot_data;
 mod disks;
+mod management;
 mod real_node;

@@ -211,7 +211,8 @@ async fn run_steps(site: &RealSite, release: &str) {
     site.delete_all().await;
 }
 
-fn control_plane_alone(name: &str, release: &str) -> Value {
+/// A cluster of one node.
+pub fn control_plane_alone(name: &str, release: &str) -> Value {
     let control_plane = json!({
         "vmClass": "best-effort-small", "storageClass": "gold", "replicas": 1, "tkr": {"reference": {"name": release}},
     });

@@ -1,0 +1,63 @@
+//! The way from the network of the machines to a server of this host.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// Forwards connections of machines to a server of this host, until it is dropped.
+#[derive(Debug)]
+pub struct Relay {
+    working: JoinHandle<()>,
+}
+
+impl Relay {
+    /// Listens at an address of this host, on the port of the server.
+    pub async fn start(at: Ipv4Addr, server: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind((at, server.port())).await?;
+        let working = tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    // Both ends see what becomes of the connection.
+                    if let Ok(mut server) = TcpStream::connect(server).await {
+                        let _ = copy_bidirectional(&mut client, &mut server).await;
+                    }
+                });
+            }
+        });
+        Ok(Self { working })
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.working.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_are_forwarded() {
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = server.local_addr().unwrap();
+        let relay = Relay::start(Ipv4Addr::new(127, 0, 0, 9), address).await.unwrap();
+        let mut client = TcpStream::connect((Ipv4Addr::new(127, 0, 0, 9), address.port())).await.unwrap();
+        client.write_all(b"ask").await.unwrap();
+        let (mut accepted, _) = server.accept().await.unwrap();
+        let mut asked = [0; 3];
+        accepted.read_exact(&mut asked).await.unwrap();
+        accepted.write_all(b"answer").await.unwrap();
+        drop(accepted);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert_eq!((&asked, answer.as_str()), (b"ask", "answer"));
+        drop(relay);
+    }
+}
