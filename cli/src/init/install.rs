@@ -19,7 +19,7 @@ use super::availability::{cause, is_available, pod_selector};
 use super::facts::OPERATOR_NAMESPACE;
 use super::progress::Progress;
 use super::site_file::SiteFile;
-use crate::exit::ExitStatus;
+use crate::exit::{ExitStatus, with_causes};
 use crate::output::say;
 
 /// Between two looks at a Deployment.
@@ -129,9 +129,20 @@ impl<'a> Writer<'a> {
             plane::apply(self.client, &secret).await?;
         }
         for object in &site.objects {
-            plane::apply_within(self.client, object, WEBHOOKS_WITHIN).await?;
+            plane::apply_within(self.client, object, WEBHOOKS_WITHIN).await.map_err(explain)?;
         }
         self.progress.report("site", &format!("{} objects are applied", site.objects.len()));
         Ok(())
     }
+}
+/// Adds to an error of a webhook what helps.
+fn explain(error: plane::Error) -> anyhow::Error {
+    let error = anyhow::Error::from(error);
+    let text = with_causes(&error);
+    if !text.contains("failed calling webhook") {
+        return error;
+    }
+    ExitStatus::NotYet.error(format!(
+        "{text}. The API server does not reach this webhook, or does not trust its certificate. Run the same command again. If nothing changes and the cluster has cert-manager, check that its cainjector runs"
+    ))
 }
