@@ -99,12 +99,17 @@ impl Management<'_> {
         let documents = manifest::documents(&cluster.to_string()).unwrap();
         let placement = self.site.stack.session().placement();
         let client = &self.guest.client;
+        let refusal = std::sync::Mutex::new(String::new());
         // The release exists when the VM operator has read the library.
-        let accepted = async || {
-            prepare::prepare_namespaces(client, &documents, &placement).await.ok()?;
-            layercake::apply::apply(client, &cluster).await.ok()
+        let apply = async || {
+            prepare::prepare_namespaces(client, &documents, &placement).await?;
+            layercake::apply::apply(client, &cluster).await
         };
-        self.site.wait_for("the cluster is accepted", BOOTS, accepted).await;
+        let accepted =
+            async || apply().await.inspect_err(|error| *refusal.lock().unwrap() = format!("{error:#}")).ok();
+        if let Err(late) = poll("the cluster is accepted", BOOTS / 4, accepted).await {
+            panic!("{late}: {}", refusal.lock().unwrap());
+        }
     }
 
     /// Kills the Pods of one Deployment after the other, without time to end. Each time another Pod takes over.
@@ -189,5 +194,7 @@ impl Management<'_> {
 fn json_of(name: &str, release: &str) -> Value {
     let mut cluster = control_plane_alone(name, release);
     cluster["metadata"]["namespace"] = json!(NAMESPACE);
+    // The management cluster has the StorageClasses of its own namespace already, for volumes of Pods.
+    cluster["spec"]["topology"]["controlPlane"]["storageClass"] = json!("silver");
     cluster
 }
