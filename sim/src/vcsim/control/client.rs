@@ -1,10 +1,15 @@
 //! The client of the control API, and how it calls.
 
+use std::time::Duration;
+
 use reqwest::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::Error;
+
+/// The time for an answer. A simulator that hangs shall not keep its caller waiting for ever.
+const ANSWER: Duration = Duration::from_mins(3);
 
 /// A client of the control API.
 #[derive(Clone)]
@@ -25,7 +30,7 @@ impl ControlApi {
     pub fn new(base: &str, token: &str) -> Self {
         // Somebody else's provider serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().build().unwrap_or_default();
+        let http = reqwest::Client::builder().no_proxy().timeout(ANSWER).build().unwrap_or_default();
         Self { http, base: base.trim_end_matches('/').to_owned(), token: token.to_owned() }
     }
 
