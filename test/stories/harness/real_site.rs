@@ -41,17 +41,19 @@ const NO_ANSWER: [&str; 4] = ["Unable to connect to the server", "timeout", "con
 
 /// Runs steps on a site whose nodes are machines, or says why it can't be had.
 pub fn on_real_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
-    on_site_of(IMAGE, "", steps);
+    on_site_of(IMAGE, steps);
 }
 
 /// As [`on_real_site`], with machines that have the images of all programs of a management cluster.
 pub fn on_management_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
-    on_site_of(MANAGEMENT_IMAGE, " --preload management", steps);
+    on_site_of(MANAGEMENT_IMAGE, steps);
 }
 
-fn on_site_of(variable: &str, flags: &str, steps: impl AsyncFnOnce(&RealSite, &str)) {
+fn on_site_of(variable: &str, steps: impl AsyncFnOnce(&RealSite, &str)) {
     let Some(image) = std::env::var_os(variable).map(PathBuf::from) else {
-        eprintln!("SKIPPED: {variable} names no node image: make one with `layercake image build{flags}`");
+        eprintln!(
+            "SKIPPED: {variable} names no node image: docs/contributing/evidence.md has the command that builds it"
+        );
         return;
     };
     if let Err(error) = RUNTIME.block_on(sim::qemu::check_host()) {
