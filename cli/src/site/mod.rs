@@ -176,34 +176,36 @@ async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Found> {
     let compute = pools.iter().find(|(candidate, _)| candidate.id == pool.chosen.id);
     let (_, compute) = compute.context("the pool has no cluster")?;
 
-    let mut open = Open::default();
     let folders = vcenter.vm_folders(&moref).await?;
     let all: Vec<_> = folders.iter().map(|place| candidate(place, "the root of VMs")).collect();
-    let folder = open.take(FOLDER.choose_or(&all, args.folder.as_deref(), || preferred_folder(&all)));
+    let folder = FOLDER.choose_or(&all, args.folder.as_deref(), || preferred_folder(&all));
 
     let datastores = vcenter.datastores(&moref).await?;
     let datastores: Vec<_> = datastores.into_iter().filter(|one| is_usable(one, compute)).collect();
     let all: Vec<_> = datastores.iter().map(|one| named(&one.name, &one.moref)).collect();
-    let datastore = open.take(DATASTORE.choose_or(&all, args.datastore.as_deref(), || largest(&datastores)));
+    let datastore = DATASTORE.choose_or(&all, args.datastore.as_deref(), || largest(&datastores));
 
-    let mut network = None;
-    if args.network_provider == SiteNetworkProvider::PortGroups {
+    let network = if args.network_provider == SiteNetworkProvider::PortGroups {
         let networks = vcenter.networks(&moref).await?;
         let networks: Vec<_> = networks.into_iter().filter(|one| takes_nodes(one, compute)).collect();
         let all: Vec<_> = networks.iter().map(|one| named(&one.name, &one.moref)).collect();
-        let choice = open.take(NETWORK.choose(&all, args.network.as_deref()));
-        network = choice.and_then(|choice| {
+        NETWORK.choose(&all, args.network.as_deref()).map(|choice| {
             let found = networks.into_iter().find(|one| one.moref.id() == choice.chosen.id);
             found.map(|network| (choice, network.moref))
-        });
-    }
+        })
+    } else {
+        Ok(None)
+    };
 
     let libraries = vcenter.libraries().await?;
     let all: Vec<_> = libraries.into_iter().map(|one| Candidate { name: one.name, id: one.id }).collect();
-    let library = open.take(LIBRARY.choose(&all, args.library.as_deref()));
-    open.refuse()?;
-    let (folder, datastore) = (folder.context("no folder")?, datastore.context("no datastore")?);
-    let library = library.context("no library")?;
+    let library = LIBRARY.choose(&all, args.library.as_deref());
+    let open =
+        [folder.as_ref().err(), datastore.as_ref().err(), network.as_ref().err(), library.as_ref().err()];
+    let open: Vec<_> = open.into_iter().flatten().map(ToString::to_string).collect();
+    // The user sees all choices that are left in one run.
+    ensure!(open.is_empty(), ExitStatus::Refused.error(open.join("\n")));
+    let (folder, datastore, network, library) = (folder?, datastore?, network?, library?);
     let policy = match &args.namespace {
         Some(_) => Some(choose_policy(vcenter, args, &datastore.chosen).await?),
         None => None,
@@ -222,21 +224,6 @@ async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Found> {
     choices.push(library);
     choices.extend(policy);
     Ok(Found { choices, site, root: vcenter.root_folder()? })
-}
-
-/// The choices that are left to the user. The error names all of them.
-#[derive(Default)]
-struct Open(Vec<String>);
-
-impl Open {
-    fn take(&mut self, choice: Result<Choice>) -> Option<Choice> {
-        choice.map_err(|error| self.0.push(error.to_string())).ok()
-    }
-
-    fn refuse(self) -> Result<()> {
-        ensure!(self.0.is_empty(), ExitStatus::Refused.error(self.0.join("\n")));
-        Ok(())
-    }
 }
 
 /// Chooses the storage policy of the namespace among those that the datastore satisfies.
