@@ -28,8 +28,8 @@ impl Access {
     /// Reads the kubeconfig that Cluster API writes.
     ///
     /// # Errors
-    /// If anything but the address and certificates is in it: who can write Secrets could make the user's kubectl run a program or
-    /// send a file.
+    /// If it has more than the address and certificates: whoever can write Secrets could have the user's kubectl run a program, or
+    /// send a file to a server.
     pub fn read(text: &str) -> Result<Self> {
         let config: Value = serde_saphyr::from_str(text).context("it is not YAML")?;
         let only = |list: &str, entry: &str, fields: [&str; 2]| -> Result<[String; 2]> {

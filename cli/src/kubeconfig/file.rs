@@ -75,23 +75,21 @@ impl Lock {
         let mut name = path.as_os_str().to_owned();
         name.push(".lock");
         let lock = PathBuf::from(name);
-        let began = tokio::time::Instant::now();
-        loop {
+        let taken = plane::wait::poll(patience, INTERVAL, async || {
             match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&lock) {
-                Ok(_) => return Ok(Self(lock)),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && began.elapsed() < patience => {
-                    tokio::time::sleep(INTERVAL).await;
-                }
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    return Err(ExitStatus::Refused.error(format!(
-                        "another program changes {}: {} exists. If no such program runs, delete that file",
-                        path.display(),
-                        lock.display()
-                    )));
-                }
-                Err(error) => return Err(error).with_context(|| format!("cannot create {}", lock.display())),
+                Ok(_) => Ok(Some(())),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+                Err(error) => Err(error),
             }
-        }
+        });
+        let taken = taken.await.with_context(|| format!("cannot create {}", lock.display()))?;
+        taken.map(|()| Self(lock.clone())).ok_or_else(|| {
+            ExitStatus::Refused.error(format!(
+                "another program changes {}: {} exists. If no such program runs, delete that file",
+                path.display(),
+                lock.display()
+            ))
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
-use kit::api_error::{is_gone, message};
+use kit::api_error::{is_gone, message, missing_right};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 
@@ -88,7 +88,7 @@ async fn missing(client: &Client, Owner { namespace, name }: &Owner) -> Result<a
             "cluster {namespace}/{name} does not exist: list them with `kubectl get clusters.cluster.x-k8s.io -A`"
         ),
         // The user may read Secrets, but no clusters.
-        Err(error) if kit::api_error::missing_right(&message(&error)).is_none() => return Err(error.into()),
+        Err(error) if missing_right(&message(&error)).is_none() => return Err(error.into()),
         Ok(Some(_)) | Err(_) => ExitStatus::NotYet.error(format!(
             "cluster {namespace}/{name} has no kubeconfig yet. To see why: layercake describe cluster {name} -n {namespace}"
         )),
