@@ -182,3 +182,26 @@ func TestASubscribedItemIsFetchedWhenAsked(t *testing.T) {
 		t.Fatal("the item's disks are not here")
 	}
 }
+
+func TestTheURLOfADownloadNeedsNoLogin(t *testing.T) {
+	s := newSite(t)
+	ask := s.asking(s.token())
+	var ids []string
+	var session string
+	var file struct {
+		Endpoint struct{ URI string } `json:"download_endpoint"`
+	}
+	ask("GET", "/api/content/library/item?library_id="+s.Found.Libraries["layercake"], "", 200, &ids)
+	ask("POST", "/api/content/library/item/download-session", `{"library_item_id":"`+ids[0]+`"}`, 201, &session)
+	ask("POST", "/api/content/library/item/download-session/"+session+"/file?action=prepare", `{"file_name":"ob-1.ovf"}`, 200, &file)
+	_, path, _ := strings.Cut(file.Endpoint.URI, s.endpoint().Host)
+	other := strings.Replace(path, session, "00000000-0000-0000-0000-000000000000", 1)
+	for _, c := range []struct {
+		method, path string
+		want         int
+	}{{"GET", path, 200}, {"GET", other, 404}, {"PUT", path, 401}, {"GET", "/api/content/library/item/" + ids[0], 401}} {
+		if status, _, text := s.raw(c.method, c.path, "", ""); status != c.want {
+			t.Errorf("%s %s: %d instead of %d: %s", c.method, c.path, status, c.want, text)
+		}
+	}
+}

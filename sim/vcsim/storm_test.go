@@ -106,7 +106,7 @@ func (w *stream) matches() bool {
 	return true
 }
 
-// What deploys an OVF item locks the pool and then the folder; what clones a VM locks them the other way round.
+// The library locks the pool and then the folder for a deployment of an OVF item. For a clone, it locks the folder first.
 func TestDeploymentsAndClonesInOnePlaceDoNotBlockEachOther(t *testing.T) {
 	s := newSite(t)
 	c := s.login(true)
@@ -151,6 +151,6 @@ func TestDeploymentsAndClonesInOnePlaceDoNotBlockEachOther(t *testing.T) {
 	case <-ended:
 	case <-time.After(time.Minute):
 		stacks := make([]byte, 1<<20)
-		t.Fatalf("nothing goes on:\n%s", stacks[:runtime.Stack(stacks, true)])
+		t.Fatalf("deployments and clones block each other:\n%s", stacks[:runtime.Stack(stacks, true)])
 	}
 }

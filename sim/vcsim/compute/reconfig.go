@@ -178,8 +178,8 @@ func (cp *Compute) importVApp(ctx *simulator.Context, _ *core.Call, body types.A
 	return cp.lease(ctx, req)
 }
 
-// lease begins an import and waits until the VM is made. The library locks the pool and then the folder for it, and whatever else
-// makes a VM locks them the other way round: each would wait for the other.
+// lease begins an import and waits until the VM exists. The library locks the pool and then the folder for an import. For a clone, it
+// locks the folder first. Without the files lock, an import and a clone could wait for each other.
 func (cp *Compute) lease(ctx *simulator.Context, req *types.ImportVApp) soap.HasFault {
 	cp.storage.Files.Lock()
 	defer cp.storage.Files.Unlock()

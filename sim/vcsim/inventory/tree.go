@@ -93,8 +93,8 @@ func (inv *Inventory) moveIntoFolder(ctx *simulator.Context, _ *core.Call, body 
 	return res
 }
 
-// movingVMs runs a method that the library carries out with a folder or a pool locked, and then each VM in it. A VM that is
-// destroyed meanwhile locks them the other way round: each would wait for the other.
+// movingVMs runs a method for which the library locks a folder or a pool, and then each VM in it. To destroy a VM, it locks the VM
+// first. Without the files lock, the two could wait for each other.
 func (inv *Inventory) movingVMs(ctx *simulator.Context, this vim.Ref, method string, body types.AnyType) soap.HasFault {
 	inv.storage.Files.Lock()
 	defer inv.storage.Files.Unlock()

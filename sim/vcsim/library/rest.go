@@ -43,8 +43,7 @@ func (l *Libraries) serveREST(w http.ResponseWriter, r *http.Request) {
 		out.Send(w)
 		return
 	}
-	// The URL of a file that a download session has prepared is its own ticket, as in vCenter's samples of clients: such a client has
-	// another name for vCenter, and does not send its session there.
+	// The URL of a file in a download session needs no login: VMware's samples of clients send none with it.
 	ticket := r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, filesPath)
 	l.wire.Guarded(w, r, []string{wire.RestName(r)}, !ticket, func(out *traffic.Answer) { l.forward(out, r) })
 }
