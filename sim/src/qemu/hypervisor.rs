@@ -47,6 +47,7 @@ pub struct Hypervisor {
     used: Mutex<BTreeMap<String, BTreeSet<PathBuf>>>,
     /// What is done to machines before they boot, by a pattern of their VMs' names.
     damages: Mutex<Vec<(String, String)>>,
+    /// The ways from machines to servers of this host.
     relays: Mutex<Vec<Relay>>,
 }
 
@@ -248,6 +249,7 @@ impl Hypervisor {
 
     /// Ends the network, when all machines have ended.
     pub async fn end(&self) {
+        self.relays.lock().clear();
         self.segment.end().await;
     }
 }
