@@ -125,7 +125,7 @@ struct Build<'a> {
     work: PathBuf,
     builder: Builder,
     programs: Vec<&'static Tool>,
-    /// Whether the node has the images of a management cluster.
+    /// True if the node has the images of a management cluster.
     management: bool,
     archives: Vec<PathBuf>,
     progress: &'a dyn Progress,

@@ -135,7 +135,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 }
-/// Adds to an error of a webhook what helps.
+
+/// Adds the remedy to the error of a webhook that the API server cannot call.
 fn explain(error: plane::Error) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let text = with_causes(&error);

@@ -18,7 +18,7 @@ const CLUSTER: &str = "created";
 const NAMESPACE: &str = "teams";
 
 #[test]
-#[ignore = "boots two machines, the second beside seven managers: forty minutes where they are emulated"]
+#[ignore = "boots two machines, the second beside seven managers: more than forty minutes where they are emulated"]
 fn the_programs_run_as_pods_and_create_a_cluster_while_each_is_killed() {
     on_management_site(async |site, release| {
         site.apply(&control_plane_alone("real", release)).await;
@@ -95,7 +95,7 @@ impl Management<'_> {
     }
 
     async fn create_cluster(&self, release: &str) {
-        let cluster = json_of(CLUSTER, release);
+        let cluster = created_cluster(release);
         let documents = manifest::documents(&cluster.to_string()).unwrap();
         let placement = self.site.stack.session().placement();
         let client = &self.guest.client;
@@ -191,8 +191,8 @@ impl Management<'_> {
     }
 }
 
-fn json_of(name: &str, release: &str) -> Value {
-    let mut cluster = control_plane_alone(name, release);
+fn created_cluster(release: &str) -> Value {
+    let mut cluster = control_plane_alone(CLUSTER, release);
     cluster["metadata"]["namespace"] = json!(NAMESPACE);
     // The management cluster has the StorageClasses of its own namespace already, for volumes of Pods.
     cluster["spec"]["topology"]["controlPlane"]["storageClass"] = json!("silver");
