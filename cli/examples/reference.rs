@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
-use layercake::args::Cli;
+use layercake::args::{Cli, examples};
 use layercake::exit::ExitStatus;
 
 fn main() {
@@ -55,6 +55,10 @@ fn section(text: &mut String, command: &Command, path: &str) {
         let usage = usage.trim_start_matches("Usage: ").lines().next().unwrap_or_default();
         let _ = writeln!(text, "    {usage}\n");
         options(text, command);
+        let examples = examples::of(path.trim_start_matches("layercake "));
+        if !examples.is_empty() {
+            let _ = writeln!(text, "Examples:\n\n    {}\n", examples.join("\n    "));
+        }
     }
     if !shown.is_empty() {
         text.push_str("| command | description |\n|---|---|\n");

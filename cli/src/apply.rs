@@ -6,6 +6,8 @@ use kube::discovery::{Scope, oneshot};
 use kube::{Api, Client};
 use serde_json::Value;
 
+use crate::exit::ExitStatus;
+
 const MANAGER: &str = "layercake";
 
 /// Namespace and name of a document; no namespace means `default`.
@@ -33,6 +35,71 @@ async fn send(client: &Client, object: &Value, mut params: PatchParams) -> Resul
     let api = api_of(client, object, &namespace).await?;
     params.field_validation = Some(ValidationDirective::Strict);
     api.patch(&name, &params, &Patch::Apply(object)).await.map_err(refusal).map(drop)
+}
+
+/// How a user's object is applied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner {
+    /// Take over fields that other managers have set.
+    pub force: bool,
+    /// Change nothing.
+    pub dry_run: bool,
+}
+
+/// Applies a user's object. An object without namespace is in `namespace`, if its kind has namespaces.
+///
+/// # Errors
+/// If the API server refuses the object, with [`ExitStatus::Refused`], or if it does not answer. Fields
+/// of other managers are named.
+pub async fn apply_as_user(client: &Client, object: &Value, namespace: &str, manner: Manner) -> Result<()> {
+    let (kind, name) = (object["kind"].as_str().unwrap_or_default(), key(object).1);
+    let api = api_of(client, object, object["metadata"]["namespace"].as_str().unwrap_or(namespace)).await?;
+    let mut params = PatchParams::apply(MANAGER);
+    params.field_validation = Some(ValidationDirective::Strict);
+    (params.force, params.dry_run) = (manner.force, manner.dry_run);
+    let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
+    applied.map_err(refusal_of_user).map(drop).with_context(|| format!("cannot apply {kind} {name}"))
+}
+
+/// What helps if another manager has set a field.
+pub const TAKE_OVER: &str =
+    "Correct the manifest, or change the field with that tool. --force-conflicts takes it over";
+
+/// The error of a change that a user asks for. What the API server refuses has changed nothing.
+pub fn refusal_of_user(error: kube::Error) -> anyhow::Error {
+    let kube::Error::Api(status) = &error else { return error.into() };
+    let conflicts = conflicts(status);
+    if !conflicts.is_empty() {
+        return ExitStatus::Refused.error(format!("{}. {TAKE_OVER}", conflicts.join("; ")));
+    }
+    // An internal error for the API server, although the manifest is wrong.
+    if let Some((_, fault)) = status.message.split_once(UNTYPED).and_then(|(_, rest)| rest.split_once("): "))
+    {
+        return ExitStatus::Refused
+            .error(format!("{}. `layercake lint` shows the place", fault.trim_start_matches('.')));
+    }
+    match status.code {
+        400 | 403 | 404 | 409 | 422 => ExitStatus::Refused.error(words_of_refusal(&status.message)),
+        _ => refusal(error),
+    }
+}
+
+/// The beginning of the API server's words about a field that a kind does not have, or of another type.
+const UNTYPED: &str = "failed to create typed patch object (";
+
+/// The fields of a server-side apply that other managers have set.
+fn conflicts(status: &kube::core::Status) -> Vec<String> {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let conflicts = causes.filter(|cause| cause.reason == "FieldManagerConflict");
+    let mut named: Vec<_> = conflicts
+        .map(|cause| {
+            // The message is `conflict with "MANAGER" …`.
+            let manager = cause.message.split('"').nth(1).unwrap_or("another manager");
+            format!("{} was set by {manager}", cause.field.trim_start_matches('.'))
+        })
+        .collect();
+    named.sort();
+    named
 }
 
 /// The API server adds this to other errors; it tells an author nothing.
@@ -87,4 +154,47 @@ fn known(group: &str, version: &str, kind: &str) -> Option<(ApiResource, Scope)>
     };
     let kind = GroupVersionKind::gvk(group, version, kind);
     Some((ApiResource::from_gvk_with_plural(&kind, plural), scope))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::exit::status_of_error;
+
+    fn refused(code: u16, message: &str, causes: Value) -> anyhow::Error {
+        let status = json!({"code": code, "message": message, "details": {"causes": causes}});
+        refusal_of_user(kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())))
+    }
+
+    #[test]
+    fn a_conflict_names_the_field_and_its_manager() {
+        let cause = json!([{
+            "reason": "FieldManagerConflict",
+            "message": "conflict with \"argocd-controller\" using run.tanzu.vmware.com/v1alpha3",
+            "field": ".spec.topology.controlPlane.replicas",
+        }]);
+        let error = refused(409, "Apply failed with 1 conflict", cause);
+        assert_eq!(
+            error.to_string(),
+            format!("spec.topology.controlPlane.replicas was set by argocd-controller. {TAKE_OVER}")
+        );
+        assert_eq!(status_of_error(&error), ExitStatus::Refused);
+    }
+
+    #[test]
+    fn refusals_and_failures_have_different_statuses() {
+        let denied = "admission webhook \"x\" denied the request: spec: no";
+        let error = refused(403, denied, json!([]));
+        assert_eq!((error.to_string().as_str(), status_of_error(&error)), ("spec: no", ExitStatus::Refused));
+        assert_eq!(status_of_error(&refused(500, "no etcd", json!([]))), ExitStatus::Failed);
+        let untyped = "failed to create typed patch object (dev/c; a/v1, Kind=K): .spec.x: field not declared in schema";
+        let error = refused(500, untyped, json!([]));
+        assert_eq!(
+            error.to_string(),
+            "spec.x: field not declared in schema. `layercake lint` shows the place"
+        );
+        assert_eq!(status_of_error(&error), ExitStatus::Refused);
+    }
 }

@@ -1,5 +1,8 @@
 //! The command line.
 
+mod clusters;
+mod convert;
+pub mod examples;
 mod init;
 mod new;
 mod shared;
@@ -9,14 +12,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use ipnet::Ipv4Net;
 use nodeimage::Preload;
 use sim::further_release::FurtherRelease;
 
+pub use clusters::{Apply, ChangeFlags, Delete, DryRun, List, Scale, Upgrade, WaitFlags};
+pub use convert::Convert;
 pub use init::{Init, InitCommand, Manifests, RegistryFlags, Uninstall};
 pub use new::{NewCluster, NewCommand};
 use shared::duration;
-pub use shared::{ClusterFlags, OperatorFlags, SiteNetworkProvider};
+pub use shared::{ClusterFlags, OperatorFlags, Output, SiteNetworkProvider, TargetFlags};
 
 /// Kubernetes clusters made of vSphere virtual machines, from TanzuKubernetesCluster manifests.
 #[derive(Debug, Parser)]
@@ -72,6 +78,16 @@ pub enum CliCommand {
     Manifests(Manifests),
     /// Delete what `init` has installed, if no cluster and no VM is left.
     Uninstall(Uninstall),
+    /// Apply manifests, and show the progress of their clusters until they run. Refuses with the reason before it writes anything.
+    Apply(Box<Apply>),
+    /// Change the number of nodes of a node pool or of the control plane, and show the progress.
+    Scale(Box<Scale>),
+    /// Change the release of a cluster, and show the progress.
+    Upgrade(Box<Upgrade>),
+    /// Delete a cluster with all its VMs, and show what is left until it is gone.
+    Delete(Delete),
+    /// List clusters with their phase, nodes and version.
+    List(List),
     /// Print the kubeconfig of a cluster, or add it to your own.
     Kubeconfig(Kubeconfig),
     /// Write manifests.
@@ -79,6 +95,21 @@ pub enum CliCommand {
         /// The kind.
         #[command(subcommand)]
         command: NewCommand,
+    },
+    /// Write a TanzuKubernetesCluster manifest from a cluster configuration file of Tanzu Kubernetes Grid to standard output.
+    /// Standard error shows what became of each variable. Connects to no cluster.
+    Convert(Convert),
+    /// Print the versions of this command and of what it installs.
+    Version {
+        /// The output format.
+        #[arg(short, long, value_enum)]
+        output: Option<Output>,
+    },
+    /// Print a script with which a shell completes the command line, e.g. for `source <(layercake completion bash)`.
+    Completion {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
     },
     /// Build and import node images.
     Image {
@@ -216,8 +247,8 @@ pub struct ImageBuild {
     #[arg(long, value_name = "NAME", default_value = "debian-13")]
     pub os: String,
     /// The folder for the files of the image.
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
+    #[arg(long, alias = "output", short_alias = 'o', value_name = "DIR")]
+    pub output_folder: PathBuf,
     /// Use the packages in the lock file of an earlier build, to build the same image again.
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
@@ -333,18 +364,15 @@ pub enum NodeKind {
 pub struct Kubeconfig {
     /// The name of the cluster.
     pub name: String,
-    /// Its namespace; by default that of the current context.
-    #[arg(short, long)]
-    pub namespace: Option<String>,
     /// Add context NAME-admin@NAME to the kubeconfig file that kubectl would change. Other entries and the current context stay.
     #[arg(long)]
     pub merge: bool,
     /// Write to this file, which only you can read.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "merge")]
-    pub output: Option<PathBuf>,
+    #[arg(long, alias = "output", short_alias = 'o', value_name = "FILE", conflicts_with = "merge")]
+    pub output_file: Option<PathBuf>,
     /// The management cluster.
     #[command(flatten)]
-    pub cluster: ClusterFlags,
+    pub target: TargetFlags,
 }
 
 /// Flags of `console`.
@@ -355,12 +383,9 @@ pub struct Console {
     /// Continue with new output, until Ctrl-C.
     #[arg(short, long)]
     pub follow: bool,
-    /// Its namespace; by default that of the current context.
-    #[arg(short, long)]
-    pub namespace: Option<String>,
     /// The cluster.
     #[command(flatten)]
-    pub cluster: ClusterFlags,
+    pub target: TargetFlags,
 }
 
 /// Flags of `doctor`.
@@ -424,8 +449,8 @@ pub struct Bundle {
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
     pub namespaces: Vec<String>,
     /// The file to write; `-` is standard output. By default layercake-bundle-TIME.tar.gz in this folder.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    #[arg(long, alias = "output", short_alias = 'o', value_name = "FILE")]
+    pub output_file: Option<PathBuf>,
     /// Replace the file if it exists.
     #[arg(long)]
     pub force: bool,
@@ -459,25 +484,15 @@ pub enum Describe {
 pub struct DescribeFlags {
     /// The name of the object.
     pub name: String,
-    /// Its namespace; by default that of the current context.
-    #[arg(short, long)]
-    pub namespace: Option<String>,
     /// The cluster.
     #[command(flatten)]
-    pub cluster: ClusterFlags,
+    pub target: TargetFlags,
     /// The output format.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
     /// Exit with status 4 if something blocks the object.
     #[arg(long)]
     pub exit_status: bool,
-}
-
-/// Output formats beside text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// One JSON document.
-    Json,
 }
 
 /// Reads `NAME=PATH`.
@@ -500,6 +515,19 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn old_spellings_are_still_accepted() {
+        for args in [
+            &["image", "build", "--kubernetes", "v1.36", "-o", "images"][..],
+            &["image", "build", "--kubernetes", "v1.36", "--output", "images"],
+            &["kubeconfig", "a", "-o", "file"],
+            &["bundle", "--output", "file"],
+            &["doctor", "--namespace", "vmware-system-vmop"],
+        ] {
+            assert!(Cli::try_parse_from(["layercake"].iter().chain(args)).is_ok(), "{args:?}");
+        }
     }
 
     #[test]

@@ -13,15 +13,16 @@ use sim::qemu::{console_log, has_consoles};
 use crate::args::Console;
 use crate::background;
 use crate::interrupts::Interrupts;
+use crate::target::Target;
 
 /// How often a console that is followed is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Prints a node's console, and what is added to it until a Ctrl-C where that is wanted.
 pub async fn run(args: Console) -> Result<()> {
-    let Console { name, follow, namespace, cluster } = args;
-    let client = cluster.client().await?;
-    let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let Console { name, follow, target } = args;
+    let kubeconfig = target.cluster.kubeconfig.clone();
+    let Target { client, namespace, .. } = target.open().await?;
     let vm = Api::<VirtualMachine>::namespaced(client, &namespace).get_opt(&name).await?;
     let vm = vm.with_context(|| {
         format!("VirtualMachine {namespace}/{name} does not exist. To list the nodes: kubectl get virtualmachines -n {namespace}")
@@ -30,8 +31,7 @@ pub async fn run(args: Console) -> Result<()> {
     let moid = moid.with_context(|| {
         format!("VirtualMachine {namespace}/{name} is not in vCenter yet; see its conditions for the cause")
     })?;
-    let Some(path) = stack_folders(cluster.kubeconfig).iter().find_map(|folder| console_log(folder, &moid))
-    else {
+    let Some(path) = stack_folders(kubeconfig).iter().find_map(|folder| console_log(folder, &moid)) else {
         bail!(
             "VirtualMachine {namespace}/{name} ({moid}) has no serial console here: only nodes of `layercake up --nodes qemu` \
              have one. In a real vCenter, open the VM's console in the vSphere client, or create a VirtualMachineWebConsoleRequest"

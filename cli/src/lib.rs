@@ -6,6 +6,9 @@
 //! | [`exit`] | the exit statuses of all commands |
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
 //! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
+//! | [`target`], [`warnings`] | the cluster and the namespace on which a command acts, and what its API server warns of |
+//! | `clusters` | `apply`, `scale`, `upgrade`, `delete` and `list`: clusters on any management cluster |
+//! | [`follow`] | the progress of clusters, for `up` and the commands that change clusters |
 //! | [`describe`] | `describe`: the tree of the objects of a cluster or a VM, with the first cause of what is not ready |
 //! | `console` | `console`: what a node of `up --nodes qemu` shows on its serial console |
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
@@ -14,6 +17,7 @@
 //! | `node_image` | `image build`: builds node images with [`nodeimage`] |
 //! | [`image_import`] | `image import`: an OVA becomes an item of a content library, once |
 //! | `kubeconfig` | `kubeconfig`: the kubeconfig of a cluster, alone or in the user's own |
+//! | `convert` | `convert`: a configuration file of Tanzu Kubernetes Grid becomes a TanzuKubernetesCluster |
 //! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
 //!
 //! Commands read objects through the API server as any user does; what `doctor` asks of vCenter is [`vmop::doctor`]'s, by which
@@ -31,31 +35,41 @@ pub mod apply;
 pub mod args;
 pub mod background;
 pub mod bundle;
+mod clusters;
+mod completion;
 mod console;
+mod convert;
 pub mod describe;
 pub mod doctor;
 pub mod exit;
+pub mod follow;
 pub mod image_import;
 pub mod init;
 mod interrupts;
 mod kubeconfig;
 pub mod lint;
+pub mod manifest;
 mod new_cluster;
 mod node_image;
 mod output;
 pub mod session;
 pub mod site;
 pub mod stack;
+pub mod target;
 pub mod up;
+mod version;
 mod wait;
+pub mod warnings;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 
-use crate::args::{Cli, CliCommand, Describe, DescribeFlags, ImageCommand, NewCommand, Output, SiteCommand};
+use crate::args::{
+    Cli, CliCommand, Describe, DescribeFlags, ImageCommand, NewCommand, Output, SiteCommand, examples,
+};
 use crate::describe::Root;
 use crate::exit::{ExitStatus, failed, status_of};
 use crate::output::{say, write_out};
@@ -75,7 +89,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 
 /// Reads the command line. Called as a kubectl plugin, the usage text shows `kubectl`.
 fn parse_command_line(name: Option<&str>, args: Vec<OsString>) -> Cli {
-    let mut command = Cli::command();
+    let mut command = examples::command();
     if let Some(plugin) = name.and_then(|name| name.strip_prefix("kubectl-")) {
         command = command.bin_name(format!("kubectl {}", plugin.replace('_', "-")));
     }
@@ -84,8 +98,17 @@ fn parse_command_line(name: Option<&str>, args: Vec<OsString>) -> Cli {
 }
 
 fn run_command(cli: Cli) -> ExitCode {
-    if let CliCommand::Lint { manifests, filename } = &cli.command {
-        return lint::main(&[manifests.as_slice(), filename].concat()).into();
+    match &cli.command {
+        CliCommand::Lint { manifests, filename } => {
+            return lint::main(&[manifests.as_slice(), filename].concat()).into();
+        }
+        CliCommand::Convert(args) => return convert::run(args).into(),
+        CliCommand::Version { output } => return status_of(version::print(*output)).into(),
+        CliCommand::Completion { shell } => {
+            write_out(&completion::script(*shell));
+            return ExitStatus::Done.into();
+        }
+        _ => {}
     }
     // Another default may be installed already when the command runs inside a test.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -117,13 +140,21 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Init(args) => init::run(*args).await,
             CliCommand::Manifests(args) => init::manifests(args).await,
             CliCommand::Uninstall(args) => init::run_uninstall(args).await,
+            CliCommand::Apply(args) => clusters::apply(*args).await,
+            CliCommand::Scale(args) => clusters::scale(*args).await,
+            CliCommand::Upgrade(args) => clusters::upgrade(*args).await,
+            CliCommand::Delete(args) => clusters::delete(args).await,
+            CliCommand::List(args) => clusters::list(args).await,
             CliCommand::Kubeconfig(args) => kubeconfig::run(args).await,
             CliCommand::New { command: NewCommand::Cluster(args) } => new_cluster::run(args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {
                 status_of(node_image::build(args).await)
             }
             CliCommand::Image { command: ImageCommand::Import(args) } => image_import::run(args).await,
-            CliCommand::Lint { .. } => ExitStatus::Done,
+            CliCommand::Lint { .. }
+            | CliCommand::Convert(_)
+            | CliCommand::Version { .. }
+            | CliCommand::Completion { .. } => ExitStatus::Done,
         }
     });
     // A blocked read of a child's output must not hold the user up.
@@ -137,13 +168,13 @@ async fn describe_object(object: Describe) -> anyhow::Result<ExitStatus> {
         Describe::Cluster(flags) => (Root::Cluster, flags),
         Describe::Vm(flags) => (Root::VirtualMachine, flags),
     };
-    let DescribeFlags { name, namespace, cluster, output, exit_status } = flags;
-    let client = cluster.client().await?;
-    let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    let description = describe::describe_below(&client, root, &namespace, &name).await?;
+    let DescribeFlags { name, target, output, exit_status } = flags;
+    let kubeconfig = target.cluster.kubeconfig.clone();
+    let target = target.open().await?;
+    let description = describe::describe_below(&target.client, root, &target.namespace, &name).await?;
     match output {
         Some(Output::Json) => write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
-        None => write_out(&description.text(console::are_had(cluster.kubeconfig))),
+        None => write_out(&description.text(console::are_had(kubeconfig))),
     }
     let blocks = exit_status && description.blocking.is_some();
     Ok(if blocks { ExitStatus::NotYet } else { ExitStatus::Done })

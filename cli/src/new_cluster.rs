@@ -20,6 +20,7 @@ use crate::apply::words_of_refusal;
 use crate::args::NewCluster;
 use crate::exit::{ExitStatus, failed};
 use crate::output::{write_err, write_out};
+use crate::target::Target;
 
 /// The least of CPUs and memory (MiB) that kubeadm accepts for a control plane, rounded up.
 const LEAST: (i64, i64) = (2, 2048);
@@ -41,12 +42,11 @@ fn refuse<T>(why: String) -> Result<T> {
 }
 
 async fn compose(args: &NewCluster) -> Result<(String, String)> {
-    let given = [Some(&args.name), args.namespace.as_ref(), args.release.as_ref()];
+    let given = [Some(&args.name), args.target.namespace.as_ref(), args.release.as_ref()];
     for name in given.into_iter().chain([args.vm_class.as_ref(), args.storage_class.as_ref()]).flatten() {
         check_name(name)?;
     }
-    let client = args.cluster.client().await?;
-    let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let Target { client, namespace, .. } = args.target.open().await?;
     let clusters = Api::<TanzuKubernetesCluster>::namespaced(client.clone(), &namespace);
     if clusters.get_metadata_opt(&args.name).await.context("cannot read TanzuKubernetesClusters")?.is_some() {
         return refuse(format!(
@@ -68,7 +68,7 @@ async fn compose(args: &NewCluster) -> Result<(String, String)> {
     {
         let _ = writeln!(reasons, "{what:<24} {name}: {reason}");
     }
-    reasons.push_str("Nothing was created. Next: kubectl apply -f\n");
+    reasons.push_str("Nothing was created. Next: layercake apply -f\n");
     Ok((of_release(&release.name), reasons))
 }
 

@@ -8,7 +8,7 @@ use crate::output::write_out;
 
 /// Builds an image and prints the paths of its files.
 pub async fn build(args: ImageBuild) -> Result<()> {
-    let ImageBuild { kubernetes, os, output, lock, preload } = args;
+    let ImageBuild { kubernetes, os, output_folder: output, lock, preload } = args;
     let request = BuildRequest { kubernetes, os, out: output, lock, preload };
     let making = move || nodeimage::build(&request, plane::tools::progress().as_ref());
     let made = tokio::task::spawn_blocking(making).await??;

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 use sim::VcenterEndpoint;
 use sim::control::ControlApi;
 use sim::qemu::Accelerator;
 
-use crate::args::{ClusterFlags, OperatorFlags};
+use crate::args::OperatorFlags;
+use crate::target::client;
 
 /// Pool and folder, by MoID, in which a namespace's VMs are made.
 #[derive(Clone, Debug)]
@@ -136,13 +136,6 @@ pub(crate) fn read_password(file: &Path) -> Result<vsphere::Secret> {
     Ok(vsphere::Secret::from(text).expose().trim_end_matches(['\r', '\n']).into())
 }
 
-impl ClusterFlags {
-    /// A client for the cluster that the flags select.
-    pub async fn client(&self) -> Result<Client> {
-        client(self.kubeconfig.as_deref(), self.context.as_deref()).await
-    }
-}
-
 impl OperatorFlags {
     /// Reads the CA bundle, and returns the options of the VM operator's checks.
     pub fn doctor_options(&self) -> Result<vmop::doctor::Options> {
@@ -151,27 +144,11 @@ impl OperatorFlags {
         };
         let ca = self.vcenter_ca.as_ref().map(read).transpose()?;
         Ok(vmop::doctor::Options {
-            namespace: self.namespace.clone(),
+            namespace: self.operator_namespace.clone(),
             ca,
             recorder: vsphere::Recorder::default(),
         })
     }
-}
-
-/// A client for the cluster of a kubeconfig file and context; by default what kubectl would use.
-pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client> {
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let config = match kubeconfig {
-        Some(path) => {
-            let file =
-                Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
-            Config::from_custom_kubeconfig(file, &options).await?
-        }
-        None => Config::from_kubeconfig(&options)
-            .await
-            .context("no cluster: set KUBECONFIG or pass --kubeconfig")?,
-    };
-    Ok(Client::try_from(config)?)
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ fn nodes(args: &Up) -> Result<Nodes> {
     let images = args.images.iter().map(|image| BootImage::open(image)).collect::<Result<Vec<_>, _>>()?;
     ensure!(
         !images.is_empty(),
-        "--nodes qemu requires --image: build one with `layercake image build --kubernetes v1.36 -o images`, and pass its OVA"
+        "--nodes qemu requires --image: build one with `layercake image build --kubernetes v1.36 --output-folder images`, and pass its OVA"
     );
     Ok(Nodes::Qemu(images))
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::shared::ClusterFlags;
+use super::shared::TargetFlags;
 
 /// Kinds of `new`.
 #[derive(Debug, Subcommand)]
@@ -17,9 +17,6 @@ pub enum NewCommand {
 pub struct NewCluster {
     /// The name of the cluster.
     pub name: String,
-    /// Its namespace; by default the namespace of the kubeconfig context.
-    #[arg(short, long)]
-    pub namespace: Option<String>,
     /// The TanzuKubernetesRelease, or the beginning of its name; by default the newest that the API server accepts.
     #[arg(long, value_name = "NAME")]
     pub release: Option<String>,
@@ -37,5 +34,5 @@ pub struct NewCluster {
     pub storage_class: Option<String>,
     /// The management cluster.
     #[command(flatten)]
-    pub cluster: ClusterFlags,
+    pub target: TargetFlags,
 }

@@ -44,6 +44,13 @@ impl SiteNetworkProvider {
     }
 }
 
+/// Output formats beside text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// One JSON document.
+    Json,
+}
+
 /// Flags that select a cluster.
 #[derive(Clone, Debug, Args)]
 pub struct ClusterFlags {
@@ -55,6 +62,17 @@ pub struct ClusterFlags {
     pub context: Option<String>,
 }
 
+/// Flags that select a namespace of a cluster.
+#[derive(Clone, Debug, Args)]
+pub struct TargetFlags {
+    /// The namespace; by default that of the kubeconfig context.
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+}
+
 /// Flags that select the VM operator of a cluster, and so its vCenter.
 #[derive(Clone, Debug, Args)]
 pub struct OperatorFlags {
@@ -62,8 +80,8 @@ pub struct OperatorFlags {
     #[command(flatten)]
     pub cluster: ClusterFlags,
     /// The namespace of the VM operator, where the provider configuration is.
-    #[arg(long, default_value = "vmware-system-vmop")]
-    pub namespace: String,
+    #[arg(long, alias = "namespace", value_name = "NAME", default_value = "vmware-system-vmop")]
+    pub operator_namespace: String,
     /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
     #[arg(long, value_name = "FILE")]
     pub vcenter_ca: Option<PathBuf>,

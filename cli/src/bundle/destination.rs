@@ -28,7 +28,7 @@ impl Destination {
         if output == Some(Path::new("-")) {
             let stdout = io::stdout();
             if stdout.is_terminal() {
-                bail!("a bundle is binary: redirect standard output, or use -o FILE");
+                bail!("a bundle is binary: redirect standard output, or use --output-file FILE");
             }
             return Ok(Self::Stdout(stdout));
         }

@@ -61,7 +61,8 @@ pub async fn run(args: Bundle) -> ExitStatus {
 async fn make(args: Bundle) -> Result<()> {
     let recipients = args.recipients.iter().map(|text| recipient(text)).collect::<Result<Vec<_>>>()?;
     let now = Timestamp::now();
-    let destination = Destination::open(args.output.as_deref(), args.force, !recipients.is_empty(), now)?;
+    let destination =
+        Destination::open(args.output_file.as_deref(), args.force, !recipients.is_empty(), now)?;
     let client = args.cluster.client().await?;
     let mut archive = Archive::new(destination, &recipients, u64::try_from(now.as_second())?)?;
     let options = Options {

@@ -133,7 +133,7 @@ async fn read_library(
     interrupts: &mut Interrupts,
 ) -> Result<Option<Report>> {
     let client = args.operator.cluster.client().await?;
-    if let Err(error) = appearance::request_read(&client, &args.operator.namespace).await {
+    if let Err(error) = appearance::request_read(&client, &args.operator.operator_namespace).await {
         say!(
             "the item exists, but the VM operator will only find it when it next reads the library, after up to --image-sync-period: {error:#}"
         );

@@ -28,9 +28,9 @@ pub use uninstall::{run as run_uninstall, uninstall};
 use crate::args::{Init, InitCommand, Manifests, OperatorFlags, SiteNetworkProvider};
 use crate::exit::{ExitStatus, failed, status_of};
 use crate::interrupts::Interrupts;
+use crate::manifest;
 use crate::output::{say, write_out};
 use crate::session::read_password;
-use crate::up::manifest;
 use decision::{Decision, Decisions};
 use facts::{CONFIGURATION, Facts, OPERATOR_NAMESPACE};
 use install::Writer;
@@ -194,7 +194,7 @@ async fn check_vcenter(
 ) -> Result<()> {
     let flags = OperatorFlags {
         cluster: args.cluster.clone(),
-        namespace: OPERATOR_NAMESPACE.to_owned(),
+        operator_namespace: OPERATOR_NAMESPACE.to_owned(),
         vcenter_ca: args.vcenter_ca.clone(),
     };
     let site = site.new_site(credentials);

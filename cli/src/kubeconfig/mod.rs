@@ -15,6 +15,7 @@ use crate::args::Kubeconfig;
 use crate::exit::{ExitStatus, failed};
 use crate::output::{say, write_out};
 use crate::session::owner_only;
+use crate::target::Target;
 use entries::{Access, Owner};
 
 /// Prints the kubeconfig, writes it to a file, or adds it to the user's own.
@@ -26,19 +27,18 @@ pub async fn run(args: Kubeconfig) -> ExitStatus {
 }
 
 async fn provide(args: &Kubeconfig) -> Result<()> {
-    let client = args.cluster.client().await?;
-    let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let Target { client, namespace, .. } = args.target.open().await?;
     let owner = Owner { namespace, name: args.name.clone() };
     let access = read(&client, &owner).await?;
     if args.merge {
         let variable = std::env::var_os("KUBECONFIG");
-        let flag = args.cluster.kubeconfig.as_deref();
+        let flag = args.target.cluster.kubeconfig.as_deref();
         let path = file::writable(flag, variable.as_deref(), std::env::home_dir());
         let path = path.context("there is no home folder: pass --kubeconfig")?;
         return merge(&owner, &access, &path).await;
     }
     let text = serde_saphyr::to_string(&owner.alone(&access)).context("cannot write YAML")?;
-    if let Some(path) = &args.output {
+    if let Some(path) = &args.output_file {
         return owner_only(path, text.as_bytes());
     }
     write_out(&text);
@@ -49,7 +49,7 @@ async fn merge(owner: &Owner, access: &Access, path: &Path) -> Result<()> {
     file::change(path, |config| {
         owner.merge(access, config).map_err(|taken| {
             ExitStatus::Refused.error(format!(
-                "{}: {taken}. Nothing was changed. Write the kubeconfig to a file of its own with --output",
+                "{}: {taken}. Nothing was changed. Write the kubeconfig to a file of its own with --output-file",
                 path.display()
             ))
         })

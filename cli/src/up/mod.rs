@@ -1,13 +1,8 @@
 //! `layercake up`: the whole cake on this machine, and clusters brought up on it.
 
-pub mod cluster_report;
-pub mod follow;
-pub mod manifest;
 pub mod prepare;
-pub mod progress;
 mod releases;
 pub mod report;
-mod view;
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +10,15 @@ use anyhow::Result;
 use kube::Client;
 use serde_json::Value;
 
-use self::cluster_report::ClusterReport;
-
 use crate::apply;
 use crate::args::{NodeKind, Output, Up};
 use crate::background;
 use crate::describe::{self, print};
 use crate::exit::{ExitStatus, failed, with_causes};
+use crate::follow;
+use crate::follow::cluster_report::ClusterReport;
 use crate::interrupts::Interrupts;
+use crate::manifest;
 use crate::output::{say, write_err, write_out, write_over};
 use crate::session::Session;
 use crate::stack::{self, Stack};
@@ -85,8 +81,7 @@ fn add_releases(args: &mut Up, documents: &[Value]) {
 }
 
 fn manifests(args: &Up) -> Result<Vec<Value>> {
-    let read = args.manifests.iter().map(|path| manifest::read(path));
-    Ok(read.collect::<Result<Vec<_>>>()?.concat())
+    manifest::read_all(&args.manifests)
 }
 
 /// Runs the stack as this process's own.

@@ -6,8 +6,8 @@ use anyhow::Result;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::manifest::{self, Needs};
 use crate::apply::apply;
+use crate::manifest::{self, Needs};
 use crate::session::Placement;
 
 /// Sets the namespaces up that the clusters among `documents` live in; tells what was made.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sim::further_release::{FurtherRelease, is_of};
 use sim::releases::NODE_IMAGES;
 
-use super::manifest::is_cluster;
+use crate::manifest::is_cluster;
 
 /// The releases to be added for the clusters among `documents`, each with the words that name it. Nothing is added for what no
 /// release can be simulated of: the cluster is refused, with what there is instead.
@@ -50,7 +50,7 @@ fn named_releases(cluster: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::up::manifest::documents;
+    use crate::manifest::documents;
 
     fn of(spec: &str) -> Vec<String> {
         let text = format!(

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::cluster_report::ClusterReport;
-use crate::describe::next::next;
-use crate::describe::print;
+use crate::follow::cluster_report::ClusterReport;
 use crate::session::{Memory, Session};
 
 /// A simulator that does not answer in this time has gone.
@@ -91,27 +89,7 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for cluster in &self.clusters {
-            let ClusterReport { namespace, name, seconds, control_plane, workers, .. } = cluster;
-            let state = if cluster.is_running() { "Running" } else { "not Running" };
-            if cluster.is_refused() {
-                let message = cluster.blocking.as_ref().map_or("", |blocking| &blocking.message);
-                let _ = writeln!(text, "{namespace}/{name}: refused: {message}");
-                continue;
-            }
-            let _ = writeln!(
-                text,
-                "{namespace}/{name}: {state} after {seconds:.1} s (control plane {}/{}, workers {}/{})",
-                control_plane.ready, control_plane.wanted, workers.ready, workers.wanted
-            );
-            for milestone in &cluster.milestones {
-                let _ = writeln!(text, "  {:>6.1} s  {}", milestone.seconds, milestone.name);
-            }
-            if let Some(blocking) = &cluster.blocking {
-                let _ = writeln!(text, "  Blocked by {}", print::cause(blocking));
-                if let Some(command) = next(blocking, self.consoles) {
-                    let _ = writeln!(text, "  Next: {command}");
-                }
-            }
+            text += &cluster.text(true, self.consoles);
         }
         let Memory { stack, gcm, capw, vmop } = self.memory_mib;
         let _ = writeln!(text, "vCenter requests: {}", self.vcenter.requests);

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use kube::api::{Patch, PatchParams, PostParams};
-use layercake::up::manifest;
+use layercake::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::shared_stack::MANAGEMENT;

@@ -2,7 +2,7 @@
 //! a cluster whose class changes gets others, names of VMs can be chosen, and zones are failure domains.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
-use layercake::up::manifest;
+use layercake::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::story::{SOON, Story, assert_contains, story};

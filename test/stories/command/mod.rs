@@ -1,6 +1,7 @@
 //! The `layercake` command, without a cluster or beside one.
 
 mod bundle;
+mod clusters;
 mod doctor;
 mod image_import;
 mod layercake_command;

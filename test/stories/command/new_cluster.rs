@@ -3,7 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 use kube::api::DeleteParams;
-use layercake::up::manifest;
+use layercake::manifest;
 use serde_json::json;
 
 use crate::harness::objects::{POLICY, role_binding, storage_class, storage_quota};

@@ -3,7 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 use kube::Api;
-use layercake::up::manifest;
+use layercake::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::own_server::{OwnServer, render};

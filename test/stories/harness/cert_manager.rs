@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use layercake::up::manifest;
+use layercake::manifest;
 use plane::tools::{Module, Tool};
 use serde_json::Value;
 

@@ -12,6 +12,8 @@ use crate::harness::shared_stack::SharedStack;
 const BLOCK: &str = "```console";
 const END: &str = "```";
 const PROMPT: &str = "$ ";
+/// A line of a page that stands for any number of lines.
+const LEFT_OUT: &str = "…";
 
 /// A page whose commands are being run: those above the next line have been.
 pub struct Page {
@@ -59,19 +61,20 @@ impl Page {
             let after = self.lines[self.next..].iter();
             let written = after.take_while(|line| !line.starts_with(PROMPT) && *line != END).count();
             let written = self.next..self.next + written;
-            if self.recording {
-                self.lines.splice(written, output.clone());
+            let page = self.lines[written.clone()].to_vec();
+            // A page that leaves lines out is written by hand.
+            if self.recording && !page.iter().any(|line| line == LEFT_OUT) {
+                self.next += output.len();
+                self.lines.splice(written, output);
             } else {
-                let page = &self.lines[written];
-                let same =
-                    page.len() == output.len() && page.iter().zip(&output).all(|(a, b)| is_alike(a, b));
+                let same = shows(&page, &output);
                 if !same && let Some(object) = awaited_object(&command) {
                     let found = self.shell.run(&format!("kubectl get {object} -o yaml")).await;
                     eprintln!("what was waited for:\n{}", found.join("\n"));
                 }
                 assert!(same, "`{command}` prints\n{}\nand the page\n{}", output.join("\n"), page.join("\n"));
+                self.next += page.len();
             }
-            self.next += output.len();
         }
         assert_eq!(self.lines[self.next], END, "what stands before the first command of a block?");
     }
@@ -95,6 +98,8 @@ impl Shell {
             folder.path().join("kubectl"),
         )
         .unwrap();
+        std::os::unix::fs::symlink(crate::harness::own_server::exe(), folder.path().join("layercake"))
+            .unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
         Self { path: format!("{}:{path}", folder.path().display()), folder }
     }
@@ -128,6 +133,17 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
+/// Whether a page shows this output.
+fn shows(page: &[String], output: &[String]) -> bool {
+    match page {
+        [] => output.is_empty(),
+        [first, rest @ ..] if first == LEFT_OUT => (0..=output.len()).any(|at| shows(rest, &output[at..])),
+        [first, rest @ ..] => {
+            output.split_first().is_some_and(|(printed, more)| is_alike(first, printed) && shows(rest, more))
+        }
+    }
+}
+
 /// Whether two lines say the same but for what is another each time.
 fn is_alike(one: &str, other: &str) -> bool {
     shape(one) == shape(other)
@@ -153,11 +169,35 @@ fn kind(word: &str) -> String {
     if let Some((name, _)) = tail.filter(|(_, tail)| is_uuid(tail)) {
         return format!("{name}<uuid>");
     }
+    // Such as 12.5 or 12.5s.
+    let is_seconds = || {
+        let number = word.strip_suffix('s').unwrap_or(word);
+        let is_whole = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_ascii_digit());
+        number.split_once('.').is_some_and(|(whole, tenths)| is_whole(whole) && is_whole(tenths))
+    };
     match word {
         _ if is_age() => "<age>".to_owned(),
+        _ if is_seconds() => "<seconds>".to_owned(),
         _ if word.parse().is_ok_and(is_own) => "<address>".to_owned(),
         _ if word.len() == 5 && word.chars().all(|letter| letter.is_ascii_digit()) => "<port>".to_owned(),
         _ => word.to_owned(),
+    }
+}
+
+#[test]
+fn lines_that_a_page_leaves_out_are_not_compared() {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let output = lines("begun\n  1.5s a: up\n  2.5s a: on\na: Running after 3.5 s");
+    for page in [
+        "begun\n…\na: Running after 9.0 s",
+        "begun\n…\n  9.5s a: on\n…\na: Running after 1.5 s",
+        "…",
+        "…\nbegun\n 1.0s a: up\n 1.5s a: on\na: Running after 3.5 s\n…",
+    ] {
+        assert!(shows(&lines(page), &output), "{page}");
+    }
+    for page in ["begun\na: Running after 3.5 s", "begun\n…", "…\n  1.5s a: off\n…"] {
+        assert!(!shows(&lines(page), &output), "{page}");
     }
 }
 

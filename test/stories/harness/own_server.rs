@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use kube::Client;
-use layercake::up::manifest;
+use layercake::manifest;
 use plane::{Guard, Plane, Program, Running};
 use serde_json::{Value, json};
 

@@ -11,8 +11,9 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
 use layercake::args::{RegistryAccess, SiteNetwork, Wire};
+use layercake::manifest;
 use layercake::stack::{Options, Stack};
-use layercake::up::{manifest, prepare};
+use layercake::up::prepare;
 use serde_json::{Value, json};
 use sim::BootImage;
 use sim::control::{ControlApi, PowerAction};
@@ -255,7 +256,7 @@ impl Guest {
         let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
         let kubeconfig = site.folder().join("guest.kubeconfig");
         std::fs::write(&kubeconfig, &text).unwrap();
-        let client = layercake::session::client(Some(&kubeconfig), None).await.unwrap();
+        let client = layercake::target::client(Some(&kubeconfig), None).await.unwrap();
         Self { client, kubectl: build_tool(&plane::tools::KUBECTL), kubeconfig }
     }
 

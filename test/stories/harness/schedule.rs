@@ -44,6 +44,7 @@ const LONG: &[(&str, u32, u32)] = &[
         4,
     ),
     ("clusters::api_server::a_new_cluster_encrypts_its_secrets_and_logs_who_reads_them", 200, 2),
+    ("command::clusters::a_cluster_is_created_changed_and_deleted_as_the_page_says", 230, 2),
     ("clusters::life::a_cluster_is_created_read_scaled_rebooted_and_deleted", 225, 2),
     ("nodes::boot_data::a_node_boots_from_its_extra_config_alone", 157, 2),
     ("causes::first_machine::causes_of_the_first_machine_are_named_at_the_top", 155, 2),

@@ -15,7 +15,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use layercake::args::{Cli, CliCommand};
 use layercake::init::{self, decision, facts::Facts};
-use layercake::up::manifest;
+use layercake::manifest;
 use serde_json::{Value, json};
 
 use crate::command::site::{discover, thumbprint};

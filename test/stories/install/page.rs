@@ -9,7 +9,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, ResourceExt};
-use layercake::up::manifest;
+use layercake::manifest;
 use serde_json::Value;
 use support::wait::poll;
 

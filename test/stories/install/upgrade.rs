@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
-use layercake::up::manifest;
+use layercake::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, render, without_cert_manager};

@@ -4,7 +4,8 @@
 use std::process::{Command, Output, Stdio};
 
 use components::catalogue::COMPONENTS;
-use layercake::up::{manifest, prepare};
+use layercake::manifest;
+use layercake::up::prepare;
 use serde_json::{Value, json};
 use support::wait::poll;
 

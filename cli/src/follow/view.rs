@@ -9,6 +9,7 @@ use bounds::printable;
 use jiff::Timestamp;
 
 use super::cluster_report::ClusterReport;
+use super::progress::Count;
 use crate::describe::words::cut;
 use crate::describe::{Blocking, TreeNode, cause, print};
 use crate::output::say;
@@ -34,6 +35,7 @@ pub enum View {
 #[derive(Default)]
 pub struct Shown {
     milestones: usize,
+    counts: Option<(Count, Count)>,
     blocking: Option<(Blocking, Duration, bool)>,
 }
 
@@ -79,6 +81,11 @@ fn say(shown: &mut Shown, key: &str, report: &ClusterReport, elapsed: Duration) 
         say!("{:>6.1}s  {key}: {}", milestone.seconds, milestone.name);
     }
     shown.milestones = report.milestones.len();
+    let counts = (report.control_plane, report.workers);
+    if shown.counts.replace(counts).is_some_and(|before| before != counts) {
+        let (control_plane, workers) = counts;
+        say!("{:>6.1}s  {key}: control plane {control_plane}, workers {workers}", elapsed.as_secs_f64());
+    }
     let Some(blocking) = &report.blocking else { return };
     match &mut shown.blocking {
         Some((known, since, mentioned)) if known == blocking => {

@@ -1,19 +1,22 @@
-//! Following clusters until they run.
+//! Following clusters until they run, or until they are gone.
+
+pub mod cluster_report;
+pub mod progress;
+mod view;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use kube::Client;
 
-use super::cluster_report::ClusterReport;
-use super::progress;
-use super::view::View;
+use self::cluster_report::ClusterReport;
+use self::view::View;
 use crate::describe::{self, Root, cause, gather, tree};
 
 /// How often the objects are read while clusters come up.
 const PACE: Duration = Duration::from_millis(700);
 
-/// Follows the clusters of `reports` until all run or `timeout` has passed; what is known is always in the reports.
+/// Follows the clusters of `reports` until all run as their specs say, or `timeout` has passed; what is known is always in the reports.
 ///
 /// A cluster that was refused is not waited for. Reads that fail are repeated until the time is over.
 pub async fn follow_clusters(
@@ -56,14 +59,21 @@ async fn observed(
 ) -> Result<Option<describe::TreeNode>> {
     let objects =
         gather::objects(client, Root::TanzuKubernetesCluster, &report.namespace, &report.name).await?.objects;
-    progress::reached(&mut report.milestones, &objects, seconds);
-    report.phase = progress::phase(&objects);
-    report.seconds = (seconds * 10.0).round() / 10.0;
-    report.control_plane = progress::control_plane(&objects);
-    report.workers = progress::workers(&objects);
+    report.update(&objects, seconds);
     let tree = tree::tree(Root::TanzuKubernetesCluster, &objects);
     let running = report.is_running();
     report.blocking =
         tree.as_ref().filter(|_| !running).and_then(|tree| cause::blocking(&report.namespace, tree));
     Ok(tree)
+}
+
+/// Reads a cluster before it is changed. Its report then shows only what the change leads to.
+///
+/// # Errors
+/// As [`gather::objects`].
+pub async fn report_before_change(client: &Client, namespace: &str, name: &str) -> Result<ClusterReport> {
+    let objects = gather::objects(client, Root::TanzuKubernetesCluster, namespace, name).await?.objects;
+    let mut report = ClusterReport::new(namespace, name);
+    report.skip_reached(&objects);
+    Ok(report)
 }

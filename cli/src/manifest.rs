@@ -1,10 +1,45 @@
 //! Reading manifests, and what the clusters in them take for granted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+
+/// The documents of several manifests, in order. Of a folder, those of its files that end in .yaml, .yml or .json, by name.
+///
+/// # Errors
+/// If a file cannot be read or is not a manifest, or if a folder has none.
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Value>> {
+    let read: Result<Vec<_>> = expand(paths)?.iter().map(|path| read(path)).collect();
+    Ok(read?.concat())
+}
+
+/// The files of paths to files and folders.
+///
+/// # Errors
+/// If a folder cannot be read or has no manifest.
+pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let expanded = paths.iter().map(|path| if path.is_dir() { files(path) } else { Ok(vec![path.clone()]) });
+    Ok(expanded.collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let cannot_read = || format!("cannot read {}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(cannot_read)? {
+        let file = entry.with_context(cannot_read)?.path();
+        let ends = file.extension().and_then(|end| end.to_str());
+        if ends.is_some_and(|end| ["yaml", "yml", "json"].contains(&end)) && file.is_file() {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        bail!("folder {} has no manifest: no file ends in .yaml, .yml or .json", folder.display());
+    }
+    files.sort();
+    Ok(files)
+}
 
 /// The documents of the manifest at `path` (`-` for standard input), in order.
 pub fn read(path: &Path) -> Result<Vec<Value>> {
@@ -108,6 +143,22 @@ spec:
         assert_eq!(needs["one"].vm_classes, set(&["best-effort-small", "guaranteed-small"]));
         assert_eq!(needs["default"].storage_classes, set(&["gold", "tin"]));
         assert_eq!(needs["default"].vm_classes, set(&["big", "bigger"]));
+    }
+
+    #[test]
+    fn a_folder_has_its_manifests_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = || read_all(&[folder.path().to_owned()]);
+        assert!(format!("{:#}", read().unwrap_err()).contains("has no manifest"));
+        for (file, name) in
+            [("b.yml", "second"), ("a.yaml", "first"), ("c.json", "third"), ("notes.txt", "no")]
+        {
+            let text =
+                format!(r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}"}}}}"#);
+            std::fs::write(folder.path().join(file), text).unwrap();
+        }
+        let names: Vec<_> = read().unwrap().iter().map(|found| found["metadata"]["name"].clone()).collect();
+        assert_eq!(names, ["first", "second", "third"]);
     }
 
     #[test]

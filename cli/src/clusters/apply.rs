@@ -1,0 +1,209 @@
+//! `layercake apply`: manifests, and the progress of their clusters.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{follow, until_interrupted};
+use crate::apply::{Manner, apply_as_user};
+use crate::args::{Apply, DryRun};
+use crate::exit::{ExitStatus, failed, with_causes};
+use crate::follow::cluster_report::ClusterReport;
+use crate::follow::report_before_change;
+use crate::lint;
+use crate::manifest::{self, is_cluster};
+use crate::output::say;
+use crate::target::Target;
+
+/// Applies manifests as the command line asks.
+pub async fn apply(args: Apply) -> ExitStatus {
+    if args.dry_run == Some(DryRun::Client) {
+        return match manifest::expand(&args.filename) {
+            Ok(files) => lint::main(&files),
+            Err(error) => failed(&ExitStatus::Usage.error(with_causes(&error))),
+        };
+    }
+    until_interrupted(
+        "Interrupted. The clusters that were applied continue. Run the same command again to see their progress.",
+        run(&args),
+    )
+    .await
+}
+
+async fn run(args: &Apply) -> Result<ExitStatus> {
+    let mut documents =
+        manifest::read_all(&args.filename).map_err(|error| ExitStatus::Usage.error(with_causes(&error)))?;
+    if let Some(release) = &args.release {
+        documents
+            .iter_mut()
+            .filter(|document| is_cluster(document))
+            .for_each(|cluster| set_release(cluster, release));
+    }
+    check_namespaces(&documents, args.target.namespace.as_deref())?;
+    let target = args.target.open().await?;
+    if let Some(status) = check(&target, &documents, args).await? {
+        return Ok(status);
+    }
+    let mut reports = Vec::new();
+    for (count, document) in documents.iter().enumerate() {
+        let namespace = namespace_of(document, &target);
+        let name = document["metadata"]["name"].as_str().unwrap_or_default();
+        if is_cluster(document) {
+            reports.push(report_before_change(&target.client, namespace, name).await?);
+        }
+        let manner = Manner { force: args.change.force_conflicts, dry_run: false };
+        let applied = apply_as_user(&target.client, document, &target.namespace, manner).await;
+        let named = named(document, &target);
+        if let Err(error) = applied {
+            return Err(after(count, error));
+        }
+        say!("applied {named}");
+    }
+    let is_new: Vec<_> = reports.iter().map(ClusterReport::is_new).collect();
+    let names: Vec<_> =
+        reports.iter().map(|report| (report.namespace.clone(), report.name.clone())).collect();
+    let status = follow(&target, reports, &args.change).await?;
+    if status == ExitStatus::Done && args.change.wait.wait && args.change.output.is_none() {
+        for ((namespace, name), _) in names.iter().zip(is_new).filter(|(_, is_new)| *is_new) {
+            say!("Next: layercake kubeconfig {name} -n {namespace} --merge");
+        }
+    }
+    Ok(status)
+}
+
+/// Lets the API server check all documents before the first is applied. Returns the status with which the command ends.
+///
+/// A document that another document makes possible, such as an object of a new namespace, can only be checked by applying it.
+async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Option<ExitStatus>> {
+    let manner = Manner { force: args.change.force_conflicts, dry_run: true };
+    let is_alone = documents.iter().all(is_cluster);
+    let mut refused = false;
+    for document in documents {
+        let checked = apply_as_user(&target.client, document, &target.namespace, manner).await;
+        let named = named(document, target);
+        match checked {
+            Ok(()) if args.dry_run.is_some() => say!("{named}: accepted (dry run: nothing was changed)"),
+            Err(error) if is_alone || args.dry_run.is_some() => {
+                if failed(&error) != ExitStatus::Refused {
+                    return Ok(Some(ExitStatus::Failed));
+                }
+                refused = true;
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    if refused {
+        say!("Nothing was changed.");
+        return Ok(Some(ExitStatus::Refused));
+    }
+    Ok(args.dry_run.map(|_| ExitStatus::Done))
+}
+
+/// An error after `count` documents were applied. It is no refusal then, because something was changed.
+fn after(count: usize, error: anyhow::Error) -> anyhow::Error {
+    match count {
+        0 => error,
+        1 => anyhow::anyhow!("{}. The object before it was applied", with_causes(&error)),
+        count => anyhow::anyhow!("{}. The {count} objects before it were applied", with_causes(&error)),
+    }
+}
+
+fn namespace_of<'a>(document: &'a Value, target: &'a Target) -> &'a str {
+    document["metadata"]["namespace"].as_str().unwrap_or(&target.namespace)
+}
+
+fn named(document: &Value, target: &Target) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&document["kind"]), text(&document["metadata"]["name"]));
+    if is_cluster(document) || document["metadata"]["namespace"].is_string() {
+        format!("{kind} {}/{name}", namespace_of(document, target))
+    } else {
+        format!("{kind} {name}")
+    }
+}
+
+/// Refuses documents of another namespace than the one that the user names, as kubectl does.
+fn check_namespaces(documents: &[Value], wanted: Option<&str>) -> Result<()> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    let named = documents.iter().filter_map(|document| document["metadata"]["namespace"].as_str());
+    let others: BTreeSet<_> = named.filter(|namespace| *namespace != wanted).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let others = others.into_iter().collect::<Vec<_>>().join(", ");
+    Err(ExitStatus::Refused.error(format!(
+        "a manifest is for namespace {others}, not for {wanted}. Nothing was changed. Leave out --namespace, or correct the manifest"
+    )))
+}
+
+/// Sets the release of a cluster of whatever version.
+fn set_release(cluster: &mut Value, release: &str) {
+    let is_v1alpha1 = cluster["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1alpha1"));
+    let spec = &mut cluster["spec"];
+    if is_v1alpha1 {
+        spec["distribution"] = json!({ "version": release });
+        return;
+    }
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("distribution");
+    }
+    let topology = &mut spec["topology"];
+    topology["controlPlane"]["tkr"] = json!({"reference": {"name": release}});
+    for pool in topology["nodePools"].as_array_mut().into_iter().flatten() {
+        pool.as_object_mut().and_then(|pool| pool.remove("tkr"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::status_of_error;
+    use crate::manifest::documents;
+
+    #[test]
+    fn a_release_replaces_those_of_the_manifest() {
+        let of = |version: &str, spec: &str| {
+            let text = format!(
+                "apiVersion: run.tanzu.vmware.com/{version}\nkind: TanzuKubernetesCluster\nspec: {spec}"
+            );
+            let mut cluster = documents(&text).unwrap().remove(0);
+            set_release(&mut cluster, "new");
+            cluster["spec"].clone()
+        };
+        assert_eq!(
+            of(
+                "v1alpha1",
+                "{distribution: {fullVersion: old}, topology: {controlPlane: {count: 1}, workers: {count: 1}}}"
+            ),
+            json!({
+                "distribution": {"version": "new"},
+                "topology": {"controlPlane": {"count": 1}, "workers": {"count": 1}},
+            })
+        );
+        let old = "{reference: {name: old}}";
+        assert_eq!(
+            of(
+                "v1alpha3",
+                &format!(
+                    "{{distribution: {{version: old}}, topology: {{controlPlane: {{tkr: {old}}}, nodePools: [{{name: a, tkr: {old}}}]}}}}"
+                )
+            ),
+            json!({"topology": {
+                "controlPlane": {"tkr": {"reference": {"name": "new"}}},
+                "nodePools": [{"name": "a"}],
+            }})
+        );
+    }
+
+    #[test]
+    fn a_manifest_of_another_namespace_is_refused() {
+        let text = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: prod}}";
+        let documents = documents(text).unwrap();
+        assert!(check_namespaces(&documents, None).is_ok());
+        assert!(check_namespaces(&documents, Some("prod")).is_ok());
+        let error = check_namespaces(&documents, Some("dev")).unwrap_err();
+        assert!(error.to_string().starts_with("a manifest is for namespace prod, not for dev."), "{error}");
+        assert_eq!(status_of_error(&error), ExitStatus::Refused);
+    }
+}

@@ -1,0 +1,221 @@
+//! `layercake delete`: a cluster goes with all its VMs.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use api::conditions::{READY, tkc};
+use api::names::finalizer;
+use kit::api_error::is_gone;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, DynamicObject, Preconditions};
+
+use super::{clusters, read, say_not_yet, until_interrupted};
+use crate::apply::refusal_of_user;
+use crate::args::{Delete, WaitFlags};
+use crate::describe::object::{condition, text};
+use crate::describe::tree::Objects;
+use crate::describe::words::phrase;
+use crate::describe::{Root, gather};
+use crate::exit::{ExitStatus, with_causes};
+use crate::output::{say, write_out};
+use crate::target::Target;
+
+/// How often the objects are read.
+const PACE: Duration = Duration::from_millis(700);
+/// How long nothing must have changed before the cause is shown.
+const WORTH_MENTIONING: Duration = Duration::from_secs(20);
+
+/// Deletes a cluster as the command line asks.
+pub async fn delete(args: Delete) -> ExitStatus {
+    let begun = format!("Interrupted. If the deletion of {} has begun, it continues.", args.name);
+    until_interrupted(&begun, run(&args)).await
+}
+
+async fn run(args: &Delete) -> Result<ExitStatus> {
+    let target = args.target.open().await?;
+    let cluster = read(&target, &args.name).await?;
+    let uid = cluster.uid().unwrap_or_default();
+    let named = format!("{}/{}", target.namespace, args.name);
+    if args.dry_run {
+        let objects = objects(&target, &args.name).await?;
+        write_out(&plan(&named, &objects));
+        return Ok(ExitStatus::Done);
+    }
+    if cluster.metadata.deletion_timestamp.is_some() {
+        say!("{named} is being deleted already.");
+    } else {
+        // Not another cluster of that name.
+        let preconditions = Preconditions { uid: Some(uid.clone()), ..Preconditions::default() };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match clusters(&target).delete(&args.name, &params).await {
+            Err(error) if !is_gone(&error) => {
+                return Err(refusal_of_user(error))
+                    .context(format!("cannot delete TanzuKubernetesCluster {named}"));
+            }
+            _ => say!("{named}: the deletion has begun"),
+        }
+    }
+    if !args.wait.wait {
+        return Ok(ExitStatus::Done);
+    }
+    follow(&target, &args.name, &uid, args.wait).await
+}
+
+async fn objects(target: &Target, name: &str) -> Result<Objects> {
+    let root = Root::TanzuKubernetesCluster;
+    Ok(gather::objects(&target.client, root, &target.namespace, name).await?.objects)
+}
+
+/// Shows what is left until the cluster is gone.
+async fn follow(target: &Target, name: &str, uid: &str, wait: WaitFlags) -> Result<ExitStatus> {
+    let named = format!("{}/{name}", target.namespace);
+    let started = Instant::now();
+    let mut ticks = tokio::time::interval(PACE);
+    let mut shown = Shown::default();
+    loop {
+        ticks.tick().await;
+        let read = objects(target, name).await;
+        let elapsed = started.elapsed();
+        match &read {
+            Ok(objects) if is_gone_from(objects, uid) => {
+                say!("{:>6.1}s  {named}: deleted", elapsed.as_secs_f64());
+                return Ok(ExitStatus::Done);
+            }
+            Ok(objects) => {
+                for line in shown.lines(objects, elapsed) {
+                    say!("{:>6.1}s  {named}: {line}", elapsed.as_secs_f64());
+                }
+            }
+            Err(_) => {}
+        }
+        if elapsed > wait.timeout {
+            match read {
+                Ok(objects) => say!("{named} waits for {}", cause(&objects)),
+                Err(error) => say!("{}", with_causes(&error)),
+            }
+            say_not_yet(wait.timeout);
+            return Ok(ExitStatus::NotYet);
+        }
+    }
+}
+
+/// Whether the cluster of this UID no longer exists. There can be a new one with its name.
+fn is_gone_from(objects: &Objects, uid: &str) -> bool {
+    cluster(objects).is_none_or(|cluster| cluster.uid().as_deref() != Some(uid))
+}
+
+fn cluster(objects: &Objects) -> Option<&DynamicObject> {
+    objects.get("TanzuKubernetesCluster").and_then(|all| all.first())
+}
+
+/// What was shown of a deletion.
+#[derive(Default)]
+struct Shown {
+    left: Option<(String, Duration)>,
+    cause: Option<String>,
+}
+
+impl Shown {
+    /// The lines that are new `elapsed` after the beginning.
+    fn lines(&mut self, objects: &Objects, elapsed: Duration) -> Vec<String> {
+        let left = left(objects);
+        match &self.left {
+            Some((before, since)) if *before == left => {
+                let cause = cause(objects);
+                let held = elapsed.saturating_sub(*since) > WORTH_MENTIONING;
+                let is_new = held && self.cause.as_ref() != Some(&cause);
+                if is_new {
+                    self.cause = Some(cause.clone());
+                }
+                is_new.then(|| format!("waits for {cause}")).into_iter().collect()
+            }
+            _ => {
+                self.left = Some((left.clone(), elapsed));
+                vec![left]
+            }
+        }
+    }
+}
+
+/// How much of the cluster is left.
+fn left(objects: &Objects) -> String {
+    let count = |kind: &str| objects.get(kind).map_or(0, Vec::len);
+    match (count("Machine"), count("VirtualMachine")) {
+        (0, 0) => "no Machines and no VMs are left".to_owned(),
+        (machines, vms) => format!("Machines left: {machines}, VMs left: {vms}"),
+    }
+}
+
+/// What the deletion waits for, as far as the cluster says.
+fn cause(objects: &Objects) -> String {
+    let Some(cluster) = cluster(objects) else { return "the API server".to_owned() };
+    if let Some(finalizers) = finalizer::strangers(&cluster.metadata) {
+        return format!("finalizer {finalizers} of the TanzuKubernetesCluster, which its owner must remove");
+    }
+    match condition(cluster, READY).filter(|ready| text(ready, "reason") == tkc::DELETING) {
+        Some(ready) => {
+            let message = text(ready, "message");
+            phrase("", message.strip_prefix("Waiting for ").unwrap_or(&message))
+        }
+        None => "gcm, which has not begun. Check the installation with `layercake doctor`".to_owned(),
+    }
+}
+
+/// What a deletion would delete.
+fn plan(named: &str, objects: &Objects) -> String {
+    let mut text = format!("TanzuKubernetesCluster {named}\n");
+    for kind in ["Cluster", "KubeadmControlPlane", "MachineDeployment", "Machine", "VirtualMachine"] {
+        for object in objects.get(kind).into_iter().flatten() {
+            let vm = object.data["status"]["uniqueID"].as_str();
+            let vm = vm.map(|id| format!(" ({id} in vCenter, with its disks)")).unwrap_or_default();
+            let _ = writeln!(text, "{kind} {}{vm}", object.name_any());
+        }
+    }
+    text + "Nothing was changed.\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(kind: &str, metadata: Value, status: Value) -> DynamicObject {
+        let object = json!({"apiVersion": "x/v1", "kind": kind, "metadata": metadata, "status": status});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn deleting(finalizers: &[&str], message: &str, machines: usize) -> Objects {
+        let metadata = json!({
+            "name": "c", "uid": "1", "finalizers": finalizers, "deletionTimestamp": "2026-01-01T00:00:00Z",
+        });
+        let ready = json!({"type": "Ready", "status": "False", "reason": "Deleting", "message": message});
+        let cluster = object("TanzuKubernetesCluster", metadata, json!({"conditions": [ready]}));
+        let machine = object("Machine", json!({"name": "m"}), json!({}));
+        Objects::from([("TanzuKubernetesCluster", vec![cluster]), ("Machine", vec![machine; machines])])
+    }
+
+    #[test]
+    fn what_is_left_is_shown_when_it_changes_and_its_cause_when_it_does_not() {
+        let own = ["tanzukubernetescluster.run.tanzu.vmware.com"];
+        let waiting = "Waiting for Machine m to be deleted: WCPMachine m: VSphereUnreachable";
+        let mut shown = Shown::default();
+        let mut lines = |objects: &Objects, seconds| shown.lines(objects, Duration::from_secs(seconds));
+        let two = deleting(&own, waiting, 2);
+        assert_eq!(lines(&two, 0), ["Machines left: 2, VMs left: 0"]);
+        assert!(lines(&two, 10).is_empty());
+        assert_eq!(lines(&two, 21), ["waits for Machine m to be deleted: WCPMachine m: VSphereUnreachable"]);
+        assert!(lines(&two, 30).is_empty());
+        assert_eq!(lines(&deleting(&own, waiting, 0), 31), ["no Machines and no VMs are left"]);
+    }
+
+    #[test]
+    fn a_finalizer_of_somebody_else_is_named() {
+        let held = deleting(&["backup.example.com/hold"], "", 0);
+        assert!(cause(&held).starts_with("finalizer backup.example.com/hold "), "{}", cause(&held));
+        assert!(!is_gone_from(&held, "1"));
+        assert!(is_gone_from(&held, "2"), "another cluster has its name");
+        assert!(is_gone_from(&Objects::new(), "1"));
+    }
+}

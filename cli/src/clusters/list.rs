@@ -1,0 +1,229 @@
+//! `layercake list`: the clusters of a namespace, or of all.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use api::gcm::TanzuKubernetesCluster;
+use jiff::Timestamp;
+use kit::api_error::is_gone;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::{Api, ResourceExt as _};
+use serde::Serialize;
+
+use super::SCHEMA;
+use crate::args::{List, Output};
+use crate::describe::words::age;
+use crate::exit::{ExitStatus, failed};
+use crate::follow::progress::{Count, control_plane_of_cluster, workers_of_cluster};
+use crate::output::{say, write_out};
+
+/// Lists clusters as the command line asks.
+pub async fn list(args: List) -> ExitStatus {
+    match run(&args).await {
+        Ok(()) => ExitStatus::Done,
+        Err(error) => failed(&error),
+    }
+}
+
+async fn run(args: &List) -> Result<()> {
+    let target = args.target.open().await?;
+    let namespace = (!args.all_namespaces).then_some(target.namespace.as_str());
+    let tkcs = in_namespace::<TanzuKubernetesCluster>(&target.client, namespace);
+    let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "clusters");
+    let clusters: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(target.client.clone(), namespace, &resource),
+        None => Api::all_with(target.client.clone(), &resource),
+    };
+    let params = ListParams::default();
+    let (tkcs, clusters) = tokio::join!(tkcs.list(&params), clusters.list(&params));
+    if let (Err(one), Err(other)) = (&tkcs, &clusters)
+        && is_gone(one)
+        && is_gone(other)
+    {
+        anyhow::bail!(
+            "the API server serves neither TanzuKubernetesClusters nor Clusters. Install them with layercake init \
+             (docs/install.md), or use the kubeconfig of a management cluster"
+        );
+    }
+    let tkcs = served(tkcs).context("cannot list TanzuKubernetesClusters")?;
+    let clusters = served(clusters).context("cannot list Clusters")?;
+    let rows = rows(&tkcs, &clusters);
+    match (args.output, namespace) {
+        (Some(Output::Json), _) => {
+            let document = serde_json::json!({"schema": SCHEMA, "clusters": rows});
+            write_out(&format!("{}\n", serde_json::to_string_pretty(&document)?));
+        }
+        (None, Some(namespace)) if rows.is_empty() => {
+            say!("Namespace {namespace} has no clusters. -A lists those of all namespaces.");
+        }
+        (None, None) if rows.is_empty() => say!("There are no clusters."),
+        (None, _) => write_out(&table(&rows, Timestamp::now())),
+    }
+    Ok(())
+}
+
+fn in_namespace<K>(client: &kube::Client, namespace: Option<&str>) -> Api<K>
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// The items of a list; none of a kind that is not served.
+fn served<K: Clone>(list: kube::Result<kube::core::ObjectList<K>>) -> kube::Result<Vec<K>> {
+    match list {
+        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        list => list.map(|list| list.items),
+    }
+}
+
+/// A cluster in the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    name: String,
+    namespace: String,
+    /// The kind by which `describe` shows the cluster: `tkc` or `cluster`.
+    kind: &'static str,
+    phase: String,
+    control_plane: Count,
+    workers: Count,
+    kubernetes: String,
+    created: Option<String>,
+}
+
+/// The clusters by namespace and name. Clusters of Cluster API that belong to a TanzuKubernetesCluster are one with it.
+fn rows(tkcs: &[TanzuKubernetesCluster], clusters: &[DynamicObject]) -> Vec<Row> {
+    let key = |namespace: Option<String>, name: String| (namespace.unwrap_or_default(), name);
+    let mut below: BTreeMap<_, _> =
+        clusters.iter().map(|cluster| (key(cluster.namespace(), cluster.name_any()), cluster)).collect();
+    let mut rows: Vec<_> =
+        tkcs.iter().map(|tkc| of_tkc(tkc, below.remove(&key(tkc.namespace(), tkc.name_any())))).collect();
+    rows.extend(below.into_values().map(of_cluster));
+    rows.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    rows
+}
+
+fn of_tkc(tkc: &TanzuKubernetesCluster, below: Option<&DynamicObject>) -> Row {
+    let topology = &tkc.spec.topology;
+    let status = tkc.status.as_ref();
+    let (mut control_plane, mut workers) = below
+        .map(|cluster| (control_plane_of_cluster(cluster), workers_of_cluster(cluster)))
+        .unwrap_or_default();
+    control_plane.wanted = topology.control_plane.replicas.unwrap_or(1).into();
+    // An autoscaler decides on a pool without a number.
+    if topology.node_pools.iter().all(|pool| pool.replicas.is_some()) {
+        workers.wanted = topology.node_pools.iter().filter_map(|pool| pool.replicas).map(i64::from).sum();
+    }
+    Row {
+        kind: "tkc",
+        phase: status.and_then(|status| status.phase.clone()).unwrap_or_default(),
+        control_plane,
+        workers,
+        kubernetes: status.and_then(|status| status.version.clone()).unwrap_or_default(),
+        ..row(tkc.metadata.clone())
+    }
+}
+
+fn of_cluster(cluster: &DynamicObject) -> Row {
+    let text = |path: &str| cluster.data.pointer(path).and_then(|value| value.as_str()).unwrap_or_default();
+    Row {
+        kind: "cluster",
+        phase: text("/status/phase").to_lowercase(),
+        control_plane: control_plane_of_cluster(cluster),
+        workers: workers_of_cluster(cluster),
+        kubernetes: text("/spec/topology/version").to_owned(),
+        ..row(cluster.metadata.clone())
+    }
+}
+
+fn row(metadata: kube::core::ObjectMeta) -> Row {
+    Row {
+        name: metadata.name.unwrap_or_default(),
+        namespace: metadata.namespace.unwrap_or_default(),
+        kind: "",
+        phase: String::new(),
+        control_plane: Count::default(),
+        workers: Count::default(),
+        kubernetes: String::new(),
+        created: metadata.creation_timestamp.map(|time| time.0.to_string()),
+    }
+}
+
+fn table(rows: &[Row], now: Timestamp) -> String {
+    const HEAD: [&str; 8] =
+        ["NAME", "NAMESPACE", "KIND", "PHASE", "CONTROL PLANE", "WORKERS", "KUBERNETES", "AGE"];
+    let lines = rows.iter().map(|row| {
+        let created = row.created.as_deref().unwrap_or_default();
+        [
+            row.name.clone(),
+            row.namespace.clone(),
+            row.kind.to_owned(),
+            row.phase.clone(),
+            row.control_plane.to_string(),
+            row.workers.to_string(),
+            row.kubernetes.clone(),
+            age(created, now),
+        ]
+    });
+    let lines: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(lines).collect();
+    let width =
+        |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<_> = (0..HEAD.len()).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line = cells.collect::<Vec<_>>().join("   ");
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn cluster(name: &str) -> DynamicObject {
+        let status = json!({
+            "phase": "Provisioned",
+            "controlPlane": {"desiredReplicas": 1, "readyReplicas": 1},
+            "workers": {"desiredReplicas": 2, "readyReplicas": 1},
+        });
+        let object = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "status": status,
+            "metadata": {"name": name, "namespace": "dev", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn tkc(name: &str, pool: Value) -> TanzuKubernetesCluster {
+        serde_json::from_value(json!({
+            "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+            "metadata": {"name": name, "namespace": "dev", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"topology": {"controlPlane": {"replicas": 3}, "nodePools": [pool]}},
+            "status": {"phase": "updating", "version": "v1.36.3+layercake.1"},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_cluster_of_both_kinds_is_one_row() {
+        let tkcs = [tkc("team", json!({"name": "a", "replicas": 5})), tkc("new", json!({"name": "a"}))];
+        let rows = rows(&tkcs, &[cluster("team"), cluster("plain")]);
+        let text = table(&rows, "2026-01-01T00:00:42Z".parse().unwrap());
+        insta::assert_snapshot!(text, @"
+        NAME    NAMESPACE   KIND      PHASE         CONTROL PLANE   WORKERS   KUBERNETES            AGE
+        new     dev         tkc       updating      0/3             0/0       v1.36.3+layercake.1   42s
+        plain   dev         cluster   provisioned   1/1             1/2                             42s
+        team    dev         tkc       updating      1/3             1/5       v1.36.3+layercake.1   42s
+        ");
+    }
+}

@@ -1,0 +1,138 @@
+//! Commands for TanzuKubernetesClusters on any management cluster: `apply`, `scale`, `upgrade`, `delete` and `list`.
+//!
+//! Each makes one change, which the API server accepts or refuses, and then shows the progress. An interrupted command is
+//! repeated: the change is made already, and the progress goes on.
+
+mod apply;
+mod delete;
+mod list;
+mod nodes;
+mod owners;
+mod upgrade;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use api::gcm::TanzuKubernetesCluster;
+use kit::api_error::is_gone;
+use kube::{Api, ResourceExt as _};
+use serde::Serialize;
+use serde_json::Value;
+
+pub use apply::apply;
+pub use delete::delete;
+pub use list::list;
+pub use nodes::scale;
+pub use upgrade::upgrade;
+
+use crate::apply::refusal_of_user;
+use crate::args::{ChangeFlags, Output};
+use crate::exit::{ExitStatus, failed};
+use crate::follow::cluster_report::ClusterReport;
+use crate::follow::{follow_clusters, report_before_change};
+use crate::interrupts::Interrupts;
+use crate::output::{say, write_err, write_out, write_over};
+use crate::target::Target;
+
+/// The version of the JSON documents of these commands. It changes if a script that reads one document cannot read the other.
+const SCHEMA: u32 = 1;
+
+/// Ends with the status of `work`, or when the user interrupts it. `begun` is what goes on then.
+async fn until_interrupted(begun: &str, work: impl Future<Output = Result<ExitStatus>>) -> ExitStatus {
+    let mut interrupts = match Interrupts::listening() {
+        Ok(interrupts) => interrupts,
+        Err(error) => return failed(&error),
+    };
+    tokio::select! {
+        status = work => status.unwrap_or_else(|error| failed(&error)),
+        () = interrupts.next() => {
+            write_over(begun);
+            ExitStatus::Interrupted
+        }
+    }
+}
+
+/// Reads a cluster.
+async fn read(target: &Target, name: &str) -> Result<TanzuKubernetesCluster> {
+    let namespace = &target.namespace;
+    match clusters(target).get(name).await {
+        Err(error) if is_gone(&error) => anyhow::bail!(
+            "TanzuKubernetesCluster {namespace}/{name} does not exist: list the clusters with `layercake list -A`"
+        ),
+        found => found.with_context(|| format!("cannot read TanzuKubernetesCluster {namespace}/{name}")),
+    }
+}
+
+fn clusters(target: &Target) -> Api<TanzuKubernetesCluster> {
+    Api::namespaced(target.client.clone(), &target.namespace)
+}
+
+/// Changes a cluster by a JSON patch, which changes nothing if the cluster is not the one that was read any more.
+async fn patch(
+    target: &Target,
+    cluster: &TanzuKubernetesCluster,
+    manager: &str,
+    operations: Vec<Value>,
+    dry_run: bool,
+) -> Result<()> {
+    let name = cluster.name_any();
+    let test = serde_json::json!({"op": "test", "path": "/metadata/uid", "value": cluster.uid()});
+    let operations: Vec<_> = std::iter::once(test).chain(operations).collect();
+    let patch = serde_json::from_value(Value::from(operations)).context("cannot write the change")?;
+    let params = kube::api::PatchParams { dry_run, ..kube::api::PatchParams::apply(manager) };
+    let patch = kube::api::Patch::<()>::Json(patch);
+    let changed = clusters(target).patch(&name, &params, &patch).await;
+    changed
+        .map_err(refusal_of_user)
+        .map(drop)
+        .with_context(|| format!("cannot change TanzuKubernetesCluster {}/{name}", target.namespace))
+}
+
+/// A change of one cluster, from what it is now to the end of its progress.
+async fn change_and_follow(
+    target: &Target,
+    name: &str,
+    flags: &ChangeFlags,
+    change: impl Future<Output = Result<()>>,
+) -> Result<ExitStatus> {
+    let report = report_before_change(&target.client, &target.namespace, name).await?;
+    change.await?;
+    follow(target, vec![report], flags).await
+}
+
+/// Follows clusters after their change, and says what has become of them.
+async fn follow(target: &Target, mut reports: Vec<ClusterReport>, flags: &ChangeFlags) -> Result<ExitStatus> {
+    if flags.wait.wait {
+        follow_clusters(&target.client, &mut reports, flags.wait.timeout).await?;
+        for report in &reports {
+            write_err(&report.text(false, false));
+        }
+    }
+    let runs = reports.iter().all(ClusterReport::is_running);
+    if flags.output == Some(Output::Json) {
+        let document = Document { schema: SCHEMA, warnings: target.warnings.all(), clusters: reports };
+        write_out(&format!("{}\n", serde_json::to_string_pretty(&document)?));
+    }
+    if runs || !flags.wait.wait {
+        return Ok(ExitStatus::Done);
+    }
+    say_not_yet(flags.wait.timeout);
+    Ok(ExitStatus::NotYet)
+}
+
+fn say_not_yet(timeout: Duration) {
+    say!(
+        "error: not finished after {timeout:?}. The work continues: run the same command again to follow it"
+    );
+}
+
+/// What a command says at the end with `-o json`.
+#[derive(Serialize)]
+struct Document {
+    /// The version of the document.
+    schema: u32,
+    /// The warnings of the API server.
+    warnings: Vec<String>,
+    /// The clusters.
+    clusters: Vec<ClusterReport>,
+}

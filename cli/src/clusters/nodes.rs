@@ -1,0 +1,168 @@
+//! `layercake scale`: another number of nodes.
+
+use anyhow::Result;
+use api::gcm::TanzuKubernetesCluster;
+use api::gcm::v1alpha3::Topology;
+use serde_json::json;
+
+use super::owners::{self, Field};
+use super::{change_and_follow, patch, read, until_interrupted};
+use crate::args::Scale;
+use crate::exit::ExitStatus;
+use crate::output::say;
+use crate::target::Target;
+
+/// The manager of the fields that the command changes.
+const MANAGER: &str = "layercake-scale";
+
+/// Scales a cluster as the command line asks.
+pub async fn scale(args: Scale) -> ExitStatus {
+    let begun = format!("Interrupted. If {} was changed, the change continues.", args.name);
+    until_interrupted(&begun, run(&args)).await
+}
+
+async fn run(args: &Scale) -> Result<ExitStatus> {
+    let target = args.target.open().await?;
+    let cluster = read(&target, &args.name).await?;
+    let group = Group::choose(&cluster.spec.topology, args)?;
+    if !args.change.force_conflicts {
+        owners::check(&[group.field()], cluster.metadata.managed_fields.as_deref())?;
+    }
+    let (namespace, name, replicas) = (&target.namespace, &args.name, args.replicas);
+    let text = match group.replicas(&cluster.spec.topology) {
+        Some(now) => format!("{group} of {namespace}/{name}: from {now} to {replicas} nodes"),
+        None => format!("{group} of {namespace}/{name}: {replicas} nodes"),
+    };
+    if args.dry_run {
+        change(&target, &cluster, &group, args).await?;
+        say!("{text} (dry run: nothing was changed)");
+        return Ok(ExitStatus::Done);
+    }
+    let change = async {
+        change(&target, &cluster, &group, args).await?;
+        say!("{text}");
+        Ok(())
+    };
+    change_and_follow(&target, name, &args.change, change).await
+}
+
+async fn change(
+    target: &Target,
+    cluster: &TanzuKubernetesCluster,
+    group: &Group,
+    args: &Scale,
+) -> Result<()> {
+    let path = group.path();
+    let mut operations = Vec::new();
+    if let Group::Pool { name, .. } = group {
+        operations.push(json!({"op": "test", "path": format!("{path}/name"), "value": name}));
+    }
+    operations.push(json!({"op": "add", "path": format!("{path}/replicas"), "value": args.replicas}));
+    patch(target, cluster, MANAGER, operations, args.dry_run).await
+}
+
+/// The nodes to be scaled.
+#[derive(Debug, PartialEq, Eq)]
+enum Group {
+    ControlPlane,
+    /// A pool, with its place in the list.
+    Pool {
+        name: String,
+        at: usize,
+    },
+}
+
+impl std::fmt::Display for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ControlPlane => f.write_str("control plane"),
+            Self::Pool { name, .. } => write!(f, "node pool {name}"),
+        }
+    }
+}
+
+impl Group {
+    fn choose(topology: &Topology, args: &Scale) -> Result<Self> {
+        if args.control_plane {
+            return Ok(Self::ControlPlane);
+        }
+        let pools: Vec<_> = topology.node_pools.iter().map(|pool| pool.name.as_str()).collect();
+        let chosen = match (args.pool.as_deref(), pools.as_slice()) {
+            (Some(wanted), pools) => pools.iter().position(|name| *name == wanted),
+            (None, [_]) => Some(0),
+            (None, _) => None,
+        };
+        if let Some(at) = chosen {
+            return Ok(Self::Pool { name: pools[at].to_owned(), at });
+        }
+        let name = &args.name;
+        Err(ExitStatus::Refused.error(match (&args.pool, pools.as_slice()) {
+            (_, []) => {
+                format!("cluster {name} has no node pools. Its control plane is scaled with --control-plane")
+            }
+            (Some(wanted), pools) => {
+                format!("cluster {name} has no node pool {wanted}. Its pools are {}", pools.join(", "))
+            }
+            (None, pools) => {
+                format!("cluster {name} has several node pools. Pass one with --pool: {}", pools.join(", "))
+            }
+        }))
+    }
+
+    fn path(&self) -> String {
+        match self {
+            Self::ControlPlane => "/spec/topology/controlPlane".to_owned(),
+            Self::Pool { at, .. } => format!("/spec/topology/nodePools/{at}"),
+        }
+    }
+
+    fn field(&self) -> Field {
+        match self {
+            Self::ControlPlane => {
+                Field::of_topology(&["f:controlPlane", "f:replicas"], "controlPlane.replicas")
+            }
+            Self::Pool { name, .. } => Field::of_pool(name, &["f:replicas"], "replicas"),
+        }
+    }
+
+    fn replicas(&self, topology: &Topology) -> Option<i32> {
+        match self {
+            Self::ControlPlane => topology.control_plane.replicas,
+            Self::Pool { at, .. } => topology.node_pools.get(*at)?.replicas,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, CliCommand};
+
+    fn chosen(pools: &[&str], flags: &[&str]) -> Result<String, String> {
+        let args = ["layercake", "scale", "c", "--replicas", "2"].iter().chain(flags);
+        let CliCommand::Scale(args) = Cli::parse_from(args).command else { unreachable!() };
+        let pools: Vec<_> = pools.iter().map(|name| json!({"name": name})).collect();
+        let topology: Topology = serde_json::from_value(json!({"nodePools": pools})).unwrap();
+        let chosen = Group::choose(&topology, &args);
+        chosen.map(|group| group.path()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn one_pool_needs_no_name_and_several_do() {
+        let pool = |at: usize| Ok(format!("/spec/topology/nodePools/{at}"));
+        assert_eq!(chosen(&["a"], &[]), pool(0));
+        assert_eq!(chosen(&["a", "b"], &["--pool", "b"]), pool(1));
+        assert_eq!(chosen(&["a", "b"], &["--control-plane"]), Ok("/spec/topology/controlPlane".to_owned()));
+        assert_eq!(
+            chosen(&["a", "b"], &[]),
+            Err("cluster c has several node pools. Pass one with --pool: a, b".to_owned())
+        );
+        assert_eq!(
+            chosen(&["a"], &["--pool", "x"]),
+            Err("cluster c has no node pool x. Its pools are a".to_owned())
+        );
+        assert!(chosen(&[], &[]).unwrap_err().contains("--control-plane"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The tools that have set the fields of an object, from its `managedFields`. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+
+use crate::exit::ExitStatus;
+
+/// Managers by which people change objects by hand. A GitOps tool would change its fields back.
+const PEOPLE: [&str; 2] = ["kubectl", "layercake"];
+
+/// A field, as `managedFields` name it and as people do.
+pub struct Field {
+    /// The keys from the object to the field, such as `f:spec`.
+    pub keys: Vec<String>,
+    /// Its path, such as `spec.topology.controlPlane.replicas`.
+    pub path: String,
+}
+
+impl Field {
+    /// A field of the topology, below these keys.
+    pub fn of_topology(keys: &[&str], path: &str) -> Self {
+        let all = ["f:spec", "f:topology"].iter().chain(keys);
+        Self { keys: all.map(|key| (*key).to_owned()).collect(), path: format!("spec.topology.{path}") }
+    }
+
+    /// The field of a node pool.
+    pub fn of_pool(pool: &str, keys: &[&str], path: &str) -> Self {
+        let item = format!("k:{{\"name\":\"{pool}\"}}");
+        let keys: Vec<_> = ["f:nodePools", &item].iter().chain(keys).copied().collect();
+        Self::of_topology(&keys, &format!("nodePools[{pool}].{path}"))
+    }
+
+    /// The manager that has set the field, if it is not a person's.
+    fn owner<'a>(&self, managers: &'a [ManagedFieldsEntry]) -> Option<&'a str> {
+        managers.iter().find_map(|entry| {
+            let manager = entry.manager.as_deref()?;
+            let fields = &entry.fields_v1.as_ref()?.0;
+            let owns = self.keys.iter().try_fold(fields, |fields, key| fields.get(key)).is_some();
+            let is_persons = PEOPLE.iter().any(|person| manager.starts_with(person));
+            (owns && !is_persons).then_some(manager)
+        })
+    }
+}
+
+/// Refuses to change fields that another tool has set.
+///
+/// # Errors
+/// With [`ExitStatus::Refused`], naming each field and its manager.
+pub fn check(fields: &[Field], managers: Option<&[ManagedFieldsEntry]>) -> anyhow::Result<()> {
+    let managers = managers.unwrap_or_default();
+    let owned = fields.iter().filter_map(|field| Some((&field.path, field.owner(managers)?)));
+    let owned: Vec<_> = owned.map(|(path, manager)| format!("{path} was set by {manager}")).collect();
+    if owned.is_empty() {
+        return Ok(());
+    }
+    Err(ExitStatus::Refused.error(format!(
+        "{}. Nothing was changed. Change the field with that tool. --force-conflicts takes it over",
+        owned.join("; ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn managers(name: &str) -> Vec<ManagedFieldsEntry> {
+        let fields = json!({"f:spec": {"f:topology": {
+            "f:nodePools": {"k:{\"name\":\"workers\"}": {"f:replicas": {}}},
+        }}});
+        serde_json::from_value(json!([{"manager": name, "operation": "Apply", "fieldsV1": fields}])).unwrap()
+    }
+
+    #[test]
+    fn a_field_of_another_tool_is_refused() {
+        let replicas = |pool: &str| Field::of_pool(pool, &["f:replicas"], "replicas");
+        let check = |field: Field, manager: &str| check(&[field], Some(&managers(manager)));
+        for person in ["kubectl", "kubectl-client-side-apply", "kubectl-edit", "layercake", "layercake-scale"]
+        {
+            assert!(check(replicas("workers"), person).is_ok(), "{person}");
+        }
+        assert!(check(replicas("others"), "kustomize-controller").is_ok());
+        let control_plane = Field::of_topology(&["f:controlPlane", "f:replicas"], "controlPlane.replicas");
+        assert!(check(control_plane, "kustomize-controller").is_ok());
+        let error = check(replicas("workers"), "kustomize-controller").unwrap_err().to_string();
+        assert!(
+            error.starts_with("spec.topology.nodePools[workers].replicas was set by kustomize-controller. "),
+            "{error}"
+        );
+    }
+}

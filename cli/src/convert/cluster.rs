@@ -1,0 +1,505 @@
+//! The manifest of a cluster from the variables of a configuration file, and the outcome of each variable. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::gcm::TanzuKubernetesCluster;
+use api::names::{annotation, release_name};
+use bounds::printable;
+use gcm::admission::{self, Installation};
+use serde_json::{Map, Value, json};
+
+use super::variables::{SECRET, TRUST, VariableDestination, Variables, destination};
+use crate::args::Convert;
+
+/// The most characters of a value in a message.
+const SHOWN: usize = 64;
+/// The names of a proxy's variables.
+const PROXY: [&str; 3] = ["TKG_HTTP_PROXY", "TKG_HTTPS_PROXY", "TKG_NO_PROXY"];
+/// The authorities that nodes trust: variable, and name of the file on the nodes.
+const AUTHORITIES: [(&str, &str); 5] = [
+    ("TKG_PROXY_CA_CERT", "proxy"),
+    ("TKG_CUSTOM_IMAGE_REPOSITORY_CA_CERTIFICATE", "image-repository"),
+    ("ADDITIONAL_IMAGE_REGISTRY_1_CA_CERTIFICATE", "image-registry-1"),
+    ("ADDITIONAL_IMAGE_REGISTRY_2_CA_CERTIFICATE", "image-registry-2"),
+    ("ADDITIONAL_IMAGE_REGISTRY_3_CA_CERTIFICATE", "image-registry-3"),
+];
+
+/// The outcome of a variable: its kind, and the field, the object or the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableOutcome {
+    /// The variable.
+    pub name: String,
+    /// The kind.
+    pub kind: OutcomeKind,
+    /// The field, the object or the reason; empty for an unknown variable.
+    pub detail: String,
+}
+
+/// The kinds of outcomes, in the order of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OutcomeKind {
+    /// It became a field of the manifest.
+    Used,
+    /// Another object or program has this setting.
+    Elsewhere,
+    /// It has no effect.
+    LeftOut,
+    /// It is not a variable of Tanzu Kubernetes Grid.
+    Unknown,
+}
+
+/// The values that are missing or wrong, each with its variable or flag and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidConfiguration(pub Vec<String>);
+
+/// Returns the manifest, and the outcomes of all variables, by kind and name.
+///
+/// # Errors
+/// If a needed value is missing or wrong. No error repeats a proxy's address.
+pub fn convert(
+    variables: &Variables,
+    args: &Convert,
+) -> Result<(Value, Vec<VariableOutcome>), InvalidConfiguration> {
+    let mut source = Source {
+        variables,
+        unused: BTreeMap::new(),
+        authorities: Vec::new(),
+        cni: None,
+        faults: secret_fields(variables),
+    };
+    if !source.faults.is_empty() {
+        return Err(InvalidConfiguration(source.faults));
+    }
+    let manifest = source.manifest(args);
+    if source.faults.is_empty() {
+        source.faults = source.denials(&manifest);
+    }
+    if !source.faults.is_empty() {
+        return Err(InvalidConfiguration(source.faults));
+    }
+    let mut outcomes: Vec<_> = variables.keys().map(|name| source.outcome(name)).collect();
+    outcomes.sort_by_key(|outcome| outcome.kind);
+    Ok((manifest, outcomes))
+}
+
+/// Returns the faults of variables that would become fields, and whose values were redacted.
+fn secret_fields(variables: &Variables) -> Vec<String> {
+    let is_field = |name: &str| matches!(destination(name), Some(VariableDestination::Field(_)));
+    let redacted = variables.iter().filter(|(name, value)| value.as_str() == SECRET && is_field(name));
+    redacted.map(|(name, _)| format!("{name}: its value is encoded. Write the value itself")).collect()
+}
+
+/// The variables, with what is known about them so far.
+struct Source<'a> {
+    variables: &'a Variables,
+    /// The reasons why variables with a field are not used.
+    unused: BTreeMap<&'static str, String>,
+    /// The variables of the trusted authorities, in the order of the field.
+    authorities: Vec<&'static str>,
+    /// The container network.
+    cni: Option<&'a str>,
+    faults: Vec<String>,
+}
+
+impl<'a> Source<'a> {
+    /// Returns the value of a variable, if it has one.
+    fn value(&self, name: &str) -> Option<&'a str> {
+        self.variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    fn add_fault(&mut self, origin: &str, fault: &str) {
+        self.faults.push(format!("{origin}: {fault}"));
+    }
+
+    fn leave_out(&mut self, names: &[&'static str], reason: &str) {
+        self.unused.extend(names.iter().map(|name| (*name, reason.to_owned())));
+    }
+
+    /// Returns the value of a flag, or else of the first variable that has one.
+    fn choose(&mut self, flag: &str, given: Option<&'a str>, names: &[&'static str]) -> Option<&'a str> {
+        let mut chosen = given.map(|value| (flag.to_owned(), value));
+        for &name in names {
+            let Some(value) = self.value(name) else { continue };
+            match &chosen {
+                Some((origin, _)) => self.leave_out(&[name], &format!("{origin} is set")),
+                None => chosen = Some((name.to_owned(), value)),
+            }
+        }
+        let (origin, value) = chosen?;
+        self.check_name(&origin, value);
+        Some(value)
+    }
+
+    /// Adds a fault if a value cannot be the name of an object.
+    fn check_name(&mut self, origin: &str, value: &str) {
+        if !is_name(value) {
+            let value = printable(value, SHOWN);
+            self.add_fault(
+                origin,
+                &format!("{value:?} is not a name. Use letters, digits, '-', '.' and '+'"),
+            );
+        }
+    }
+
+    fn manifest(&mut self, args: &'a Convert) -> Value {
+        let name = self.value("CLUSTER_NAME");
+        if name.is_none() {
+            self.add_fault("CLUSTER_NAME", "it is missing. Add it to the file");
+        }
+        let namespace = self.choose("--namespace", args.namespace.as_deref(), &["NAMESPACE"]);
+        if namespace.is_none() {
+            self.add_fault("--namespace", "it is missing, and the file does not set NAMESPACE");
+        }
+        let mut metadata = json!({ "name": name, "namespace": namespace });
+        if let Some(query) = self.os_image() {
+            metadata["annotations"][annotation::RESOLVE_OS_IMAGE] = json!(query);
+        }
+        let mut spec = json!({ "topology": self.topology(args) });
+        let settings = self.settings();
+        if !settings.is_empty() {
+            spec["settings"] = Value::Object(settings);
+        }
+        json!({
+            "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+            "metadata": metadata, "spec": spec,
+        })
+    }
+
+    /// Returns the query of node images for the operating system of the file.
+    fn os_image(&mut self) -> Option<String> {
+        let labels = [("OS_NAME", "os-name"), ("OS_VERSION", "os-version"), ("OS_ARCH", "os-arch")];
+        let mut terms = Vec::new();
+        for (name, label) in labels {
+            if let Some(value) = self.value(name) {
+                self.check_name(name, value);
+                terms.push(format!("{label}={value}"));
+            }
+        }
+        (!terms.is_empty()).then(|| terms.join(","))
+    }
+
+    fn topology(&mut self, args: &'a Convert) -> Value {
+        let release = self.release(args);
+        let [control_plane, workers] = self.vm_classes(args);
+        let [control_plane_storage, worker_storage] = self.storage_classes(args);
+        let [control_plane_count, worker_count] = self.counts();
+        let name = self.value("NODE_POOL_0_NAME").unwrap_or("workers");
+        let mut pool = json!({
+            "name": name, "replicas": worker_count, "vmClass": workers, "storageClass": worker_storage,
+        });
+        if let Some(text) = self.value("NODE_POOL_0_LABELS") {
+            pool["labels"] = Value::Object(self.labels(text));
+        }
+        if let Some(text) = self.value("NODE_POOL_0_TAINTS") {
+            pool["taints"] = Value::Array(self.taints(text));
+        }
+        json!({
+            "controlPlane": {
+                "replicas": control_plane_count, "vmClass": control_plane, "storageClass": control_plane_storage,
+                "tkr": { "reference": { "name": release } },
+            },
+            "nodePools": [pool],
+        })
+    }
+
+    fn release(&mut self, args: &'a Convert) -> String {
+        let names = ["KUBERNETES_RELEASE", "KUBERNETES_VERSION"];
+        let Some(text) = self.choose("--release", args.release.as_deref(), &names) else {
+            let fault = "it is missing, and the file sets neither KUBERNETES_RELEASE nor KUBERNETES_VERSION. List the releases with `kubectl get tkr`";
+            self.add_fault("--release", fault);
+            return String::new();
+        };
+        let release = release_name(text);
+        if !release.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()) {
+            let is_chosen = |name: &&str| self.value(name).is_some() && !self.unused.contains_key(*name);
+            let origin = names.into_iter().find(is_chosen).unwrap_or("--release");
+            let text = printable(text, SHOWN);
+            self.add_fault(origin, &format!("{text:?} is not a release. Write one such as v1.36"));
+        }
+        release
+    }
+
+    /// Returns the VM classes of the control plane and of the workers.
+    fn vm_classes(&mut self, args: &'a Convert) -> [Option<&'a str>; 2] {
+        let names = ["CONTROL_PLANE_VM_CLASS", "WORKER_VM_CLASS"];
+        let classes = names.map(|name| self.choose("--vm-class", args.vm_class.as_deref(), &[name]));
+        if classes.contains(&None) {
+            let missing = missing(&names, &classes);
+            let sizes = [("CONTROL_PLANE", "the control plane"), ("WORKER", "workers")]
+                .into_iter()
+                .filter_map(|(role, nodes)| Some(format!("{} for {nodes}", self.size(role)?)))
+                .collect::<Vec<_>>();
+            let asks = if sizes.is_empty() {
+                String::new()
+            } else {
+                format!(" The file asks for {}.", sizes.join("; "))
+            };
+            let fault = format!(
+                "it is missing, and the file does not set {missing}.{asks} List the VM classes with `kubectl get virtualmachineclassbindings`"
+            );
+            self.add_fault("--vm-class", &fault);
+        }
+        classes
+    }
+
+    /// Returns the size that the file gives the nodes of a role, as a text.
+    fn size(&self, role: &str) -> Option<String> {
+        let number = |what: &str| {
+            let names = [format!("VSPHERE_{role}_{what}"), format!("VSPHERE_{what}")];
+            names.iter().find_map(|name| self.value(name)?.parse::<u32>().ok())
+        };
+        let units = [("NUM_CPUS", "CPUs"), ("MEM_MIB", "MiB of memory"), ("DISK_GIB", "GiB of disk")];
+        let parts: Vec<_> =
+            units.into_iter().filter_map(|(what, unit)| Some(format!("{} {unit}", number(what)?))).collect();
+        if !parts.is_empty() {
+            return Some(parts.join(", "));
+        }
+        let size = self.value(&format!("{}_SIZE", role.replace('_', ""))).or_else(|| self.value("SIZE"))?;
+        Some(format!("size {:?}", printable(size, SHOWN)))
+    }
+
+    /// Returns the storage classes of the control plane and of the workers.
+    fn storage_classes(&mut self, args: &'a Convert) -> [Option<&'a str>; 2] {
+        let names = ["CONTROL_PLANE_STORAGE_CLASS", "WORKER_STORAGE_CLASS"];
+        let classes =
+            names.map(|name| self.choose("--storage-class", args.storage_class.as_deref(), &[name]));
+        if classes.contains(&None) {
+            let missing = missing(&names, &classes);
+            let fault = format!(
+                "it is missing, and the file does not set {missing}. List the storage classes with `kubectl describe resourcequotas`"
+            );
+            self.add_fault("--storage-class", &fault);
+        }
+        classes
+    }
+
+    /// Returns the numbers of control plane nodes and workers. The plan decides those that the file does not set.
+    fn counts(&mut self) -> [i32; 2] {
+        let names = ["CONTROL_PLANE_MACHINE_COUNT", "WORKER_MACHINE_COUNT"];
+        let by_plan = match self.value("CLUSTER_PLAN") {
+            None | Some("dev") => Some(1),
+            Some("prod") => Some(3),
+            Some(_) => None,
+        };
+        if names.iter().all(|name| self.value(name).is_some()) {
+            self.leave_out(&["CLUSTER_PLAN"], "both numbers of nodes are set");
+        }
+        names.map(|name| {
+            let Some(text) = self.value(name) else {
+                if by_plan.is_none() {
+                    self.add_fault(
+                        name,
+                        "it is missing, and CLUSTER_PLAN is neither dev nor prod. Add it to the file",
+                    );
+                }
+                return by_plan.unwrap_or_default();
+            };
+            let count = text.parse::<i32>().ok().filter(|count| *count >= 0);
+            if count.is_none() {
+                let text = printable(text, SHOWN);
+                self.add_fault(name, &format!("{text:?} is not a number of nodes. Write a number such as 3"));
+            }
+            count.unwrap_or_default()
+        })
+    }
+
+    /// Reads `key1=value1,key2=value2`.
+    fn labels(&mut self, text: &str) -> Map<String, Value> {
+        let mut labels = Map::new();
+        for item in list(text) {
+            match item.split_once('=') {
+                Some((key, value)) => {
+                    labels.insert(key.trim().to_owned(), json!(value.trim()));
+                }
+                None => self.add_fault(
+                    "NODE_POOL_0_LABELS",
+                    &format!("{:?} is not a label. Write key=value", printable(item, SHOWN)),
+                ),
+            }
+        }
+        labels
+    }
+
+    /// Reads `key1=value1:effect1,key2=value2:effect2`.
+    fn taints(&mut self, text: &str) -> Vec<Value> {
+        let mut taints = Vec::new();
+        for item in list(text) {
+            match item.rsplit_once(':') {
+                Some((pair, effect)) => {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    let mut taint = json!({ "key": key.trim(), "effect": effect.trim() });
+                    if !value.trim().is_empty() {
+                        taint["value"] = json!(value.trim());
+                    }
+                    taints.push(taint);
+                }
+                None => self.add_fault(
+                    "NODE_POOL_0_TAINTS",
+                    &format!("{:?} is not a taint. Write key=value:NoSchedule", printable(item, SHOWN)),
+                ),
+            }
+        }
+        taints
+    }
+
+    fn settings(&mut self) -> Map<String, Value> {
+        let mut settings = Map::new();
+        for (key, part) in [("network", self.network()), ("storage", self.storage())] {
+            if !part.is_empty() {
+                settings.insert(key.to_owned(), Value::Object(part));
+            }
+        }
+        settings
+    }
+
+    fn network(&mut self) -> Map<String, Value> {
+        let mut network = Map::new();
+        match self.value("CNI") {
+            Some("none") => {
+                let reason = "a cluster has the container network of its node image, or of a bundle";
+                self.leave_out(&["CNI"], reason);
+            }
+            Some(name) => {
+                self.check_name("CNI", name);
+                self.cni = Some(name);
+                network.insert("cni".to_owned(), json!({ "name": name }));
+            }
+            None => {}
+        }
+        for (key, name) in [("pods", "CLUSTER_CIDR"), ("services", "SERVICE_CIDR")] {
+            if let Some(text) = self.value(name) {
+                network.insert(key.to_owned(), json!({ "cidrBlocks": list(text) }));
+            }
+        }
+        if let Some(domain) = self.value("SERVICE_DOMAIN") {
+            network.insert("serviceDomain".to_owned(), json!(domain));
+        }
+        network.extend(self.proxy().map(|proxy| ("proxy".to_owned(), proxy)));
+        let authorities = self.authorities();
+        if !authorities.is_empty() {
+            network.insert("trust".to_owned(), json!({ "additionalTrustedCAs": authorities }));
+        }
+        network
+    }
+
+    fn proxy(&mut self) -> Option<Value> {
+        let is_off = |text: &str| text.eq_ignore_ascii_case("false");
+        if self.value("TKG_HTTP_PROXY_ENABLED").is_some_and(is_off) {
+            self.leave_out(&PROXY, "TKG_HTTP_PROXY_ENABLED is false");
+            return None;
+        }
+        let [http, https, no_proxy] = PROXY.map(|name| self.value(name));
+        match (http, https) {
+            (Some(http), Some(https)) => {
+                let no_proxy = list(no_proxy.unwrap_or_default());
+                Some(json!({ "httpProxy": http, "httpsProxy": https, "noProxy": no_proxy }))
+            }
+            (None, None) => {
+                self.leave_out(&["TKG_NO_PROXY"], "the file names no proxy");
+                None
+            }
+            (http, _) => {
+                let [set, missing] = if http.is_some() { [PROXY[0], PROXY[1]] } else { [PROXY[1], PROXY[0]] };
+                self.add_fault(
+                    missing,
+                    &format!("it is missing, but {set} is set. Set both; they can be equal"),
+                );
+                None
+            }
+        }
+    }
+
+    /// Returns the trusted authorities. Line breaks in their base64 are dropped.
+    fn authorities(&mut self) -> Vec<Value> {
+        let mut authorities = Vec::new();
+        for (variable, name) in AUTHORITIES {
+            if let Some(text) = self.value(variable) {
+                let data: String = text.split_whitespace().collect();
+                self.authorities.push(variable);
+                authorities.push(json!({ "name": name, "data": data }));
+            }
+        }
+        authorities
+    }
+
+    fn storage(&mut self) -> Map<String, Value> {
+        let mut storage = Map::new();
+        if let Some(text) = self.value("STORAGE_CLASSES") {
+            let classes = list(text);
+            for class in &classes {
+                self.check_name("STORAGE_CLASSES", class);
+            }
+            storage.insert("classes".to_owned(), json!(classes));
+        }
+        if let Some(class) = self.value("DEFAULT_STORAGE_CLASS") {
+            self.check_name("DEFAULT_STORAGE_CLASS", class);
+            storage.insert("defaultClass".to_owned(), json!(class));
+        }
+        storage
+    }
+
+    /// Returns the reasons why admission would refuse the manifest, each with its variable. Releases and node images are not known
+    /// here, and every container network can be a bundle.
+    fn denials(&self, manifest: &Value) -> Vec<String> {
+        let Ok(cluster) = serde_json::from_value::<TanzuKubernetesCluster>(manifest.clone()) else {
+            return vec!["the manifest is not a TanzuKubernetesCluster".to_owned()];
+        };
+        let bundles: BTreeSet<String> = self.cni.map(str::to_owned).into_iter().collect();
+        let installation = Installation { available: &[], bundles: &bundles, virtual_ip: None };
+        let denials = admission::validate_with(&cluster, None, &installation);
+        let of_release = |field: &str| {
+            field.starts_with("spec.distribution") || field.ends_with("controlPlane.tkr.reference.name")
+        };
+        denials
+            .iter()
+            .filter(|denial| !of_release(&denial.field))
+            .map(|denial| match self.origin(&denial.field) {
+                Some(name) => format!("{name}: {denial}"),
+                None => denial.to_string(),
+            })
+            .collect()
+    }
+
+    /// Returns the variable that became a field, or the field around it.
+    fn origin(&self, field: &str) -> Option<&str> {
+        let at = field.strip_prefix(TRUST).and_then(|rest| rest.strip_prefix('['));
+        if let Some((at, _)) = at.and_then(|rest| rest.split_once(']')) {
+            return self.authorities.get(at.parse::<usize>().ok()?).copied();
+        }
+        let outcomes = self.variables.keys().map(|name| self.outcome(name));
+        let used: Vec<_> = outcomes.filter(|outcome| outcome.kind == OutcomeKind::Used).collect();
+        let found = used.iter().find(|outcome| field.starts_with(&outcome.detail))?;
+        self.variables.get_key_value(&found.name).map(|(name, _)| name.as_str())
+    }
+
+    fn outcome(&self, name: &str) -> VariableOutcome {
+        let (kind, detail) = match destination(name) {
+            None => (OutcomeKind::Unknown, ""),
+            Some(_) if self.value(name).is_none() => (OutcomeKind::LeftOut, "it has no value"),
+            Some(VariableDestination::Elsewhere(owner)) => (OutcomeKind::Elsewhere, owner),
+            Some(VariableDestination::LeftOut(reason)) => (OutcomeKind::LeftOut, reason),
+            Some(VariableDestination::Field(field)) => match self.unused.get(name) {
+                Some(reason) => (OutcomeKind::LeftOut, reason.as_str()),
+                None => (OutcomeKind::Used, field),
+            },
+        };
+        VariableOutcome { name: name.to_owned(), kind, detail: detail.to_owned() }
+    }
+}
+
+/// Returns the names of those variables that have no value.
+fn missing(names: &[&str; 2], values: &[Option<&str>; 2]) -> String {
+    let without = names.iter().zip(values).filter(|(_, value)| value.is_none());
+    without.map(|(name, _)| *name).collect::<Vec<_>>().join(" or ")
+}
+
+/// Returns the items of a list whose separators are commas, without empty ones.
+fn list(text: &str) -> Vec<&str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
+}
+
+/// True for a text that can be the name of an object, of a release or of an operating system.
+fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-.+".contains(c);
+    !text.is_empty() && text.len() <= 253 && text.chars().all(fits)
+}

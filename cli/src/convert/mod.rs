@@ -1,0 +1,113 @@
+//! `layercake convert`: a cluster configuration file of Tanzu Kubernetes Grid becomes a TanzuKubernetesCluster.
+//!
+//! [`variables`] lists the variables with their destinations, and [`cluster`] writes the manifest and reports the outcome of each
+//! variable. Reads no cluster. The report never has a value: files contain passwords.
+
+mod cluster;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+use bounds::{Budget, YamlError, from_yaml, printable};
+use serde_json::Value;
+
+use crate::args::Convert;
+use crate::exit::{ExitStatus, failed};
+use crate::output::{write_err, write_out};
+use crate::site::manifests::yaml;
+use cluster::{InvalidConfiguration, OutcomeKind, VariableOutcome};
+use variables::Variables;
+
+/// The memory (bytes) for reading a file.
+const READ_BYTES: usize = 64 << 20;
+/// The most characters of a name in the report.
+const SHOWN: usize = 64;
+
+/// Prints the manifest, and on standard error the outcome of each variable.
+pub fn run(args: &Convert) -> ExitStatus {
+    match read(&args.config).and_then(|text| compose(&text, args)) {
+        Ok((manifest, report)) => {
+            write_err(&report);
+            write_out(&manifest);
+            ExitStatus::Done
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    text.map_err(|error| ExitStatus::Usage.error(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Returns the manifest and the report.
+fn compose(text: &str, args: &Convert) -> Result<(String, String)> {
+    let file = args.config.display();
+    let variables = read_variables(text)
+        .map_err(|reason| ExitStatus::Usage.error(format!("configuration file {file}: {reason}")))?;
+    let (manifest, outcomes) =
+        cluster::convert(&variables, args).map_err(|InvalidConfiguration(faults)| {
+            ExitStatus::Refused
+                .error(format!("configuration file {file} cannot be converted:\n{}", faults.join("\n")))
+        })?;
+    Ok((yaml(&[manifest])?, report(&outcomes)))
+}
+
+/// Returns the variables of a file, without secret values, or the reason why it has none. The reason does not quote values.
+fn read_variables(text: &str) -> Result<Variables, String> {
+    // As texts, numbers keep the digits that they were written with.
+    let texts = from_yaml::<BTreeMap<String, Option<String>>>(text, &Budget::new(READ_BYTES));
+    if let Ok(texts) = texts
+        && !texts.is_empty()
+    {
+        let redact = |(name, value): (String, Option<String>)| {
+            let value = variables::redact(&name, value.unwrap_or_default());
+            (name, value)
+        };
+        return Ok(texts.into_iter().map(redact).collect());
+    }
+    match from_yaml::<Value>(text, &Budget::new(READ_BYTES)) {
+        Err(error @ YamlError::Invalid { .. }) => Err(format!("it {error}")),
+        Err(error @ YamlError::Exceeded(_)) => Err(error.to_string()),
+        Ok(Value::Object(values)) => {
+            let nested = values.iter().filter(|(_, value)| value.is_object() || value.is_array());
+            let names: Vec<_> = nested.map(|(name, _)| printable(name, SHOWN)).collect();
+            Err(match names.as_slice() {
+                [] => "it has no variables, or values that are not texts".to_owned(),
+                names => format!(
+                    "the value of {} is a mapping or a list. Write it as one text, in quotes",
+                    names.join(", ")
+                ),
+            })
+        }
+        Ok(Value::Null) => Err("it has no variables".to_owned()),
+        Ok(_) => Err("it is not a mapping of variables, such as CLUSTER_NAME: dev".to_owned()),
+    }
+}
+
+/// Returns a line for each variable.
+fn report(outcomes: &[VariableOutcome]) -> String {
+    let names = outcomes.iter().map(|outcome| printable(&outcome.name, SHOWN));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or_default();
+    let mut report = String::new();
+    for VariableOutcome { name, kind, detail } in outcomes {
+        let name = printable(name, SHOWN);
+        let _ = match kind {
+            OutcomeKind::Used => writeln!(report, "used       {name:<width$}  {detail}"),
+            OutcomeKind::Elsewhere => writeln!(report, "elsewhere  {name:<width$}  {detail}"),
+            OutcomeKind::LeftOut => writeln!(report, "left out   {name:<width$}  {detail}"),
+            OutcomeKind::Unknown => writeln!(report, "warning: {name} is unknown and has no effect"),
+        };
+    }
+    report.push_str("Nothing was created. Next: layercake apply -f\n");
+    report
+}

@@ -1,0 +1,253 @@
+//! How far a cluster has come: its milestones and counts. Pure: objects in, numbers out.
+
+use std::fmt;
+
+use kube::core::DynamicObject;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::describe::object::condition;
+use crate::describe::tree::{Objects, UNREAD};
+
+/// Nodes that are ready, of those that are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Nodes that are ready.
+    pub ready: i64,
+    /// Nodes that the manifest asks for.
+    pub wanted: i64,
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.ready, self.wanted)
+    }
+}
+
+/// A milestone of a cluster's creation and when it was reached.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Milestone {
+    /// Its name.
+    pub name: String,
+    /// Seconds since the manifest was applied.
+    pub seconds: f64,
+}
+
+/// The condition of an add-on that is applied.
+const PROVISIONED: &str = "Provisioned";
+/// The condition of a Machine that is as its owner's spec says.
+const UP_TO_DATE: &str = "UpToDate";
+
+type IsReached = fn(&Objects) -> bool;
+
+/// The milestones in the order in which a cluster reaches them, each with the test that tells.
+const MILESTONES: &[(&str, IsReached)] = &[
+    ("Cluster API objects exist", |all| !list(all, "KubeadmControlPlane").is_empty()),
+    ("endpoint has an address", |all| {
+        any(all, "WCPCluster", |o| o["status"]["initialization"]["provisioned"] == true)
+    }),
+    ("first VM created", |all| any(all, "VirtualMachine", |o| o["status"]["uniqueID"].is_string())),
+    ("first VM has an IP", |all| any(all, "VirtualMachine", |o| non_empty(&o["status"]["vmIp"]))),
+    ("API server up", |all| {
+        any(all, "Cluster", |o| o["status"]["initialization"]["controlPlaneInitialized"] == true)
+    }),
+];
+
+/// The milestones after the add-ons.
+const LAST_MILESTONES: &[(&str, IsReached)] = &[
+    ("control plane ready", |all| full(control_plane(all))),
+    ("workers ready", |all| full(workers(all))),
+    ("Running", |all| phase(all) == "running"),
+];
+
+/// The names of the milestones that `objects` show, in their order. Each add-on that is provisioned is one.
+pub fn reached(objects: &Objects) -> Vec<String> {
+    let of = |all: &'static [(&'static str, IsReached)]| {
+        all.iter().filter(|(_, is_reached)| is_reached(objects)).map(|(name, _)| (*name).to_owned())
+    };
+    of(MILESTONES).chain(addons(objects)).chain(of(LAST_MILESTONES)).collect()
+}
+
+/// The milestones of the add-ons that are provisioned.
+fn addons(objects: &Objects) -> impl Iterator<Item = String> {
+    let cluster = list(objects, "TanzuKubernetesCluster").first();
+    let all = cluster.and_then(|cluster| cluster.data["status"]["addons"].as_array()).into_iter().flatten();
+    let is_provisioned = |addon: &&Value| {
+        let conditions = addon["conditions"].as_array().into_iter().flatten();
+        conditions.into_iter().any(|found| found["type"] == PROVISIONED && found["status"] == "True")
+    };
+    all.filter(is_provisioned).map(|addon| {
+        let words = ["name", "version"].iter().filter_map(|field| addon[*field].as_str());
+        let words: Vec<_> = std::iter::once("add-on").chain(words).chain(["applied"]).collect();
+        words.join(" ")
+    })
+}
+
+/// Whether the cluster runs, and runs as its spec says.
+///
+/// The phase alone is not enough: for a moment after a change, the status describes the new spec, but the nodes are still the old
+/// ones. The Machines and their owners know that, as far as the user may read them.
+pub fn is_settled(objects: &Objects) -> bool {
+    let is_current = |object: &DynamicObject| {
+        object.data["status"]["observedGeneration"].as_i64() >= object.metadata.generation
+    };
+    let is_complete = |object: &DynamicObject| {
+        let counts = ["replicas", "readyReplicas", "upToDateReplicas"];
+        let wanted = object.data["spec"]["replicas"].as_i64().unwrap_or(1);
+        let has = |count: &str| object.data["status"][count].as_i64().unwrap_or_default() == wanted;
+        is_current(object) && counts.into_iter().all(has)
+    };
+    let stays = |machine: &DynamicObject| {
+        let is_old = condition(machine, UP_TO_DATE).is_some_and(|found| found["status"] == "False");
+        machine.metadata.deletion_timestamp.is_none() && !is_old
+    };
+    let readable = |object: &&DynamicObject| object.data[UNREAD] != true;
+    phase(objects) == "running"
+        && list(objects, "TanzuKubernetesCluster").iter().all(is_current)
+        && list(objects, "KubeadmControlPlane").iter().filter(readable).all(is_complete)
+        && list(objects, "MachineDeployment").iter().all(is_complete)
+        && list(objects, "Machine").iter().all(stays)
+}
+
+/// The phase of the TanzuKubernetesCluster, in lower case; empty before its first status.
+pub fn phase(objects: &Objects) -> String {
+    let cluster = list(objects, "TanzuKubernetesCluster").first();
+    cluster.and_then(|cluster| cluster.data["status"]["phase"].as_str()).unwrap_or_default().to_lowercase()
+}
+
+/// Control plane nodes. The Cluster knows them, too, if the user may not read the KubeadmControlPlane.
+pub fn control_plane(objects: &Objects) -> Count {
+    let owners = list(objects, "KubeadmControlPlane");
+    if owners.iter().any(|owner| owner.data[UNREAD] == true) {
+        let clusters = list(objects, "Cluster");
+        return clusters.first().map(control_plane_of_cluster).unwrap_or_default();
+    }
+    count(owners)
+}
+
+/// The control plane nodes that the status of a Cluster counts.
+pub fn control_plane_of_cluster(cluster: &DynamicObject) -> Count {
+    nodes_of_cluster(cluster, "controlPlane")
+}
+
+/// The worker nodes that the status of a Cluster counts.
+pub fn workers_of_cluster(cluster: &DynamicObject) -> Count {
+    nodes_of_cluster(cluster, "workers")
+}
+
+fn nodes_of_cluster(cluster: &DynamicObject, part: &str) -> Count {
+    let part = &cluster.data["status"][part];
+    let of = |field: &str| part[field].as_i64().unwrap_or_default();
+    Count { ready: of("readyReplicas"), wanted: of("desiredReplicas") }
+}
+
+/// Worker nodes of all pools.
+pub fn workers(objects: &Objects) -> Count {
+    count(list(objects, "MachineDeployment"))
+}
+
+fn count(objects: &[DynamicObject]) -> Count {
+    let sum = |at: fn(&Value) -> &Value| objects.iter().filter_map(|object| at(&object.data).as_i64()).sum();
+    Count { ready: sum(|o| &o["status"]["readyReplicas"]), wanted: sum(|o| &o["spec"]["replicas"]) }
+}
+
+fn full(count: Count) -> bool {
+    count.ready >= count.wanted && count.wanted > 0
+}
+
+fn list<'a>(objects: &'a Objects, kind: &str) -> &'a [DynamicObject] {
+    objects.get(kind).map_or(&[], Vec::as_slice)
+}
+
+fn any(objects: &Objects, kind: &str, is_so: fn(&Value) -> bool) -> bool {
+    list(objects, kind).iter().any(|object| is_so(&object.data))
+}
+
+fn non_empty(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(kind: &str, spec: Value, status: Value) -> DynamicObject {
+        let object = json!({"apiVersion": "x/v1", "kind": kind, "metadata": {"name": "c"}, "spec": spec, "status": status});
+        serde_json::from_value(object).unwrap()
+    }
+
+    /// A cluster whose control plane and pool have `up_to_date` of `wanted` nodes, all ready.
+    fn cluster(wanted: i64, up_to_date: i64) -> Objects {
+        let counts = json!({"observedGeneration": 2, "replicas": wanted, "readyReplicas": wanted, "upToDateReplicas": up_to_date});
+        let mut objects = Objects::new();
+        for kind in ["KubeadmControlPlane", "MachineDeployment"] {
+            objects.insert(kind, vec![object(kind, json!({"replicas": wanted}), counts.clone())]);
+        }
+        let status = json!({"phase": "running", "observedGeneration": 2, "addons": [
+            {"name": "flannel", "version": "v0.28.10", "conditions": [{"type": "Provisioned", "status": "True"}]},
+            {"name": "CoreDNS", "conditions": [{"type": "Provisioned", "status": "False"}]},
+        ]});
+        objects.insert("TanzuKubernetesCluster", vec![object("TanzuKubernetesCluster", json!({}), status)]);
+        for object in objects.values_mut().flatten() {
+            object.metadata.generation = Some(2);
+        }
+        objects
+    }
+
+    #[test]
+    fn milestones_are_those_that_the_objects_show() {
+        let reached = reached(&cluster(1, 1));
+        assert_eq!(
+            reached,
+            [
+                "Cluster API objects exist",
+                "add-on flannel v0.28.10 applied",
+                "control plane ready",
+                "workers ready",
+                "Running"
+            ]
+        );
+        assert_eq!(control_plane(&cluster(3, 3)), Count { ready: 3, wanted: 3 });
+    }
+
+    #[test]
+    fn a_cluster_is_settled_when_all_its_nodes_are_as_its_spec_says() {
+        assert!(is_settled(&cluster(2, 2)));
+        assert!(!is_settled(&cluster(2, 1)));
+        let changed = |change: fn(&mut Objects)| {
+            let mut objects = cluster(1, 1);
+            change(&mut objects);
+            is_settled(&objects)
+        };
+        for kind in ["TanzuKubernetesCluster", "KubeadmControlPlane", "MachineDeployment"] {
+            let mut objects = cluster(1, 1);
+            objects.get_mut(kind).unwrap()[0].metadata.generation = Some(3);
+            assert!(!is_settled(&objects), "{kind} has not seen its new spec");
+        }
+        assert!(!changed(|all| all.get_mut("TanzuKubernetesCluster").unwrap()[0].data["status"]["phase"] =
+            json!("updating")));
+        let old = || {
+            let conditions = json!({"conditions": [{"type": "UpToDate", "status": "False"}]});
+            vec![object("Machine", json!({}), conditions)]
+        };
+        let mut objects = cluster(1, 1);
+        objects.insert("Machine", old());
+        assert!(!is_settled(&objects), "a Machine is to be replaced");
+        // A user who may not read the control plane still sees its Machines.
+        let mut objects = cluster(1, 0);
+        objects.get_mut("KubeadmControlPlane").unwrap()[0].data = json!({ UNREAD: true });
+        objects.get_mut("MachineDeployment").unwrap()[0] = cluster(1, 1)["MachineDeployment"][0].clone();
+        assert!(is_settled(&objects));
+    }
+
+    #[test]
+    fn a_user_who_may_not_read_the_control_plane_sees_its_counts() {
+        let mut objects = cluster(1, 1);
+        objects.get_mut("KubeadmControlPlane").unwrap()[0].data = json!({ UNREAD: true });
+        let counts = json!({"controlPlane": {"readyReplicas": 1, "desiredReplicas": 3}});
+        objects.insert("Cluster", vec![object("Cluster", json!({}), counts)]);
+        assert_eq!(control_plane(&objects).to_string(), "1/3");
+    }
+}

@@ -1,0 +1,153 @@
+//! The commands of docs/clusters.md: a cluster is created, changed and deleted, and what cannot be is refused.
+
+use std::process::{Command, Stdio};
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::harness::documented_commands::Page;
+use crate::harness::objects::{POLICY, storage_class, storage_quota};
+use crate::harness::own_server::exe;
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+
+/// The namespace, which is also the name of its StorageClass.
+const NAMESPACE: &str = "commands";
+
+#[test]
+fn a_cluster_is_created_changed_and_deleted_as_the_page_says() {
+    story(NAMESPACE, |story| async move {
+        story.prepare_namespace("best-effort-small").await;
+        story.apply_object(&storage_class(NAMESPACE, &json!({ "storagePolicyID": POLICY }))).await;
+        story.apply_object(&storage_quota(&story.namespace, "storage", &[NAMESPACE])).await;
+        let mut page = Page::open("clusters.md", story.shared);
+        page.run_section("Create a cluster").await;
+        refuses_what_cannot_be(&story).await;
+        page.run_section("Change a cluster").await;
+        page.run_section("Changes by other tools").await;
+        refuses_fields_of_other_tools(&story).await;
+        lists_as_json(&story);
+        page.run_section("Delete a cluster").await;
+        page.close();
+        names_the_finalizer_that_holds_a_cluster(&story).await;
+        assert!(story.vms_named("team").await.is_empty());
+        story.cluster_api("StorageClass").delete(NAMESPACE, &DeleteParams::default()).await.unwrap();
+    });
+}
+
+/// Each refusal names what helps, has its exit status, and changes nothing.
+async fn refuses_what_cannot_be(story: &Story) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).to_str().unwrap().to_owned()
+    };
+    let cluster = |namespace: &str, class: &str| {
+        let nodes = json!({"replicas": 1, "vmClass": class, "storageClass": NAMESPACE});
+        json!({
+            "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+            "metadata": {"name": "other", "namespace": namespace},
+            "spec": {"topology": {"controlPlane": nodes, "nodePools": [{"name": "a", "unknown": 1}]}},
+        })
+        .to_string()
+    };
+    let elsewhere = file("elsewhere.yaml", &cluster("default", "best-effort-small"));
+    let unknown = file("unknown.yaml", &cluster(NAMESPACE, "best-effort-small"));
+    let text = file("text.yaml", "just a text");
+    let before = story.get("TanzuKubernetesCluster", "team").await.unwrap();
+    let cases: &[(&[&str], i32, &[&str])] = &[
+        (
+            &["apply", "-f", &elsewhere],
+            3,
+            &["for namespace default, not for commands", "Nothing was changed"],
+        ),
+        (
+            &["apply", "-f", &unknown],
+            3,
+            &["unknown: field not declared in schema", "layercake lint", "Nothing was changed"],
+        ),
+        (&["apply", "-f", &text], 2, &["is not a Kubernetes manifest"]),
+        (&["apply", "-f", "nowhere.yaml"], 2, &["cannot read nowhere.yaml"]),
+        (&["apply", "-f", &unknown, "--dry-run=client"], 1, &["unknown"]),
+        (&["scale", "team", "--replicas", "2", "--pool", "none"], 3, &["Its pools are workers"]),
+        (&["scale", "team", "--replicas", "2", "--control-plane"], 3, &["can only be either 1 or 3 nodes"]),
+        (&["scale", "none", "--replicas", "2"], 1, &["commands/none does not exist", "layercake list -A"]),
+        (&["upgrade", "team", "--release", "v1.99"], 3, &["v1.99"]),
+        (&["list", "--context", "none"], 3, &["context none does not exist. The kubeconfig has"]),
+        (&["delete", "none"], 1, &["commands/none does not exist"]),
+    ];
+    for (args, status, words) in cases {
+        let (code, errors) = layercake(story, args);
+        assert_eq!(code, Some(*status), "{args:?}: {errors}");
+        assert_contains(&errors, words);
+    }
+    let after = story.get("TanzuKubernetesCluster", "team").await.unwrap();
+    assert_eq!(before["metadata"]["generation"], after["metadata"]["generation"]);
+    assert!(story.get("TanzuKubernetesCluster", "other").await.is_none());
+}
+
+/// A field that a GitOps tool has set is not changed.
+async fn refuses_fields_of_other_tools(story: &Story) {
+    let pool = json!({"name": "workers", "replicas": 2});
+    let applied = json!({
+        "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+        "metadata": {"name": "team"},
+        "spec": {"topology": {"nodePools": [pool]}},
+    });
+    let params = PatchParams::apply("kustomize-controller").force();
+    story.api("TanzuKubernetesCluster").patch("team", &params, &Patch::Apply(applied)).await.unwrap();
+    let scale = ["scale", "team", "--replicas", "1", "--dry-run"];
+    let (code, errors) = layercake(story, &scale);
+    assert_eq!(code, Some(3), "{errors}");
+    assert_contains(
+        &errors,
+        &["spec.topology.nodePools[workers].replicas was set by kustomize-controller", "--force-conflicts"],
+    );
+    let (code, errors) = layercake(story, &[&scale[..], &["--force-conflicts"]].concat());
+    assert_eq!(code, Some(0), "{errors}");
+    assert_contains(&errors, &["from 2 to 1 nodes (dry run: nothing was changed)"]);
+}
+
+fn lists_as_json(story: &Story) {
+    let (code, text) = layercake(story, &["list", "-o", "json"]);
+    assert_eq!(code, Some(0), "{text}");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema"], 1);
+    let cluster = &document["clusters"][0];
+    assert_eq!((&cluster["name"], &cluster["phase"]), (&json!("team"), &json!("running")));
+    assert_eq!(cluster["workers"], json!({"ready": 2, "wanted": 2}));
+}
+
+/// A deletion that does not end in time names the finalizer that holds it.
+async fn names_the_finalizer_that_holds_a_cluster(story: &Story) {
+    const HOLD: &str = "backup.example.com/hold";
+    let nodes = json!({"replicas": 1, "vmClass": "best-effort-small", "storageClass": NAMESPACE});
+    let cluster = json!({
+        "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+        "metadata": {"name": "held", "finalizers": [HOLD]},
+        "spec": {"topology": {"controlPlane": nodes, "nodePools": []}},
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("held.json");
+    std::fs::write(&file, cluster.to_string()).unwrap();
+    let apply = ["apply", "-f", file.to_str().unwrap(), "--release", "v1.34", "--wait=false"];
+    let (code, errors) = layercake(story, &apply);
+    assert_eq!(code, Some(0), "{errors}");
+    let words = format!("waits for finalizer {HOLD} of the TanzuKubernetesCluster");
+    let is_named = async || {
+        let (code, errors) = layercake(story, &["delete", "held", "--timeout", "2s"]);
+        assert_eq!(code, Some(4), "{errors}");
+        errors.contains(&words)
+    };
+    story.wait_until("the finalizer is named", CLUSTER, is_named).await;
+    story.patch("TanzuKubernetesCluster", "held", json!({"metadata": {"finalizers": null}})).await;
+    story.wait_until_gone("TanzuKubernetesCluster", "held", SOON).await;
+}
+
+/// Runs `layercake` in the namespace; its status, and what it prints to both streams.
+fn layercake(story: &Story, args: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(exe());
+    command.args(args).args(["-n", &story.namespace]).stdin(Stdio::null());
+    let output = command.env("KUBECONFIG", &story.shared.session.kubeconfig).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+}
