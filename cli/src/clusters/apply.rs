@@ -1,6 +1,7 @@
 //! `layercake apply`: manifests, and the progress of their clusters.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -32,8 +33,7 @@ pub async fn apply(args: Apply) -> ExitStatus {
 }
 
 async fn run(args: &Apply) -> Result<ExitStatus> {
-    let mut documents =
-        manifest::read_all(&args.filename).map_err(|error| ExitStatus::Usage.error(with_causes(&error)))?;
+    let mut documents = read(&args.filename)?;
     if let Some(release) = &args.release {
         documents
             .iter_mut()
@@ -70,6 +70,23 @@ async fn run(args: &Apply) -> Result<ExitStatus> {
         }
     }
     Ok(status)
+}
+
+/// Reads the documents, each of which must have a name: the API server would generate another one each time.
+fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
+    let documents =
+        manifest::read_all(files).map_err(|error| ExitStatus::Usage.error(with_causes(&error)))?;
+    let has_name =
+        |document: &&Value| document["metadata"]["name"].as_str().is_some_and(|name| !name.is_empty());
+    if let Some(nameless) = documents.iter().find(|document| !has_name(document)) {
+        let kind = nameless["kind"].as_str().unwrap_or_default();
+        return Err(ExitStatus::Usage
+            .error(format!("an object of kind {kind} has no metadata.name. Add one to the manifest")));
+    }
+    if documents.is_empty() {
+        return Err(ExitStatus::Usage.error("the manifests have no objects".to_owned()));
+    }
+    Ok(documents)
 }
 
 /// Lets the API server check all documents before the first is applied. Returns the status with which the command ends.
@@ -194,6 +211,24 @@ mod tests {
                 "nodePools": [{"name": "a"}],
             }})
         );
+    }
+
+    #[test]
+    fn objects_without_a_name_and_files_without_objects_are_usage_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        for (text, words) in [
+            ("# nothing\n", "the manifests have no objects"),
+            (
+                "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}",
+                "kind ConfigMap has no metadata.name",
+            ),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let error = read(std::slice::from_ref(&file)).unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+            assert_eq!(status_of_error(&error), ExitStatus::Usage);
+        }
     }
 
     #[test]

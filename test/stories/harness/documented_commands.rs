@@ -196,7 +196,7 @@ fn lines_that_a_page_leaves_out_are_not_compared() {
     ] {
         assert!(shows(&lines(page), &output), "{page}");
     }
-    for page in ["begun\na: Running after 3.5 s", "begun\n…", "…\n  1.5s a: off\n…"] {
+    for page in ["begun\na: Running after 3.5 s", "…\nbegun", "…\n  1.5s a: off\n…"] {
         assert!(!shows(&lines(page), &output), "{page}");
     }
 }
