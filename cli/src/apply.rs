@@ -37,9 +37,9 @@ async fn send(client: &Client, object: &Value, mut params: PatchParams) -> Resul
     api.patch(&name, &params, &Patch::Apply(object)).await.map_err(refusal).map(drop)
 }
 
-/// How a user's object is applied.
+/// The options of [`apply_as_user`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Manner {
+pub struct ApplyOptions {
     /// Take over fields that other managers have set.
     pub force: bool,
     /// Change nothing.
@@ -51,28 +51,33 @@ pub struct Manner {
 /// # Errors
 /// If the API server refuses the object, with [`ExitStatus::Refused`], or if it does not answer. Fields
 /// of other managers are named.
-pub async fn apply_as_user(client: &Client, object: &Value, namespace: &str, manner: Manner) -> Result<()> {
+pub async fn apply_as_user(
+    client: &Client,
+    object: &Value,
+    namespace: &str,
+    options: ApplyOptions,
+) -> Result<()> {
     let (kind, name) = (object["kind"].as_str().unwrap_or_default(), key(object).1);
     let api = api_of(client, object, object["metadata"]["namespace"].as_str().unwrap_or(namespace)).await?;
     let mut params = PatchParams::apply(MANAGER);
     params.field_validation = Some(ValidationDirective::Strict);
-    (params.force, params.dry_run) = (manner.force, manner.dry_run);
+    (params.force, params.dry_run) = (options.force, options.dry_run);
     let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
     applied.map_err(refusal_of_user).map(drop).with_context(|| format!("cannot apply {kind} {name}"))
 }
 
-/// What helps if another manager has set a field.
+/// The remedy if another manager has set a field.
 pub const TAKE_OVER: &str =
     "Correct the manifest, or change the field with that tool. --force-conflicts takes it over";
 
-/// The error of a change that a user asks for. What the API server refuses has changed nothing.
+/// Converts the error of a change that a user asks for. A refusal of the API server has changed nothing.
 pub fn refusal_of_user(error: kube::Error) -> anyhow::Error {
     let kube::Error::Api(status) = &error else { return error.into() };
     let conflicts = conflicts(status);
     if !conflicts.is_empty() {
         return ExitStatus::Refused.error(format!("{}. {TAKE_OVER}", conflicts.join("; ")));
     }
-    // An internal error for the API server, although the manifest is wrong.
+    // The API server answers with an internal error if the manifest has a wrong field.
     if let Some((_, fault)) = status.message.split_once(UNTYPED).and_then(|(_, rest)| rest.split_once("): "))
     {
         return ExitStatus::Refused

@@ -3,26 +3,27 @@
 mod clusters;
 mod convert;
 pub mod examples;
+mod image;
 mod init;
 mod new;
 mod shared;
+mod site;
 
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use ipnet::Ipv4Net;
-use nodeimage::Preload;
 use sim::further_release::FurtherRelease;
 
-pub use clusters::{Apply, ChangeFlags, Delete, DryRun, List, Scale, Upgrade, WaitFlags};
+pub use clusters::{Apply, ChangeFlags, CheckedChangeFlags, Delete, DryRun, List, Scale, Upgrade, WaitFlags};
 pub use convert::Convert;
+pub use image::{ImageBuild, ImageCommand, ImageImport};
 pub use init::{Init, InitCommand, Manifests, RegistryFlags, Uninstall};
 pub use new::{NewCluster, NewCommand};
 use shared::duration;
 pub use shared::{ClusterFlags, OperatorFlags, Output, SiteNetworkProvider, TargetFlags};
+pub use site::{SiteCommand, SiteDiscover};
 
 /// Kubernetes clusters made of vSphere virtual machines, from TanzuKubernetesCluster manifests.
 #[derive(Debug, Parser)]
@@ -78,7 +79,8 @@ pub enum CliCommand {
     Manifests(Manifests),
     /// Delete what `init` has installed, if no cluster and no VM is left.
     Uninstall(Uninstall),
-    /// Apply manifests, and show the progress of their clusters until they run. Refuses with the reason before it writes anything.
+    /// Apply manifests, and show the progress of their clusters until they run. If the manifests have only clusters, the API server
+    /// checks all of them before the first is applied.
     Apply(Box<Apply>),
     /// Change the number of nodes of a node pool or of the control plane, and show the progress.
     Scale(Box<Scale>),
@@ -117,145 +119,6 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: ImageCommand,
     },
-}
-
-/// Commands for sites.
-#[derive(Debug, Subcommand)]
-pub enum SiteCommand {
-    /// Write the site file of a vCenter to standard output: the provider configuration, the addresses of control planes
-    /// and a namespace, as manifests without secrets. Standard error shows what was chosen and why. Changes nothing.
-    Discover(Box<SiteDiscover>),
-}
-
-/// Flags of `site discover`.
-#[derive(Clone, Debug, Args)]
-pub struct SiteDiscover {
-    /// The FQDN or IP address of vCenter, as the VM operator is to use it.
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub vcenter: String,
-    /// The vCenter user that reads the inventory.
-    #[arg(long, value_name = "USER")]
-    pub user: String,
-    /// The file with the user's password.
-    #[arg(long, value_name = "FILE")]
-    pub password_file: PathBuf,
-    /// The SHA-256 of vCenter's certificate, as AB:CD:…. Required if the operating system does not trust the certificate.
-    #[arg(long, value_name = "SHA256")]
-    pub thumbprint: Option<String>,
-    /// The datacenter, by name or MoID. Required if there are several.
-    #[arg(long, value_name = "NAME")]
-    pub datacenter: Option<String>,
-    /// The resource pool for VMs, as CLUSTER, CLUSTER/POOL or MoID. Required if there are several clusters.
-    #[arg(long, value_name = "NAME")]
-    pub pool: Option<String>,
-    /// The folder for VMs, by path or MoID; by default the folder layercake, or the root of VMs.
-    #[arg(long, value_name = "NAME")]
-    pub folder: Option<String>,
-    /// The datastore, by name or MoID; by default the one with most free space that all hosts have.
-    #[arg(long, value_name = "NAME")]
-    pub datastore: Option<String>,
-    /// The provider of networks.
-    #[arg(long, value_enum, default_value_t)]
-    pub network_provider: SiteNetworkProvider,
-    /// The port group of nodes, by name or MoID. Required if all hosts have several.
-    #[arg(long, value_name = "NAME")]
-    pub network: Option<String>,
-    /// A range in which DHCP assigns addresses to nodes. Can be repeated. Required with port groups.
-    #[arg(long, value_name = "CIDR")]
-    pub node_addresses: Vec<Ipv4Net>,
-    /// Addresses for control planes, which DHCP does not assign.
-    #[arg(long, value_name = "FIRST-LAST", requires_all = ["prefix", "gateway"])]
-    pub endpoints: Option<String>,
-    /// The prefix length of the nodes' network.
-    #[arg(long, value_name = "BITS", requires = "endpoints")]
-    pub prefix: Option<u8>,
-    /// The router of the nodes' network.
-    #[arg(long, value_name = "ADDRESS", requires = "endpoints")]
-    pub gateway: Option<Ipv4Addr>,
-    /// The content library with node images, by name or id. Required if there are several.
-    #[arg(long, value_name = "NAME")]
-    pub library: Option<String>,
-    /// A namespace in which a team creates clusters.
-    #[arg(long, value_name = "NAME")]
-    pub namespace: Option<String>,
-    /// The storage policy of the namespace, by name or id. Required if the datastore satisfies several, and none is
-    /// the vSAN Default Storage Policy.
-    #[arg(long, value_name = "NAME", requires = "namespace")]
-    pub storage_policy: Option<String>,
-    /// A VM class that the namespace can use. Can be repeated.
-    #[arg(long = "vm-class", value_name = "NAME", default_value = "best-effort-small")]
-    pub vm_classes: Vec<String>,
-    /// Also show the govc and PowerCLI commands that give this vCenter user the role that Layercake needs, on the chosen
-    /// objects only.
-    #[arg(long, value_name = "USER")]
-    pub roles_for: Option<String>,
-}
-
-/// Commands for node images.
-#[derive(Debug, Subcommand)]
-pub enum ImageCommand {
-    /// Build a node image from Debian's packages and Go modules: an OVA for vSphere, the same disk for QEMU, and a
-    /// list of the contents. Requires apt, dpkg, unshare and Go, root or user namespaces, and 8 GB of disk space.
-    /// Requires no hypervisor and no registry.
-    Build(ImageBuild),
-    /// Import an OVA into a content library of the vCenter that the VM operator is configured with. The VM operator then
-    /// reads its libraries. Importing the same OVA again has no effect; an interrupted import is continued. After Ctrl-C,
-    /// an incomplete item is removed.
-    Import(ImageImport),
-}
-
-/// Flags of `image import`.
-#[derive(Clone, Debug, Args)]
-pub struct ImageImport {
-    /// The OVA.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// The content library, by name or id; not a subscribed one.
-    #[arg(long, value_name = "LIBRARY")]
-    pub library: String,
-    /// The name of the item; by default that of the file, without its extension.
-    #[arg(long)]
-    pub name: Option<String>,
-    /// The VM operator.
-    #[command(flatten)]
-    pub operator: OperatorFlags,
-    /// The vCenter user; by default that of the VM operator, which needs more privileges for imports.
-    #[arg(long, value_name = "USER", requires = "password_file")]
-    pub user: Option<String>,
-    /// The file with the password of --user.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    pub password_file: Option<PathBuf>,
-    /// Wait until the image and its release exist. Exit status 4 if they do not exist in time, 1 if the image can provide
-    /// no release.
-    #[arg(long)]
-    pub wait: bool,
-    /// The time to wait.
-    #[arg(long, value_parser = duration, default_value = "5m", requires = "wait")]
-    pub timeout: Duration,
-    /// The output format.
-    #[arg(short, long, value_enum)]
-    pub output: Option<Output>,
-}
-
-/// Flags of `image build`.
-#[derive(Clone, Debug, Args)]
-pub struct ImageBuild {
-    /// The release of Kubernetes, e.g. `v1.36`.
-    #[arg(long, value_name = "VERSION")]
-    pub kubernetes: String,
-    /// The operating system.
-    #[arg(long, value_name = "NAME", default_value = "debian-13")]
-    pub os: String,
-    /// The folder for the files of the image.
-    #[arg(long, alias = "output", short_alias = 'o', value_name = "DIR")]
-    pub output_folder: PathBuf,
-    /// Use the packages in the lock file of an earlier build, to build the same image again.
-    #[arg(long, value_name = "FILE")]
-    pub lock: Option<PathBuf>,
-    /// Container images that nodes have beside those of Kubernetes: `management` for those of Cluster API that a management cluster
-    /// needs, or an archive such as release/build-images writes. The flag can be repeated.
-    #[arg(long, value_name = "management|ARCHIVE")]
-    pub preload: Vec<Preload>,
 }
 
 /// Flags of `up`.

@@ -27,7 +27,7 @@ pub struct Apply {
     pub target: TargetFlags,
 }
 
-/// Who checks manifests that are not applied.
+/// The checker of manifests in a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DryRun {
     /// This command.
@@ -42,12 +42,26 @@ pub struct ChangeFlags {
     /// Also change fields that another manager has set, such as a GitOps tool. Without this flag, they are named and nothing is changed.
     #[arg(long)]
     pub force_conflicts: bool,
-    /// What to do afterwards.
+    /// Waiting.
     #[command(flatten)]
     pub wait: WaitFlags,
     /// The format of a report on standard output at the end.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
+}
+
+/// Flags of commands that change one cluster.
+#[derive(Clone, Debug, Args)]
+pub struct CheckedChangeFlags {
+    /// Only let the API server check the change, and show the nodes that it replaces.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The change.
+    #[command(flatten)]
+    pub change: ChangeFlags,
+    /// The management cluster.
+    #[command(flatten)]
+    pub target: TargetFlags,
 }
 
 /// Flags of commands that wait.
@@ -75,15 +89,9 @@ pub struct Scale {
     /// Scale the control plane instead of a node pool.
     #[arg(long, conflicts_with = "pool")]
     pub control_plane: bool,
-    /// Only let the API server check the change.
-    #[arg(long)]
-    pub dry_run: bool,
     /// The change.
     #[command(flatten)]
-    pub change: ChangeFlags,
-    /// The management cluster.
-    #[command(flatten)]
-    pub target: TargetFlags,
+    pub change: CheckedChangeFlags,
 }
 
 /// Flags of `upgrade`.
@@ -97,15 +105,9 @@ pub struct Upgrade {
     /// Let the control plane take one minor release after the other if the release is several minor releases ahead.
     #[arg(long)]
     pub in_steps: bool,
-    /// Only let the API server check the change, and show the nodes that it replaces.
-    #[arg(long)]
-    pub dry_run: bool,
     /// The change.
     #[command(flatten)]
-    pub change: ChangeFlags,
-    /// The management cluster.
-    #[command(flatten)]
-    pub target: TargetFlags,
+    pub change: CheckedChangeFlags,
 }
 
 /// Flags of `delete`.
@@ -116,7 +118,7 @@ pub struct Delete {
     /// List the Machines and VMs that would be deleted, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// What to do afterwards.
+    /// Waiting.
     #[command(flatten)]
     pub wait: WaitFlags,
     /// The management cluster.

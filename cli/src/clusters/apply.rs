@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{follow, until_interrupted};
-use crate::apply::{Manner, apply_as_user};
+use super::{follow, print_document, until_interrupted};
+use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Apply, DryRun};
 use crate::exit::{ExitStatus, failed, with_causes};
 use crate::follow::cluster_report::ClusterReport;
@@ -52,8 +52,8 @@ async fn run(args: &Apply) -> Result<ExitStatus> {
         if is_cluster(document) {
             reports.push(report_before_change(&target.client, namespace, name).await?);
         }
-        let manner = Manner { force: args.change.force_conflicts, dry_run: false };
-        let applied = apply_as_user(&target.client, document, &target.namespace, manner).await;
+        let options = ApplyOptions { force: args.change.force_conflicts, dry_run: false };
+        let applied = apply_as_user(&target.client, document, &target.namespace, options).await;
         let named = named(document, &target);
         if let Err(error) = applied {
             return Err(after(count, error));
@@ -93,11 +93,11 @@ fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
 ///
 /// A document that another document makes possible, such as an object of a new namespace, can only be checked by applying it.
 async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Option<ExitStatus>> {
-    let manner = Manner { force: args.change.force_conflicts, dry_run: true };
+    let options = ApplyOptions { force: args.change.force_conflicts, dry_run: true };
     let is_alone = documents.iter().all(is_cluster);
     let mut refused = false;
     for document in documents {
-        let checked = apply_as_user(&target.client, document, &target.namespace, manner).await;
+        let checked = apply_as_user(&target.client, document, &target.namespace, options).await;
         let named = named(document, target);
         match checked {
             Ok(()) if args.dry_run.is_some() => say!("{named}: accepted (dry run: nothing was changed)"),
@@ -114,7 +114,11 @@ async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Opt
         say!("Nothing was changed.");
         return Ok(Some(ExitStatus::Refused));
     }
-    Ok(args.dry_run.map(|_| ExitStatus::Done))
+    if args.dry_run.is_none() {
+        return Ok(None);
+    }
+    print_document(target, &args.change, Vec::new())?;
+    Ok(Some(ExitStatus::Done))
 }
 
 /// An error after `count` documents were applied. It is no refusal then, because something was changed.
@@ -154,21 +158,22 @@ fn check_namespaces(documents: &[Value], wanted: Option<&str>) -> Result<()> {
     )))
 }
 
-/// Sets the release of a cluster of whatever version.
+/// Sets the release of a cluster of any version. The API server refuses a cluster without a spec of the right shape.
 fn set_release(cluster: &mut Value, release: &str) {
     let is_v1alpha1 = cluster["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1alpha1"));
-    let spec = &mut cluster["spec"];
+    let Some(spec) = cluster.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if is_v1alpha1 {
-        spec["distribution"] = json!({ "version": release });
+        spec.insert("distribution".to_owned(), json!({ "version": release }));
         return;
     }
-    if let Some(spec) = spec.as_object_mut() {
-        spec.remove("distribution");
+    spec.remove("distribution");
+    let Some(topology) = spec.get_mut("topology") else { return };
+    if let Some(control_plane) = topology.get_mut("controlPlane").and_then(Value::as_object_mut) {
+        control_plane.insert("tkr".to_owned(), json!({"reference": {"name": release}}));
     }
-    let topology = &mut spec["topology"];
-    topology["controlPlane"]["tkr"] = json!({"reference": {"name": release}});
-    for pool in topology["nodePools"].as_array_mut().into_iter().flatten() {
-        pool.as_object_mut().and_then(|pool| pool.remove("tkr"));
+    let pools = topology.get_mut("nodePools").and_then(Value::as_array_mut);
+    for pool in pools.into_iter().flatten().filter_map(Value::as_object_mut) {
+        pool.remove("tkr");
     }
 }
 
@@ -211,6 +216,13 @@ mod tests {
                 "nodePools": [{"name": "a"}],
             }})
         );
+        for malformed in
+            ["text", "[1]", "{topology: text}", "{topology: {controlPlane: [1], nodePools: [1, {a: b}]}}"]
+        {
+            for version in ["v1alpha1", "v1alpha3"] {
+                of(version, malformed);
+            }
+        }
     }
 
     #[test]

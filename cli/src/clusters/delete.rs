@@ -1,4 +1,4 @@
-//! `layercake delete`: a cluster goes with all its VMs.
+//! `layercake delete`: deletes a cluster with all its VMs.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -18,13 +18,10 @@ use crate::describe::tree::Objects;
 use crate::describe::words::phrase;
 use crate::describe::{Root, gather};
 use crate::exit::{ExitStatus, with_causes};
+use crate::follow::POLL_INTERVAL;
+use crate::follow::view::WORTH_MENTIONING;
 use crate::output::{say, write_out};
 use crate::target::Target;
-
-/// How often the objects are read.
-const PACE: Duration = Duration::from_millis(700);
-/// How long nothing must have changed before the cause is shown.
-const WORTH_MENTIONING: Duration = Duration::from_secs(20);
 
 /// Deletes a cluster as the command line asks.
 pub async fn delete(args: Delete) -> ExitStatus {
@@ -71,7 +68,7 @@ async fn objects(target: &Target, name: &str) -> Result<Objects> {
 async fn follow(target: &Target, name: &str, uid: &str, wait: WaitFlags) -> Result<ExitStatus> {
     let named = format!("{}/{name}", target.namespace);
     let started = Instant::now();
-    let mut ticks = tokio::time::interval(PACE);
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let mut shown = Shown::default();
     loop {
         ticks.tick().await;
@@ -100,7 +97,7 @@ async fn follow(target: &Target, name: &str, uid: &str, wait: WaitFlags) -> Resu
     }
 }
 
-/// Whether the cluster of this UID no longer exists. There can be a new one with its name.
+/// True if the cluster with this UID is deleted. Another cluster can have its name.
 fn is_gone_from(objects: &Objects, uid: &str) -> bool {
     cluster(objects).is_none_or(|cluster| cluster.uid().as_deref() != Some(uid))
 }
@@ -109,7 +106,7 @@ fn cluster(objects: &Objects) -> Option<&DynamicObject> {
     objects.get("TanzuKubernetesCluster").and_then(|all| all.first())
 }
 
-/// What was shown of a deletion.
+/// The lines that were shown of a deletion.
 #[derive(Default)]
 struct Shown {
     left: Option<(String, Duration)>,
@@ -138,7 +135,7 @@ impl Shown {
     }
 }
 
-/// How much of the cluster is left.
+/// The numbers of Machines and VMs that are left.
 fn left(objects: &Objects) -> String {
     let count = |kind: &str| objects.get(kind).map_or(0, Vec::len);
     match (count("Machine"), count("VirtualMachine")) {
@@ -147,7 +144,7 @@ fn left(objects: &Objects) -> String {
     }
 }
 
-/// What the deletion waits for, as far as the cluster says.
+/// The cause for which the deletion waits.
 fn cause(objects: &Objects) -> String {
     let Some(cluster) = cluster(objects) else { return "the API server".to_owned() };
     if let Some(finalizers) = finalizer::strangers(&cluster.metadata) {
@@ -158,11 +155,13 @@ fn cause(objects: &Objects) -> String {
             let message = text(ready, "message");
             phrase("", message.strip_prefix("Waiting for ").unwrap_or(&message))
         }
-        None => "gcm, which has not begun. Check the installation with `layercake doctor`".to_owned(),
+        None => {
+            "gcm, which has not begun the deletion. Check the installation with `layercake doctor`".to_owned()
+        }
     }
 }
 
-/// What a deletion would delete.
+/// The objects and VMs that a deletion deletes.
 fn plan(named: &str, objects: &Objects) -> String {
     let mut text = format!("TanzuKubernetesCluster {named}\n");
     for kind in ["Cluster", "KubeadmControlPlane", "MachineDeployment", "Machine", "VirtualMachine"] {

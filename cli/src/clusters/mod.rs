@@ -1,13 +1,13 @@
 //! Commands for TanzuKubernetesClusters on any management cluster: `apply`, `scale`, `upgrade`, `delete` and `list`.
 //!
-//! Each makes one change, which the API server accepts or refuses, and then shows the progress. An interrupted command is
-//! repeated: the change is made already, and the progress goes on.
+//! Each makes one change, which the API server accepts or refuses, and then shows the progress. After an interruption, the same
+//! command shows the rest of the progress.
 
 mod apply;
 mod delete;
 mod list;
-mod nodes;
 mod owners;
+mod scale;
 mod upgrade;
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ use serde_json::Value;
 pub use apply::apply;
 pub use delete::delete;
 pub use list::list;
-pub use nodes::scale;
+pub use scale::scale;
 pub use upgrade::upgrade;
 
 use crate::apply::refusal_of_user;
@@ -37,7 +37,7 @@ use crate::target::Target;
 /// The version of the JSON documents of these commands. It changes if a script that reads one document cannot read the other.
 const SCHEMA: u32 = 1;
 
-/// Ends with the status of `work`, or when the user interrupts it. `begun` is what goes on then.
+/// Returns the status of `work`. If the user interrupts it, prints `begun`, which says what continues.
 async fn until_interrupted(begun: &str, work: impl Future<Output = Result<ExitStatus>>) -> ExitStatus {
     let mut interrupts = match Interrupts::listening() {
         Ok(interrupts) => interrupts,
@@ -67,7 +67,7 @@ fn clusters(target: &Target) -> Api<TanzuKubernetesCluster> {
     Api::namespaced(target.client.clone(), &target.namespace)
 }
 
-/// Changes a cluster by a JSON patch, which changes nothing if the cluster is not the one that was read any more.
+/// Changes a cluster by a JSON patch. Changes nothing if the cluster was deleted and created again since it was read.
 async fn patch(
     target: &Target,
     cluster: &TanzuKubernetesCluster,
@@ -88,7 +88,7 @@ async fn patch(
         .with_context(|| format!("cannot change TanzuKubernetesCluster {}/{name}", target.namespace))
 }
 
-/// A change of one cluster, from what it is now to the end of its progress.
+/// Changes one cluster, and shows its progress.
 async fn change_and_follow(
     target: &Target,
     name: &str,
@@ -100,7 +100,7 @@ async fn change_and_follow(
     follow(target, vec![report], flags).await
 }
 
-/// Follows clusters after their change, and says what has become of them.
+/// Shows the progress of changed clusters, and then a summary of each.
 async fn follow(target: &Target, mut reports: Vec<ClusterReport>, flags: &ChangeFlags) -> Result<ExitStatus> {
     if flags.wait.wait {
         follow_clusters(&target.client, &mut reports, flags.wait.timeout).await?;
@@ -109,10 +109,7 @@ async fn follow(target: &Target, mut reports: Vec<ClusterReport>, flags: &Change
         }
     }
     let runs = reports.iter().all(ClusterReport::is_running);
-    if flags.output == Some(Output::Json) {
-        let document = Document { schema: SCHEMA, warnings: target.warnings.all(), clusters: reports };
-        write_out(&format!("{}\n", serde_json::to_string_pretty(&document)?));
-    }
+    print_document(target, flags, reports)?;
     if runs || !flags.wait.wait {
         return Ok(ExitStatus::Done);
     }
@@ -126,7 +123,16 @@ fn say_not_yet(timeout: Duration) {
     );
 }
 
-/// What a command says at the end with `-o json`.
+/// Writes the document of `-o json`. A dry run has no clusters.
+fn print_document(target: &Target, flags: &ChangeFlags, clusters: Vec<ClusterReport>) -> Result<()> {
+    if flags.output == Some(Output::Json) {
+        let document = Document { schema: SCHEMA, warnings: target.warnings.all(), clusters };
+        write_out(&format!("{}\n", serde_json::to_string_pretty(&document)?));
+    }
+    Ok(())
+}
+
+/// The document of `-o json`.
 #[derive(Serialize)]
 struct Document {
     /// The version of the document.

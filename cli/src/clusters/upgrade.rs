@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::owners::{self, Field};
-use super::{change_and_follow, patch, read, until_interrupted};
+use super::{change_and_follow, patch, print_document, read, until_interrupted};
 use crate::args::Upgrade;
 use crate::exit::ExitStatus;
 use crate::output::say;
@@ -25,9 +25,9 @@ pub async fn upgrade(args: Upgrade) -> ExitStatus {
 }
 
 async fn run(args: &Upgrade) -> Result<ExitStatus> {
-    let target = args.target.open().await?;
+    let target = args.change.target.open().await?;
     let cluster = read(&target, &args.name).await?;
-    if !args.change.force_conflicts {
+    if !args.change.change.force_conflicts {
         owners::check(&fields(&cluster), cluster.metadata.managed_fields.as_deref())?;
     }
     let Upgrade { name, release, .. } = args;
@@ -35,9 +35,10 @@ async fn run(args: &Upgrade) -> Result<ExitStatus> {
         cluster.spec.topology.control_plane.tkr.as_ref().and_then(|tkr| tkr.name()).unwrap_or("its release");
     let text = format!("{}/{name}: from {from} to {release}", target.namespace);
     let operations = operations(&cluster, release, args.in_steps);
-    if args.dry_run {
+    if args.change.dry_run {
         patch(&target, &cluster, MANAGER, operations, true).await?;
         say!("{text} (dry run: nothing was changed)");
+        print_document(&target, &args.change.change, Vec::new())?;
         return Ok(ExitStatus::Done);
     }
     let change = async {
@@ -45,7 +46,7 @@ async fn run(args: &Upgrade) -> Result<ExitStatus> {
         say!("{text}");
         Ok(())
     };
-    change_and_follow(&target, name, &args.change, change).await
+    change_and_follow(&target, name, &args.change.change, change).await
 }
 
 /// The pools that name a release of their own, with their places.

@@ -13,17 +13,6 @@ use crate::args::Convert;
 
 /// The most characters of a value in a message.
 const SHOWN: usize = 64;
-/// The names of a proxy's variables.
-const PROXY: [&str; 3] = ["TKG_HTTP_PROXY", "TKG_HTTPS_PROXY", "TKG_NO_PROXY"];
-/// The authorities that nodes trust: variable, and name of the file on the nodes.
-const AUTHORITIES: [(&str, &str); 5] = [
-    ("TKG_PROXY_CA_CERT", "proxy"),
-    ("TKG_CUSTOM_IMAGE_REPOSITORY_CA_CERTIFICATE", "image-repository"),
-    ("ADDITIONAL_IMAGE_REGISTRY_1_CA_CERTIFICATE", "image-registry-1"),
-    ("ADDITIONAL_IMAGE_REGISTRY_2_CA_CERTIFICATE", "image-registry-2"),
-    ("ADDITIONAL_IMAGE_REGISTRY_3_CA_CERTIFICATE", "image-registry-3"),
-];
-
 /// The outcome of a variable: its kind, and the field, the object or the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableOutcome {
@@ -90,28 +79,28 @@ fn secret_fields(variables: &Variables) -> Vec<String> {
 }
 
 /// The variables, with what is known about them so far.
-struct Source<'a> {
+pub(super) struct Source<'a> {
     variables: &'a Variables,
     /// The reasons why variables with a field are not used.
-    unused: BTreeMap<&'static str, String>,
+    pub(super) unused: BTreeMap<&'static str, String>,
     /// The variables of the trusted authorities, in the order of the field.
-    authorities: Vec<&'static str>,
+    pub(super) authorities: Vec<&'static str>,
     /// The container network.
-    cni: Option<&'a str>,
+    pub(super) cni: Option<&'a str>,
     faults: Vec<String>,
 }
 
 impl<'a> Source<'a> {
     /// Returns the value of a variable, if it has one.
-    fn value(&self, name: &str) -> Option<&'a str> {
+    pub(super) fn value(&self, name: &str) -> Option<&'a str> {
         self.variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
-    fn add_fault(&mut self, origin: &str, fault: &str) {
+    pub(super) fn add_fault(&mut self, origin: &str, fault: &str) {
         self.faults.push(format!("{origin}: {fault}"));
     }
 
-    fn leave_out(&mut self, names: &[&'static str], reason: &str) {
+    pub(super) fn leave_out(&mut self, names: &[&'static str], reason: &str) {
         self.unused.extend(names.iter().map(|name| (*name, reason.to_owned())));
     }
 
@@ -131,7 +120,7 @@ impl<'a> Source<'a> {
     }
 
     /// Adds a fault if a value cannot be the name of an object.
-    fn check_name(&mut self, origin: &str, value: &str) {
+    pub(super) fn check_name(&mut self, origin: &str, value: &str) {
         if !is_name(value) {
             let value = printable(value, SHOWN);
             self.add_fault(
@@ -342,102 +331,6 @@ impl<'a> Source<'a> {
         taints
     }
 
-    fn settings(&mut self) -> Map<String, Value> {
-        let mut settings = Map::new();
-        for (key, part) in [("network", self.network()), ("storage", self.storage())] {
-            if !part.is_empty() {
-                settings.insert(key.to_owned(), Value::Object(part));
-            }
-        }
-        settings
-    }
-
-    fn network(&mut self) -> Map<String, Value> {
-        let mut network = Map::new();
-        match self.value("CNI") {
-            Some("none") => {
-                let reason = "a cluster has the container network of its node image, or of a bundle";
-                self.leave_out(&["CNI"], reason);
-            }
-            Some(name) => {
-                self.check_name("CNI", name);
-                self.cni = Some(name);
-                network.insert("cni".to_owned(), json!({ "name": name }));
-            }
-            None => {}
-        }
-        for (key, name) in [("pods", "CLUSTER_CIDR"), ("services", "SERVICE_CIDR")] {
-            if let Some(text) = self.value(name) {
-                network.insert(key.to_owned(), json!({ "cidrBlocks": list(text) }));
-            }
-        }
-        if let Some(domain) = self.value("SERVICE_DOMAIN") {
-            network.insert("serviceDomain".to_owned(), json!(domain));
-        }
-        network.extend(self.proxy().map(|proxy| ("proxy".to_owned(), proxy)));
-        let authorities = self.authorities();
-        if !authorities.is_empty() {
-            network.insert("trust".to_owned(), json!({ "additionalTrustedCAs": authorities }));
-        }
-        network
-    }
-
-    fn proxy(&mut self) -> Option<Value> {
-        let is_off = |text: &str| text.eq_ignore_ascii_case("false");
-        if self.value("TKG_HTTP_PROXY_ENABLED").is_some_and(is_off) {
-            self.leave_out(&PROXY, "TKG_HTTP_PROXY_ENABLED is false");
-            return None;
-        }
-        let [http, https, no_proxy] = PROXY.map(|name| self.value(name));
-        match (http, https) {
-            (Some(http), Some(https)) => {
-                let no_proxy = list(no_proxy.unwrap_or_default());
-                Some(json!({ "httpProxy": http, "httpsProxy": https, "noProxy": no_proxy }))
-            }
-            (None, None) => {
-                self.leave_out(&["TKG_NO_PROXY"], "the file names no proxy");
-                None
-            }
-            (http, _) => {
-                let [set, missing] = if http.is_some() { [PROXY[0], PROXY[1]] } else { [PROXY[1], PROXY[0]] };
-                self.add_fault(
-                    missing,
-                    &format!("it is missing, but {set} is set. Set both; they can be equal"),
-                );
-                None
-            }
-        }
-    }
-
-    /// Returns the trusted authorities. Line breaks in their base64 are dropped.
-    fn authorities(&mut self) -> Vec<Value> {
-        let mut authorities = Vec::new();
-        for (variable, name) in AUTHORITIES {
-            if let Some(text) = self.value(variable) {
-                let data: String = text.split_whitespace().collect();
-                self.authorities.push(variable);
-                authorities.push(json!({ "name": name, "data": data }));
-            }
-        }
-        authorities
-    }
-
-    fn storage(&mut self) -> Map<String, Value> {
-        let mut storage = Map::new();
-        if let Some(text) = self.value("STORAGE_CLASSES") {
-            let classes = list(text);
-            for class in &classes {
-                self.check_name("STORAGE_CLASSES", class);
-            }
-            storage.insert("classes".to_owned(), json!(classes));
-        }
-        if let Some(class) = self.value("DEFAULT_STORAGE_CLASS") {
-            self.check_name("DEFAULT_STORAGE_CLASS", class);
-            storage.insert("defaultClass".to_owned(), json!(class));
-        }
-        storage
-    }
-
     /// Returns the reasons why admission would refuse the manifest, each with its variable. Releases and node images are not known
     /// here, and every container network can be a bundle.
     fn denials(&self, manifest: &Value) -> Vec<String> {
@@ -494,7 +387,7 @@ fn missing(names: &[&str; 2], values: &[Option<&str>; 2]) -> String {
 }
 
 /// Returns the items of a list whose separators are commas, without empty ones.
-fn list(text: &str) -> Vec<&str> {
+pub(super) fn list(text: &str) -> Vec<&str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
 }
 

@@ -4,6 +4,7 @@
 //! variable. Reads no cluster. The report never has a value: files contain passwords.
 
 mod cluster;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod variables;

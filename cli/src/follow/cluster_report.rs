@@ -1,4 +1,4 @@
-//! What becomes of one cluster while a command follows it.
+//! The progress of one cluster that a command follows.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use crate::describe::next::next;
 use crate::describe::tree::Objects;
 use crate::describe::{Blocking, print};
 
-/// How often a cluster must be seen as its spec says until that counts: its objects are not read at one moment.
+/// The number of reads in a row in which a changed cluster must be settled: the objects are not read at the same moment.
 const SIGHTINGS: u32 = 2;
 
 const REFUSED: &str = "Refused";
 
-/// What became of one cluster.
+/// The progress of one cluster.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterReport {
@@ -41,18 +41,18 @@ pub struct ClusterReport {
     /// The milestones that it had reached before it was changed; none of a new cluster.
     #[serde(skip)]
     reached_before: Vec<String>,
-    /// How often in a row it was seen as its spec says.
+    /// The number of reads in a row in which it was settled.
     #[serde(skip)]
     sightings: u32,
 }
 
 impl ClusterReport {
-    /// A cluster that was only just applied.
+    /// The report of a new cluster.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..Self::default() }
     }
 
-    /// A cluster that the API server did not take.
+    /// The report of a cluster that the API server refused.
     pub fn refused(namespace: &str, name: &str, error: &anyhow::Error) -> Self {
         let object = format!("TanzuKubernetesCluster {namespace}/{name}");
         let blocking =
@@ -60,17 +60,17 @@ impl ClusterReport {
         Self { phase: REFUSED.to_lowercase(), blocking: Some(blocking), ..Self::new(namespace, name) }
     }
 
-    /// Leaves out what the cluster has reached before it is changed.
+    /// Leaves out the milestones that the cluster has reached before the change.
     pub fn skip_reached(&mut self, objects: &Objects) {
         self.reached_before = progress::reached(objects);
     }
 
-    /// Whether there was nothing of the cluster before.
+    /// True if the cluster had reached no milestone before the change.
     pub fn is_new(&self) -> bool {
         self.reached_before.is_empty()
     }
 
-    /// Takes over what the objects show, `seconds` after the change.
+    /// Updates the report from the objects, `seconds` after the change.
     pub fn update(&mut self, objects: &Objects, seconds: f64) {
         self.seconds = (seconds * 10.0).round() / 10.0;
         for name in progress::reached(objects) {
@@ -85,17 +85,17 @@ impl ClusterReport {
         self.sightings = if progress::is_settled(objects) { self.sightings + 1 } else { 0 };
     }
 
-    /// Whether there is anything to wait for.
+    /// True until the cluster runs or is refused.
     pub fn is_awaited(&self) -> bool {
         !self.is_running() && !self.is_refused()
     }
 
-    /// Whether the API server did not take it.
+    /// True if the API server refused the cluster.
     pub fn is_refused(&self) -> bool {
         self.phase == REFUSED.to_lowercase()
     }
 
-    /// Whether the cluster runs as its spec says. A cluster that was not changed runs as soon as it is seen once.
+    /// True if the cluster runs as its spec says. For a new cluster, one read is enough.
     pub fn is_running(&self) -> bool {
         let needed = if self.is_new() { 1 } else { SIGHTINGS };
         self.sightings >= needed

@@ -1,8 +1,8 @@
-//! Following clusters until they run, or until they are gone.
+//! The progress of clusters until they run.
 
 pub mod cluster_report;
 pub mod progress;
-mod view;
+pub(crate) mod view;
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use self::cluster_report::ClusterReport;
 use self::view::View;
 use crate::describe::{self, Root, cause, gather, tree};
 
-/// How often the objects are read while clusters come up.
-const PACE: Duration = Duration::from_millis(700);
+/// The interval between two reads of the objects.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(700);
 
 /// Follows the clusters of `reports` until all run as their specs say, or `timeout` has passed; what is known is always in the reports.
 ///
@@ -26,7 +26,7 @@ pub async fn follow_clusters(
 ) -> Result<()> {
     let started = Instant::now();
     let mut view = View::new();
-    let mut ticks = tokio::time::interval(PACE);
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

@@ -83,7 +83,7 @@ fn addons(objects: &Objects) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether the cluster runs, and runs as its spec says.
+/// True if the cluster runs, and all its nodes are as its spec says.
 ///
 /// The phase alone is not enough: for a moment after a change, the status describes the new spec, but the nodes are still the old
 /// ones. The Machines and their owners know that, as far as the user may read them.

@@ -15,7 +15,7 @@ use crate::describe::{Blocking, TreeNode, cause, print};
 use crate::output::say;
 
 /// How long a cause must have held before a plain line mentions it.
-const WORTH_MENTIONING: Duration = Duration::from_secs(20);
+pub(crate) const WORTH_MENTIONING: Duration = Duration::from_secs(20);
 
 /// A live tree on a terminal, plain lines elsewhere.
 pub enum View {

@@ -6,7 +6,7 @@ use api::gcm::v1alpha3::Topology;
 use serde_json::json;
 
 use super::owners::{self, Field};
-use super::{change_and_follow, patch, read, until_interrupted};
+use super::{change_and_follow, patch, print_document, read, until_interrupted};
 use crate::args::Scale;
 use crate::exit::ExitStatus;
 use crate::output::say;
@@ -22,10 +22,10 @@ pub async fn scale(args: Scale) -> ExitStatus {
 }
 
 async fn run(args: &Scale) -> Result<ExitStatus> {
-    let target = args.target.open().await?;
+    let target = args.change.target.open().await?;
     let cluster = read(&target, &args.name).await?;
     let group = Group::choose(&cluster.spec.topology, args)?;
-    if !args.change.force_conflicts {
+    if !args.change.change.force_conflicts {
         owners::check(&[group.field()], cluster.metadata.managed_fields.as_deref())?;
     }
     let (namespace, name, replicas) = (&target.namespace, &args.name, args.replicas);
@@ -33,9 +33,10 @@ async fn run(args: &Scale) -> Result<ExitStatus> {
         Some(now) => format!("{group} of {namespace}/{name}: from {now} to {replicas} nodes"),
         None => format!("{group} of {namespace}/{name}: {replicas} nodes"),
     };
-    if args.dry_run {
+    if args.change.dry_run {
         change(&target, &cluster, &group, args).await?;
         say!("{text} (dry run: nothing was changed)");
+        print_document(&target, &args.change.change, Vec::new())?;
         return Ok(ExitStatus::Done);
     }
     let change = async {
@@ -43,7 +44,7 @@ async fn run(args: &Scale) -> Result<ExitStatus> {
         say!("{text}");
         Ok(())
     };
-    change_and_follow(&target, name, &args.change, change).await
+    change_and_follow(&target, name, &args.change.change, change).await
 }
 
 async fn change(
@@ -58,7 +59,7 @@ async fn change(
         operations.push(json!({"op": "test", "path": format!("{path}/name"), "value": name}));
     }
     operations.push(json!({"op": "add", "path": format!("{path}/replicas"), "value": args.replicas}));
-    patch(target, cluster, MANAGER, operations, args.dry_run).await
+    patch(target, cluster, MANAGER, operations, args.change.dry_run).await
 }
 
 /// The nodes to be scaled.
