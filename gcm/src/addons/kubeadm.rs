@@ -3,7 +3,7 @@
 //! kubeadm applies both. In an upgrade, Cluster API gives them the images of the next release after it has replaced the control plane. The
 //! new nodes run before that, and the nodes of pools contain the images of the old release only. So gcm gives kube-proxy its image together
 //! with the add-ons of the next release, and a Pod of kube-proxy stays until its node is replaced. CoreDNS runs on nodes whose release has
-//! its image, and a drain never evicts its last Pod.
+//! its image, and a drain never evicts its last Pod, unless the control plane goes through this release to a later one.
 
 use std::collections::BTreeMap;
 
@@ -48,6 +48,9 @@ pub struct DnsNodes {
     /// True if a pool has nodes that CoreDNS tolerates. If false, CoreDNS may run on every node. Otherwise the drain of the only control
     /// plane node would wait for a Pod on another node with the same image, which does not exist.
     pub has_workers: bool,
+    /// True if workers have the image, or get it next. If false, the control plane is on its way to a later release, and only its nodes have
+    /// the image: the drain of the last of them must not wait for another Pod.
+    pub stays: bool,
 }
 
 /// CoreDNS as the guest shows it.
@@ -103,6 +106,22 @@ impl LiveDns {
         let has_image = self.image_tag() == Some(nodes.image_tag.as_str());
         if has_image { Some(&nodes.release) } else { self.release() }
     }
+
+    /// Returns the change of the budget. Only the budget of a CoreDNS that gcm bound is gcm's.
+    fn budget_change(&self, nodes: &DnsNodes) -> Option<BudgetChange> {
+        match (self.release(), self.wanted_release(nodes)) {
+            (_, Some(_)) if nodes.stays => Some(BudgetChange::Apply),
+            (Some(_), _) => Some(BudgetChange::Delete),
+            (None, _) => None,
+        }
+    }
+}
+
+/// A change of the budget of CoreDNS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BudgetChange {
+    Apply,
+    Delete,
 }
 
 impl Guest {
@@ -127,11 +146,11 @@ impl Guest {
             return Ok(());
         };
         let release = live.wanted_release(nodes);
-        match (live.release(), release) {
-            (_, Some(_)) => self.apply_budget().await?,
-            // Only the budget of a CoreDNS that gcm bound is gcm's. The selector goes last, so that a crash between both is noticed.
-            (Some(_), None) => self.delete_budget().await?,
-            (None, None) => {}
+        // The selector goes last, so that a crash between both is noticed.
+        match live.budget_change(nodes) {
+            Some(BudgetChange::Apply) => self.apply_budget().await?,
+            Some(BudgetChange::Delete) => self.delete_budget().await?,
+            None => {}
         }
         if release == live.release() {
             return Ok(());
@@ -173,26 +192,31 @@ mod tests {
 
     #[test]
     fn coredns_follows_its_image_to_the_nodes_that_contain_it() {
-        let nodes = |has_workers| DnsNodes {
+        let nodes = |has_workers, stays| DnsNodes {
             image_tag: "v1.13.1_vmware.1".to_owned(),
             release: "new".to_owned(),
             has_workers,
+            stays,
         };
-        for (tag, selector, has_workers, expected) in [
-            ("v1.13.1_vmware.1", None, true, Some("new")),
-            ("v1.13.1_vmware.1", Some("old"), true, Some("new")),
-            ("v1.12.1_vmware.1", Some("old"), true, Some("old")),
-            ("v1.12.1_vmware.1", None, true, None),
-            ("v1.13.1_vmware.1", Some("new"), false, None),
+        let (apply, delete) = (Some(BudgetChange::Apply), Some(BudgetChange::Delete));
+        for (tag, selector, has_workers, stays, expected, budget) in [
+            ("v1.13.1_vmware.1", None, true, true, Some("new"), apply),
+            ("v1.13.1_vmware.1", Some("old"), true, true, Some("new"), apply),
+            ("v1.12.1_vmware.1", Some("old"), true, true, Some("old"), apply),
+            ("v1.12.1_vmware.1", None, true, true, None, None),
+            ("v1.13.1_vmware.1", Some("new"), false, true, None, delete),
+            ("v1.13.1_vmware.1", Some("old"), true, false, Some("new"), delete),
+            ("v1.13.1_vmware.1", None, true, false, Some("new"), None),
         ] {
             let selector = selector.map(|release| json!({label::KUBERNETES_DISTRIBUTION_VERSION: release}));
             let containers = json!([{"name": "other"}, {"name": "coredns", "image": format!("localhost:5000/coredns:{tag}")}]);
             let pod = json!({"nodeSelector": selector, "containers": containers});
             let live: LiveDns = serde_json::from_value(json!({"spec": {"template": {"spec": pod}}})).unwrap();
+            let nodes = nodes(has_workers, stays);
             assert_eq!(
-                live.wanted_release(&nodes(has_workers)),
-                expected,
-                "{tag} {selector:?} {has_workers}"
+                (live.wanted_release(&nodes), live.budget_change(&nodes)),
+                (expected, budget),
+                "{tag} {selector:?} {nodes:?}"
             );
         }
     }

@@ -22,6 +22,8 @@ use crate::cluster::guest::authentication::{self, image_of};
 use crate::cluster::input::Input;
 use crate::cluster::node_groups::bootstrap::node_release;
 use crate::cluster::pause::origin;
+use crate::release::KubernetesRelease;
+use crate::spec::release::current_version;
 use crate::sync;
 use crate::sync::storage_classes::PROVISIONER;
 
@@ -94,7 +96,17 @@ fn dns_nodes(input: &Input<'_>, facts: &Facts) -> Option<DnsNodes> {
         image_tag: image.image_tag.clone().unwrap_or_default(),
         release: node_release(release),
         has_workers: input.tkc.spec.topology.node_pools.iter().any(|pool| has_open_nodes(pool, facts)),
+        stays: is_requested(input) || facts.deployments.iter().any(|live| has_release(live, release)),
     })
+}
+
+/// Returns true if the cluster requests the release. In an upgrade in steps, the control plane has others before it.
+fn is_requested(input: &Input<'_>) -> bool {
+    current_version(input.tkc).is_none_or(|requested| requested == input.release.candidate.version)
+}
+
+fn has_release(live: &MachineDeployment, release: &KubernetesRelease) -> bool {
+    live.spec.template.spec.version.as_ref() == Some(&release.kubernetes)
 }
 
 /// Returns true if the pool has nodes, and no taint that keeps Pods away from them.
@@ -114,6 +126,8 @@ fn first_range<'a>(mut ranges: impl Iterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use api::gcm::parts::Tkr;
+
     use super::*;
     use crate::cluster::fixtures::{ClusterFixture, plan};
     use crate::testing::sound;
@@ -140,5 +154,28 @@ mod tests {
         assert_eq!(bound(Some("NoExecute"), 1, true), Some(false));
         assert_eq!(bound(None, 0, true), Some(false));
         assert_eq!(bound(None, 1, false), None, "the control plane is not there yet");
+    }
+    /// In an upgrade in steps, only the control plane gets the releases on the way: the drain of its last node must not wait.
+    #[test]
+    fn coredns_has_no_budget_on_a_release_that_pools_skip() {
+        const NEXT: &str = "v1.34.2---vmware.1-vkr.1";
+        let fixture = ClusterFixture::running(sound());
+        let stays = |requested: &str, pool: &str| {
+            let (mut tkc, mut facts) = (fixture.tkc.clone(), fixture.facts());
+            tkc.spec.distribution = None;
+            tkc.spec.topology.control_plane.tkr = Some(Tkr::named(requested));
+            let live = Arc::make_mut(facts.control_plane.as_mut().unwrap());
+            live.spec.version = "v1.34.2+vmware.1".to_owned();
+            live.labels_mut().insert(label::TKR.to_owned(), NEXT.to_owned());
+            let status = live.status.as_mut().unwrap();
+            // One machine of the release before is still deleted.
+            (status.version, status.replicas) =
+                (Some("v1.34.2+vmware.1".to_owned()), status.replicas.map(|count| count + 1));
+            Arc::make_mut(&mut facts.deployments[0]).spec.template.spec.version = Some(pool.to_owned());
+            plan(&tkc, &facts).unwrap().addons.unwrap().kubeadm.dns.map(|nodes| nodes.stays)
+        };
+        assert_eq!(stays("v1.36.3---vmware.1-vkr.1", "v1.33.1+vmware.1-fips"), Some(false));
+        assert_eq!(stays("v1.36.3---vmware.1-vkr.1", "v1.34.2+vmware.1"), Some(true));
+        assert_eq!(stays(NEXT, "v1.33.1+vmware.1-fips"), Some(true));
     }
 }
