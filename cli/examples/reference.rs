@@ -43,7 +43,10 @@ fn main() {
 
 /// A command and all below it.
 fn section(text: &mut String, command: &Command, path: &str) {
-    let shown: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
+    let shown: Vec<_> = command
+        .get_subcommands()
+        .filter(|below| below.get_name() != "help" && !below.is_hide_set())
+        .collect();
     if path != "layercake" {
         let _ = writeln!(text, "## {path}\n\n{}\n", about(command));
     }

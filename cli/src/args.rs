@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bootstrap;
 mod clusters;
 mod convert;
 pub mod examples;
@@ -16,14 +17,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use sim::further_release::FurtherRelease;
 
+pub use bootstrap::{BootstrapCommand, BootstrapStart};
 pub use clusters::{Apply, ChangeFlags, CheckedChangeFlags, Delete, DryRun, List, Scale, Upgrade, WaitFlags};
 pub use convert::Convert;
 pub use image::{ImageBuild, ImageCommand, ImageImport};
-pub use init::{Init, InitCommand, Manifests, RegistryFlags, Uninstall};
+pub use init::{CredentialFlags, Init, InitCommand, Manifests, RegistryFlags, Uninstall};
 pub use new::{NewCluster, NewCommand};
 use shared::duration;
-pub use shared::{ClusterFlags, OperatorFlags, Output, SiteNetworkProvider, TargetFlags};
-pub use site::{SiteCommand, SiteDiscover};
+pub use shared::{ClusterFlags, NodeKind, OperatorFlags, Output, SiteNetworkProvider, TargetFlags};
+pub use site::{SimulatedVms, SiteCommand, SiteDiscover, SiteSimulate};
 
 /// Kubernetes clusters made of vSphere virtual machines, from TanzuKubernetesCluster manifests.
 #[derive(Debug, Parser)]
@@ -66,11 +68,17 @@ pub enum CliCommand {
         #[arg(short, long, value_name = "MANIFEST")]
         filename: Vec<PathBuf>,
     },
-    /// Describe a vCenter in a site file.
+    /// Describe a vCenter in a site file, or simulate one.
     Site {
         /// The action.
         #[command(subcommand)]
         command: SiteCommand,
+    },
+    /// Management clusters on this machine, for those who have no Kubernetes cluster.
+    Bootstrap {
+        /// The action.
+        #[command(subcommand)]
+        command: BootstrapCommand,
     },
     /// Install or upgrade Cluster API and the controllers of Layercake on a Kubernetes cluster. Refuses with the reason before
     /// it writes anything. Run it again after an interruption.
@@ -209,17 +217,6 @@ pub enum RegistryAccess {
     Reachable,
     /// They have only the images in their node image.
     Unreachable,
-}
-
-/// The contents of the VMs of a simulated vSphere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum NodeKind {
-    /// Simulated guests: a control plane of Kubernetes' own programs, without kernel, container runtime or Pods.
-    #[default]
-    Simulated,
-    /// Machines that boot a node image in QEMU, with KVM if it is available, or else emulated. Requires the right to
-    /// create a network.
-    Qemu,
 }
 
 /// Flags of `kubeconfig`.

@@ -12,7 +12,9 @@ use sim::qemu::{console_log, has_consoles};
 
 use crate::args::Console;
 use crate::background;
+use crate::exit::ExitStatus;
 use crate::interrupts::Interrupts;
+use crate::site::simulate;
 use crate::target::Target;
 
 /// How often a console that is followed is looked at.
@@ -20,10 +22,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Prints a node's console, and what is added to it until a Ctrl-C where that is wanted.
 pub async fn run(args: Console) -> Result<()> {
-    let Console { name, follow, target } = args;
-    let kubeconfig = target.cluster.kubeconfig.clone();
-    let Target { client, namespace, .. } = target.open().await?;
-    let vm = Api::<VirtualMachine>::namespaced(client, &namespace).get_opt(&name).await?;
+    let kubeconfig = args.target.cluster.kubeconfig.clone();
+    args.target
+        .with(async |target| print(target, &args, kubeconfig).await.map(|()| ExitStatus::Done))
+        .await?;
+    Ok(())
+}
+
+async fn print(target: &Target, args: &Console, kubeconfig: Option<PathBuf>) -> Result<()> {
+    let Console { name, follow, .. } = args;
+    let namespace = &target.namespace;
+    let vm = Api::<VirtualMachine>::namespaced(target.client.clone(), namespace).get_opt(name).await?;
     let vm = vm.with_context(|| {
         format!("VirtualMachine {namespace}/{name} does not exist. To list the nodes: kubectl get virtualmachines -n {namespace}")
     })?;
@@ -39,7 +48,7 @@ pub async fn run(args: Console) -> Result<()> {
     };
     let mut console = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
     print_rest(&mut console, &path)?;
-    if !follow {
+    if !*follow {
         return Ok(());
     }
     let mut interrupts = Interrupts::listening()?;
@@ -77,5 +86,5 @@ fn stack_folders(kubeconfig: Option<PathBuf>) -> Vec<PathBuf> {
             .unwrap_or_default(),
     };
     let beside = files.iter().filter_map(|file| Some(file.canonicalize().ok()?.parent()?.to_owned()));
-    beside.chain(background::folder()).collect()
+    beside.chain(background::folder()).chain(simulate::folder()).collect()
 }

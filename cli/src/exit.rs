@@ -88,6 +88,11 @@ impl fmt::Display for StatusError {
 
 impl std::error::Error for StatusError {}
 
+/// The error of a command that refuses its input.
+pub fn refuse(reason: &str) -> anyhow::Error {
+    ExitStatus::Refused.error(format!("{reason}. Nothing was changed"))
+}
+
 /// The exit status of an error.
 pub fn status_of_error(error: &anyhow::Error) -> ExitStatus {
     error.downcast_ref::<StatusError>().map_or(ExitStatus::Failed, |error| error.status)

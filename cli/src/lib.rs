@@ -6,9 +6,11 @@
 //! | [`exit`] | the exit statuses of all commands |
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
 //! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
-//! | [`target`], [`warnings`] | the cluster and the namespace on which a command acts, and what its API server warns of |
+//! | [`target`], [`connection`], [`warnings`] | the cluster and the namespace on which a command acts, the way to it, and what its API server warns of |
 //! | `clusters` | `apply`, `scale`, `upgrade`, `delete` and `list`: clusters on any management cluster |
 //! | [`follow`] | the progress of clusters, for `up` and the commands that change clusters |
+//! | `bootstrap` | `bootstrap`: management clusters on this machine, which are kept in a folder, and `--bootstrap` |
+//! | [`state`], `daemon` | the folder of what must not get lost, and processes in the background |
 //! | [`describe`] | `describe`: the tree of the objects of a cluster or a VM, with the first cause of what is not ready |
 //! | `console` | `console`: what a node of `up --nodes qemu` shows on its serial console |
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
@@ -34,14 +36,18 @@
 pub mod apply;
 pub mod args;
 pub mod background;
+pub mod bootstrap;
 pub mod bundle;
 mod clusters;
 mod completion;
+pub mod connection;
 mod console;
 mod convert;
+mod daemon;
 pub mod describe;
 pub mod doctor;
 pub mod exit;
+mod files;
 pub mod follow;
 pub mod image_import;
 pub mod init;
@@ -55,6 +61,7 @@ mod output;
 pub mod session;
 pub mod site;
 pub mod stack;
+pub mod state;
 pub mod target;
 pub mod up;
 mod version;
@@ -137,6 +144,12 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Doctor(args) => doctor::run(args).await,
             CliCommand::Bundle(args) => bundle::run(args).await,
             CliCommand::Site { command: SiteCommand::Discover(args) } => site::discover(*args).await,
+            CliCommand::Site { command: SiteCommand::Simulate(args) } => site::simulate::simulate(args).await,
+            CliCommand::Site { command: SiteCommand::Stop } => status_of(site::simulate::stop().await),
+            CliCommand::Site { command: SiteCommand::Serve(args) } => {
+                status_of(site::simulate::serve(args).await)
+            }
+            CliCommand::Bootstrap { command } => bootstrap::run(command).await,
             CliCommand::Init(args) => init::run(*args).await,
             CliCommand::Manifests(args) => init::manifests(args).await,
             CliCommand::Uninstall(args) => init::run_uninstall(args).await,
@@ -170,12 +183,18 @@ async fn describe_object(object: Describe) -> anyhow::Result<ExitStatus> {
     };
     let DescribeFlags { name, target, output, exit_status } = flags;
     let kubeconfig = target.cluster.kubeconfig.clone();
-    let target = target.open().await?;
-    let description = describe::describe_below(&target.client, root, &target.namespace, &name).await?;
-    match output {
-        Some(Output::Json) => write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
-        None => write_out(&description.text(console::are_had(kubeconfig))),
-    }
-    let blocks = exit_status && description.blocking.is_some();
-    Ok(if blocks { ExitStatus::NotYet } else { ExitStatus::Done })
+    target
+        .with(async |target| {
+            let description =
+                describe::describe_below(&target.client, root, &target.namespace, &name).await?;
+            match output {
+                Some(Output::Json) => {
+                    write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?));
+                }
+                None => write_out(&description.text(console::are_had(kubeconfig))),
+            }
+            let blocks = exit_status && description.blocking.is_some();
+            Ok(if blocks { ExitStatus::NotYet } else { ExitStatus::Done })
+        })
+        .await
 }

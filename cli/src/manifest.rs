@@ -111,6 +111,15 @@ fn named<'a>(values: impl IntoIterator<Item = &'a Value>) -> impl Iterator<Item 
     texts.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
+/// The objects as YAML documents.
+///
+/// # Errors
+/// If an object cannot be written.
+pub fn yaml(objects: &[Value]) -> anyhow::Result<String> {
+    let texts = objects.iter().map(serde_saphyr::to_string).collect::<Result<Vec<_>, _>>()?;
+    Ok(texts.iter().map(|text| text.trim_end()).collect::<Vec<_>>().join("\n---\n") + "\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

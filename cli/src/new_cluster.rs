@@ -27,39 +27,45 @@ const LEAST: (i64, i64) = (2, 2048);
 
 /// Prints the manifest, and on standard error the reasons for what was chosen.
 pub async fn run(args: NewCluster) -> ExitStatus {
-    match compose(&args).await {
-        Ok((manifest, reasons)) => {
-            write_err(&reasons);
-            write_out(&manifest);
-            ExitStatus::Done
-        }
-        Err(error) => failed(&error),
-    }
+    let written = async |target: &Target| {
+        let (manifest, reasons) = compose(target, &args).await?;
+        write_err(&reasons);
+        write_out(&manifest);
+        Ok(ExitStatus::Done)
+    };
+    let written = match check_names(&args) {
+        Ok(()) => args.target.with(written).await,
+        Err(error) => Err(error),
+    };
+    written.unwrap_or_else(|error| failed(&error))
 }
 
 fn refuse<T>(why: String) -> Result<T> {
     Err(ExitStatus::Refused.error(why))
 }
 
-async fn compose(args: &NewCluster) -> Result<(String, String)> {
+fn check_names(args: &NewCluster) -> Result<()> {
     let given = [Some(&args.name), args.target.namespace.as_ref(), args.release.as_ref()];
     for name in given.into_iter().chain([args.vm_class.as_ref(), args.storage_class.as_ref()]).flatten() {
         check_name(name)?;
     }
-    let Target { client, namespace, .. } = args.target.open().await?;
-    let clusters = Api::<TanzuKubernetesCluster>::namespaced(client.clone(), &namespace);
+    Ok(())
+}
+
+async fn compose(target: &Target, args: &NewCluster) -> Result<(String, String)> {
+    let Target { client, namespace, .. } = target;
+    let clusters = Api::<TanzuKubernetesCluster>::namespaced(client.clone(), namespace);
     if clusters.get_metadata_opt(&args.name).await.context("cannot read TanzuKubernetesClusters")?.is_some() {
         return refuse(format!(
             "TanzuKubernetesCluster {namespace}/{} exists. Choose another name",
             args.name
         ));
     }
-    let class =
-        choose_class(&list_classes(&client, &namespace).await?, args.vm_class.as_deref(), &namespace)?;
-    let storage = list_storage_classes(&client, &namespace).await?;
-    let storage = choose_storage(&storage, args.storage_class.as_deref(), &namespace)?;
+    let class = choose_class(&list_classes(client, namespace).await?, args.vm_class.as_deref(), namespace)?;
+    let storage = list_storage_classes(client, namespace).await?;
+    let storage = choose_storage(&storage, args.storage_class.as_deref(), namespace)?;
     let of_release = |release: &str| {
-        Manifest { args, namespace: &namespace, class: &class.name, storage: &storage.name, release }.text()
+        Manifest { args, namespace, class: &class.name, storage: &storage.name, release }.text()
     };
     let release = choose_release(&clusters, args, of_release).await?;
     let mut reasons = String::new();

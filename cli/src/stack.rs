@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use gcm::sync::authentication::COPY_SCRIPT;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use plane::tools::{self, Tools};
+use plane::tools::{self, Tool, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
 use sim::guest::Registry;
@@ -17,13 +17,15 @@ use sim::qemu::Hypervisor;
 use sim::{BootImage, Nodes, Site, SiteNetworks, VcenterEndpoint};
 
 use crate::apply::apply;
-use crate::args::{NodeKind, RegistryAccess, SiteNetwork, Up, Wire};
+use crate::args::{NodeKind, RegistryAccess, SimulatedVms, SiteNetwork, Up, Wire};
 use crate::session::Session;
 use crate::wait::until;
 
 /// Our programs, in the order in which they are listed everywhere.
 pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
 
+/// The argument of the VM operator with which it probes simulated guests, which serve on loopback what they report of a network.
+pub const SIMULATED_ADDRESSES: &str = "--probe-address-map=10.0.0.0/8=127.0.0.0/8";
 const VMOP_NAMESPACE: &str = "vmware-system-vmop";
 /// The pool that the addresses of control planes come from, where no load balancer gives them: config/capw names it.
 const ENDPOINT_POOL: &str = "control-planes";
@@ -60,7 +62,7 @@ impl Options {
             wire: args.wire,
             network: args.network,
             registry: args.registry,
-            nodes: nodes(args)?,
+            nodes: up_nodes(args)?,
             vmop: Vec::new(),
             gcm: Vec::new(),
         })
@@ -68,23 +70,28 @@ impl Options {
 }
 
 /// What runs in VMs, as the command line says.
-fn nodes(args: &Up) -> Result<Nodes> {
-    if args.nodes == NodeKind::Simulated {
-        ensure!(
-            args.images.is_empty(),
-            "--image requires --nodes qemu: simulated nodes do not boot an image"
-        );
-        return Ok(Nodes::Simulated(args.releases.clone()));
-    }
+fn up_nodes(args: &Up) -> Result<Nodes> {
     ensure!(
-        args.network == SiteNetwork::PortGroups,
+        args.nodes == NodeKind::Simulated || args.network == SiteNetwork::PortGroups,
         "--nodes qemu requires --network port-groups: NSX is not simulated for real machines"
     );
+    nodes(&SimulatedVms { nodes: args.nodes, images: args.images.clone(), releases: args.releases.clone() })
+}
+
+/// What runs in the VMs of a simulated site.
+///
+/// # Errors
+/// If the flags do not fit together, or an image cannot be read.
+pub fn nodes(vms: &SimulatedVms) -> Result<Nodes> {
+    if vms.nodes == NodeKind::Simulated {
+        ensure!(vms.images.is_empty(), "--image requires --nodes qemu: simulated nodes do not boot an image");
+        return Ok(Nodes::Simulated(vms.releases.clone()));
+    }
     ensure!(
-        args.releases.is_empty(),
+        vms.releases.is_empty(),
         "--release applies to simulated nodes only: with --nodes qemu, machines boot the images of --image"
     );
-    let images = args.images.iter().map(|image| BootImage::open(image)).collect::<Result<Vec<_>, _>>()?;
+    let images = vms.images.iter().map(|image| BootImage::open(image)).collect::<Result<Vec<_>, _>>()?;
     ensure!(
         !images.is_empty(),
         "--nodes qemu requires --image: build one with `layercake image build --kubernetes v1.36 --output-folder images`, and pass its OVA"
@@ -111,7 +118,7 @@ impl Stack {
     pub async fn start_unless(options: &Options, given_up: impl Future<Output = ()>) -> Result<Option<Self>> {
         let mut given_up = std::pin::pin!(given_up);
         let tools = tokio::select! {
-            tools = ensure_programs(options) => tools?,
+            tools = ensure_programs(options.tools.clone(), sim::tools::programs()) => tools?,
             () = &mut given_up => return Ok(None),
         };
         let stack = Arc::new(plane::Stack::ephemeral()?);
@@ -208,8 +215,7 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
         // Whatever dials a guest's address goes to where the site serves it.
         let program = network_arguments(name, options.network).into_iter().fold(program, Program::arg);
         let program = match (name, &options.nodes) {
-            // Simulated guests serve on loopback what they report of a network.
-            ("vmop", Nodes::Simulated(_)) => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
+            ("vmop", Nodes::Simulated(_)) => program.arg(SIMULATED_ADDRESSES),
             ("gcm", Nodes::Simulated(_)) if options.registry == RegistryAccess::Reachable => {
                 program.arg("--nodes-pull-images")
             }
@@ -258,7 +264,7 @@ async fn apply_endpoint_pool(client: &Client, site: &Site) -> Result<()> {
 }
 
 /// Has the guard end whatever still runs, and waits for it.
-async fn clean_up(guard: Guard, folder: &std::path::Path) {
+pub async fn clean_up(guard: Guard, folder: &std::path::Path) {
     match tokio::task::spawn_blocking(move || guard.finish()).await {
         Ok(Ok(())) => {}
         failed => {
@@ -285,9 +291,12 @@ async fn wait_for_releases(client: &Client, nodes: &Nodes) -> Result<()> {
     .await
 }
 
-async fn ensure_programs(options: &Options) -> Result<Tools> {
-    let wanted =
-        tools::Options { given: options.tools.clone(), cache: None, further: sim::tools::programs() };
+/// Finds or builds the programs of a control plane, and further ones.
+///
+/// # Errors
+/// If one cannot be built.
+pub async fn ensure_programs(given: BTreeMap<String, PathBuf>, further: Vec<&'static Tool>) -> Result<Tools> {
+    let wanted = tools::Options { given, cache: None, further };
     let ensured =
         tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await?;
     Ok(ensured?)

@@ -1,14 +1,16 @@
 //! Where a command acts: a cluster, and a namespace of it.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use kube::Client;
-use kube::client::ClientBuilder;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 use crate::args::{ClusterFlags, TargetFlags};
+use crate::bootstrap::{self, Opened};
+use crate::connection::connect;
 use crate::exit::ExitStatus;
+use crate::init::given::GivenSite;
+use crate::output::say;
 use crate::warnings::Warnings;
 
 /// The cluster and the namespace on which a command acts.
@@ -19,81 +21,71 @@ pub struct Target {
     pub namespace: String,
     /// The warnings of the API server about what the command writes.
     pub warnings: Warnings,
+    /// The bootstrap cluster, if it is one.
+    pub bootstrap: Option<Opened>,
 }
 
 impl TargetFlags {
-    /// Opens the target that the flags select.
+    /// Does `work` on the target that the flags select. A bootstrap cluster that is stopped runs meanwhile.
     ///
     /// # Errors
-    /// As [`client`].
-    pub async fn open(&self) -> Result<Target> {
-        let ClusterFlags { kubeconfig, context } = &self.cluster;
-        let warnings = Warnings::default();
-        let client = connect(kubeconfig.as_deref(), context.as_deref(), &warnings).await?;
-        let namespace = self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        Ok(Target { client, namespace, warnings })
+    /// As [`client`](crate::connection::client), or that of the work.
+    pub async fn with(&self, work: impl AsyncFnOnce(&Target) -> Result<ExitStatus>) -> Result<ExitStatus> {
+        let target = self.open(None).await?;
+        let outcome = work(&target).await;
+        target.close().await?;
+        outcome
     }
-}
 
-impl ClusterFlags {
-    /// A client for the cluster that the flags select.
+    /// The same for work that changes clusters. If it is not finished in time, a bootstrap cluster continues to run. It can be created
+    /// for the site.
     ///
     /// # Errors
-    /// As [`client`].
-    pub async fn client(&self) -> Result<Client> {
-        client(self.kubeconfig.as_deref(), self.context.as_deref()).await
-    }
-}
-
-/// A client for the cluster of a kubeconfig file and context; by default what kubectl would use. It prints the warnings of the API
-/// server.
-///
-/// # Errors
-/// If the file cannot be read or used. An unknown context ends the command with [`ExitStatus::Refused`].
-pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client> {
-    connect(kubeconfig, context, &Warnings::default()).await
-}
-
-async fn connect(kubeconfig: Option<&Path>, context: Option<&str>, warnings: &Warnings) -> Result<Client> {
-    const NO_CLUSTER: &str = "no cluster: set KUBECONFIG or pass --kubeconfig";
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let file = match kubeconfig {
-        Some(path) => {
-            Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?
+    /// As [`client`](crate::connection::client), or that of the work.
+    pub async fn with_change(
+        &self,
+        site: Option<&GivenSite>,
+        work: impl AsyncFnOnce(&Target) -> Result<ExitStatus>,
+    ) -> Result<ExitStatus> {
+        let target = self.open(site).await?;
+        let outcome = work(&target).await;
+        if matches!(outcome, Ok(ExitStatus::NotYet)) {
+            if let Some(opened) = target.transient() {
+                let name = opened.folder().name();
+                say!(
+                    "The management components run until the same command has finished, or until layercake bootstrap stop {name}"
+                );
+            }
+        } else {
+            target.close().await?;
         }
-        None => Kubeconfig::read().context(NO_CLUSTER)?,
-    };
-    check_context(&file, context)?;
-    let config = Config::from_custom_kubeconfig(file, &options).await.context(NO_CLUSTER)?;
-    Ok(ClientBuilder::try_from(config)?.with_layer(warnings).build())
-}
-
-/// Refuses a context that does not exist, and names those that do.
-fn check_context(file: &Kubeconfig, context: Option<&str>) -> Result<()> {
-    let Some(wanted) = context else { return Ok(()) };
-    let names: Vec<_> = file.contexts.iter().map(|known| known.name.as_str()).collect();
-    if names.contains(&wanted) {
-        return Ok(());
+        outcome
     }
-    Err(ExitStatus::Refused.error(match names.as_slice() {
-        [] => format!("context {wanted} does not exist: the kubeconfig has no contexts"),
-        names => format!("context {wanted} does not exist. The kubeconfig has {}", names.join(", ")),
-    }))
+
+    async fn open(&self, site: Option<&GivenSite>) -> Result<Target> {
+        let ClusterFlags { kubeconfig, context } = &self.cluster;
+        let bootstrap = match &self.bootstrap {
+            Some(name) => Some(bootstrap::open(name, site).await?),
+            None => None,
+        };
+        let kubeconfig = bootstrap.as_ref().map(|opened| &opened.kubeconfig).or(kubeconfig.as_ref());
+        let warnings = Warnings::default();
+        let client = connect(kubeconfig.map(PathBuf::as_path), context.as_deref(), &warnings).await?;
+        let namespace = self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        Ok(Target { client, namespace, warnings, bootstrap })
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::exit::status_of_error;
+impl Target {
+    async fn close(&self) -> Result<()> {
+        match &self.bootstrap {
+            Some(opened) => opened.close().await,
+            None => Ok(()),
+        }
+    }
 
-    #[test]
-    fn an_unknown_context_is_refused_with_those_that_exist() {
-        let text = "contexts: [{name: lab, context: {cluster: lab}}, {name: prod, context: {cluster: prod}}]";
-        let file = Kubeconfig::from_yaml(text).unwrap();
-        assert!(check_context(&file, None).is_ok());
-        assert!(check_context(&file, Some("prod")).is_ok());
-        let error = check_context(&file, Some("dev")).unwrap_err();
-        assert_eq!(error.to_string(), "context dev does not exist. The kubeconfig has lab, prod");
-        assert_eq!(status_of_error(&error), ExitStatus::Refused);
+    /// The bootstrap cluster, if this command or one before it has started it only for the command.
+    pub fn transient(&self) -> Option<&Opened> {
+        self.bootstrap.as_ref().filter(|opened| opened.is_transient())
     }
 }

@@ -147,15 +147,22 @@ fn deploy(deployment: &mut Value, component: &Component, options: &Options) {
 
 /// The arguments of an installation, after those of the manifests. Of two equal flags, the last counts.
 fn arguments(component: &Component, options: &Options) -> Vec<&'static str> {
-    let mut arguments = match (component.name, options.networks) {
+    match component.name {
+        // ClusterClasses cost nothing where there are none.
+        "cluster-api" | "kubeadm-control-plane" => vec!["--feature-gates=ClusterTopology=true"],
+        name => arguments_of_site(name, options.networks, options.nodes_pull_images),
+    }
+}
+
+/// The arguments of one of our programs that depend on the site, after those of its manifests.
+pub fn arguments_of_site(program: &str, networks: Networks, nodes_pull_images: bool) -> Vec<&'static str> {
+    let mut arguments = match (program, networks) {
         ("gcm", Networks::Nsx) => vec!["--virtual-ip=none"],
         ("capw", Networks::Nsx) => vec!["--network-provider=NSXT"],
         ("capw", Networks::NetOperator) => vec!["--network-provider=VSPHERE_NETWORK"],
-        // ClusterClasses cost nothing where there are none.
-        ("cluster-api" | "kubeadm-control-plane", _) => vec!["--feature-gates=ClusterTopology=true"],
         _ => Vec::new(),
     };
-    if component.name == "gcm" && options.nodes_pull_images {
+    if program == "gcm" && nodes_pull_images {
         arguments.push(PULLS_IMAGES);
     }
     arguments

@@ -23,6 +23,7 @@ pub mod members;
 pub mod memory;
 mod objects;
 mod plane;
+mod policies;
 pub mod ports;
 pub mod process;
 mod program;

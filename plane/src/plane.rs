@@ -26,7 +26,7 @@ use crate::stack::{Stack, write_private};
 use crate::supervise::Supervised;
 use crate::tools::Tools;
 use crate::workload::{Ports, Workload};
-use crate::{apiserver, etcd, manager, memory, objects, ports};
+use crate::{apiserver, etcd, manager, memory, objects, policies, ports};
 use components::manifest::{Manifests, converting_namespace};
 
 /// Losing a port to somebody else is rare; losing five in a row is not bad luck.
@@ -255,6 +255,10 @@ impl Plane {
         let programs: Vec<_> = std::mem::take(&mut *self.programs.lock());
         join_all(programs.iter().map(|program| program.stop(GRACE))).await;
         join_all(self.managers.iter().map(|manager| manager.stop(Duration::ZERO))).await;
+        if !self.cluster.stack.is_ephemeral() {
+            // What is not deleted only makes the next start slower.
+            let _ = tokio::time::timeout(GRACE, policies::forget(&self.cluster.client)).await;
+        }
         // Asked nicely, an API server with one open watch takes a minute.
         self.server.stop(Duration::ZERO).await;
         let grace = if self.cluster.stack.is_ephemeral() { Duration::ZERO } else { GRACE };

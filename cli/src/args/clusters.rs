@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::init::CredentialFlags;
 use super::shared::{Output, TargetFlags, duration};
 
 /// Flags of `apply`.
@@ -25,6 +26,12 @@ pub struct Apply {
     /// The management cluster.
     #[command(flatten)]
     pub target: TargetFlags,
+    /// The site file of the bootstrap cluster. Required the first time. Can be repeated: the files are one.
+    #[arg(long, value_name = "SITE", requires = "bootstrap")]
+    pub site: Vec<PathBuf>,
+    /// The vCenter user of the VM operator.
+    #[command(flatten)]
+    pub credentials: CredentialFlags,
 }
 
 /// The checker of manifests in a dry run.

@@ -28,6 +28,18 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "layercake site discover --vcenter vcenter.example.com --user layercake@vsphere.local --password-file password.txt > site.yaml",
         ],
     ),
+    ("site simulate", &["layercake site simulate > site.yaml"]),
+    ("site stop", &["layercake site stop"]),
+    (
+        "bootstrap start",
+        &[
+            "layercake bootstrap start lab -f site.yaml --user layercake@vsphere.local --password-file password.txt",
+            "layercake bootstrap start lab",
+        ],
+    ),
+    ("bootstrap stop", &["layercake bootstrap stop lab"]),
+    ("bootstrap remove", &["layercake bootstrap remove lab"]),
+    ("bootstrap list", &["layercake bootstrap list"]),
     (
         "init",
         &[
@@ -44,11 +56,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "layercake apply -f cluster.yaml -n dev",
             "layercake apply -f clusters/ --dry-run",
             "layercake apply -f cluster.yaml --release v1.36",
+            "layercake apply -f cluster.yaml --bootstrap edge --site site.yaml --user layercake@vsphere.local --password-file password.txt",
         ],
     ),
     (
         "scale",
-        &["layercake scale team --replicas 5 -n dev", "layercake scale team --control-plane --replicas 3"],
+        &[
+            "layercake scale team --replicas 5 -n dev",
+            "layercake scale team --control-plane --replicas 3",
+            "layercake scale edge --replicas 2 -n dev --bootstrap edge",
+        ],
     ),
     (
         "upgrade",
@@ -113,7 +130,7 @@ mod tests {
         if !command.is_subcommand_required_set() {
             found.insert(path.to_owned());
         }
-        for below in command.get_subcommands() {
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             leaves(below, format!("{path} {}", below.get_name()).trim_start(), found);
         }
     }

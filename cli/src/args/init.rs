@@ -18,15 +18,9 @@ pub struct Init {
     /// A site file to check and apply, as `site discover` writes it. Can be repeated: the files are one.
     #[arg(short, long, value_name = "SITE")]
     pub filename: Vec<PathBuf>,
-    /// The vCenter user of the VM operator; by default the user in the Secret that the site file names.
-    #[arg(long, value_name = "USER", requires_all = ["password_file", "filename"])]
-    pub user: Option<String>,
-    /// The file with the password of --user.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    pub password_file: Option<PathBuf>,
-    /// The CA bundle (PEM) of vCenter, if the site file sets CAFilePath.
-    #[arg(long, value_name = "FILE", requires = "filename")]
-    pub vcenter_ca: Option<PathBuf>,
+    /// The vCenter user of the VM operator.
+    #[command(flatten)]
+    pub credentials: CredentialFlags,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterFlags,
@@ -46,6 +40,20 @@ pub struct Init {
     /// The time to wait for the definitions, and for each component.
     #[arg(long, value_parser = duration, default_value = "10m")]
     pub timeout: Duration,
+}
+
+/// Flags for the vCenter user of a site file.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CredentialFlags {
+    /// The vCenter user of the VM operator; by default the user in the Secret that the site file names.
+    #[arg(long, value_name = "USER", requires = "password_file")]
+    pub user: Option<String>,
+    /// The file with the password of --user.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// The CA bundle (PEM) of vCenter, if the site file sets CAFilePath.
+    #[arg(long, value_name = "FILE")]
+    pub vcenter_ca: Option<PathBuf>,
 }
 
 /// Further actions of `init`.

@@ -44,6 +44,17 @@ impl SiteNetworkProvider {
     }
 }
 
+/// The contents of the VMs of a simulated vSphere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum NodeKind {
+    /// Simulated guests: a control plane of Kubernetes' own programs, without kernel, container runtime or Pods.
+    #[default]
+    Simulated,
+    /// Machines that boot a node image in QEMU, with KVM if it is available, or else emulated. Requires the right to
+    /// create a network.
+    Qemu,
+}
+
 /// Output formats beside text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
@@ -52,7 +63,7 @@ pub enum Output {
 }
 
 /// Flags that select a cluster.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ClusterFlags {
     /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
     #[arg(long, value_name = "FILE")]
@@ -68,6 +79,9 @@ pub struct TargetFlags {
     /// The namespace; by default that of the kubeconfig context.
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
+    /// The bootstrap cluster of this name. If it is stopped, it is started for this command only.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["kubeconfig", "context"])]
+    pub bootstrap: Option<String>,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterFlags,

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ipnet::Ipv4Net;
 
-use super::shared::SiteNetworkProvider;
+use sim::further_release::FurtherRelease;
+
+use super::shared::{NodeKind, SiteNetworkProvider};
 
 /// Commands for sites.
 #[derive(Debug, Subcommand)]
@@ -14,6 +16,43 @@ pub enum SiteCommand {
     /// Write the site file of a vCenter to standard output: the provider configuration, the addresses of control planes
     /// and a namespace, as manifests without secrets. Standard error shows what was chosen and why. Changes nothing.
     Discover(Box<SiteDiscover>),
+    /// Start a simulated vSphere in the background, and write its site file to standard output. Standard error shows its password file.
+    /// If it runs already, only writes the site file.
+    Simulate(SiteSimulate),
+    /// Stop the simulated vSphere. Its VMs are gone then.
+    Stop,
+    /// Be the simulated vSphere.
+    #[command(hide = true)]
+    Serve(SiteSimulate),
+}
+
+/// Flags of `site simulate`.
+#[derive(Clone, Debug, Args)]
+pub struct SiteSimulate {
+    /// The namespace of the site file, in which a team creates clusters.
+    #[arg(long, value_name = "NAME", default_value = "dev")]
+    pub namespace: String,
+    /// A VM class that the namespace can use. Can be repeated.
+    #[arg(long = "vm-class", value_name = "NAME", default_value = "best-effort-small")]
+    pub vm_classes: Vec<String>,
+    /// The contents of the VMs.
+    #[command(flatten)]
+    pub vms: SimulatedVms,
+}
+
+/// Flags for the VMs of a simulated vSphere.
+#[derive(Clone, Debug, Args)]
+pub struct SimulatedVms {
+    /// The contents of the VMs of the simulated vSphere.
+    #[arg(long, value_enum, default_value_t)]
+    pub nodes: NodeKind,
+    /// A node image for `--nodes qemu`: the OVA that `image build` wrote, with its other files in the same folder. Can
+    /// be repeated.
+    #[arg(long = "image", value_name = "FILE")]
+    pub images: Vec<PathBuf>,
+    /// An additional release for the simulated library, e.g. `v1.29.4+vmware.3-tkg.1`. Can be repeated.
+    #[arg(long = "release", value_name = "VERSION")]
+    pub releases: Vec<FurtherRelease>,
 }
 
 /// Flags of `site discover`.

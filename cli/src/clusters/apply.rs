@@ -12,6 +12,8 @@ use crate::args::{Apply, DryRun};
 use crate::exit::{ExitStatus, failed, with_causes};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::report_before_change;
+use crate::init::given::GivenSite;
+use crate::kubeconfig;
 use crate::lint;
 use crate::manifest::{self, is_cluster};
 use crate::output::say;
@@ -26,13 +28,14 @@ pub async fn apply(args: Apply) -> ExitStatus {
         };
     }
     until_interrupted(
+        &args.target,
         "Interrupted. The clusters that were applied continue. Run the same command again to see their progress.",
-        run(&args),
+        prepare(&args),
     )
     .await
 }
 
-async fn run(args: &Apply) -> Result<ExitStatus> {
+async fn prepare(args: &Apply) -> Result<ExitStatus> {
     let mut documents = read(&args.filename)?;
     if let Some(release) = &args.release {
         documents
@@ -41,20 +44,24 @@ async fn run(args: &Apply) -> Result<ExitStatus> {
             .for_each(|cluster| set_release(cluster, release));
     }
     check_namespaces(&documents, args.target.namespace.as_deref())?;
-    let target = args.target.open().await?;
-    if let Some(status) = check(&target, &documents, args).await? {
+    let site = GivenSite::read(&args.site, &args.credentials)?;
+    args.target.with_change(site.as_ref(), async |target| run(target, &documents, args).await).await
+}
+
+async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitStatus> {
+    if let Some(status) = check(target, documents, args).await? {
         return Ok(status);
     }
     let mut reports = Vec::new();
     for (count, document) in documents.iter().enumerate() {
-        let namespace = namespace_of(document, &target);
+        let namespace = namespace_of(document, target);
         let name = document["metadata"]["name"].as_str().unwrap_or_default();
         if is_cluster(document) {
             reports.push(report_before_change(&target.client, namespace, name).await?);
         }
         let options = ApplyOptions { force: args.change.force_conflicts, dry_run: false };
         let applied = apply_as_user(&target.client, document, &target.namespace, options).await;
-        let named = named(document, &target);
+        let named = named(document, target);
         if let Err(error) = applied {
             return Err(after(count, error));
         }
@@ -63,10 +70,17 @@ async fn run(args: &Apply) -> Result<ExitStatus> {
     let is_new: Vec<_> = reports.iter().map(ClusterReport::is_new).collect();
     let names: Vec<_> =
         reports.iter().map(|report| (report.namespace.clone(), report.name.clone())).collect();
-    let status = follow(&target, reports, &args.change).await?;
-    if status == ExitStatus::Done && args.change.wait.wait && args.change.output.is_none() {
+    let status = follow(target, reports, &args.change).await?;
+    if status == ExitStatus::Done && args.change.wait.wait {
         for ((namespace, name), _) in names.iter().zip(is_new).filter(|(_, is_new)| *is_new) {
-            say!("Next: layercake kubeconfig {name} -n {namespace} --merge");
+            if target.transient().is_some() {
+                // Afterwards, the kubeconfig can only be read by starting the bootstrap cluster again.
+                let file = kubeconfig::users_file(None)?;
+                let context = kubeconfig::add_cluster(&target.client, namespace, name, &file).await?;
+                say!("Context {context} is in {}. Use it with: kubectl --context {context}", file.display());
+            } else if args.change.output.is_none() {
+                say!("Next: layercake kubeconfig {name} -n {namespace} --merge");
+            }
         }
     }
     Ok(status)

@@ -13,6 +13,7 @@ use kube::api::{DeleteParams, DynamicObject, Preconditions};
 use super::{clusters, read, say_not_yet, until_interrupted};
 use crate::apply::refusal_of_user;
 use crate::args::{Delete, WaitFlags};
+use crate::bootstrap;
 use crate::describe::object::{condition, text};
 use crate::describe::tree::Objects;
 use crate::describe::words::phrase;
@@ -20,22 +21,29 @@ use crate::describe::{Root, gather};
 use crate::exit::{ExitStatus, with_causes};
 use crate::follow::POLL_INTERVAL;
 use crate::follow::view::WORTH_MENTIONING;
+use crate::kubeconfig;
 use crate::output::{say, write_out};
 use crate::target::Target;
 
 /// Deletes a cluster as the command line asks.
 pub async fn delete(args: Delete) -> ExitStatus {
     let begun = format!("Interrupted. If the deletion of {} has begun, it continues.", args.name);
-    until_interrupted(&begun, run(&args)).await
+    let work = async {
+        let status = args.target.with_change(None, async |target| run(target, &args).await).await?;
+        if let Some(name) = &args.target.bootstrap {
+            bootstrap::delete_if_empty(name).await?;
+        }
+        Ok(status)
+    };
+    until_interrupted(&args.target, &begun, work).await
 }
 
-async fn run(args: &Delete) -> Result<ExitStatus> {
-    let target = args.target.open().await?;
-    let cluster = read(&target, &args.name).await?;
+async fn run(target: &Target, args: &Delete) -> Result<ExitStatus> {
+    let cluster = read(target, &args.name).await?;
     let uid = cluster.uid().unwrap_or_default();
     let named = format!("{}/{}", target.namespace, args.name);
     if args.dry_run {
-        let objects = objects(&target, &args.name).await?;
+        let objects = objects(target, &args.name).await?;
         write_out(&plan(&named, &objects));
         return Ok(ExitStatus::Done);
     }
@@ -45,18 +53,26 @@ async fn run(args: &Delete) -> Result<ExitStatus> {
         // Not another cluster of that name.
         let preconditions = Preconditions { uid: Some(uid.clone()), ..Preconditions::default() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        match clusters(&target).delete(&args.name, &params).await {
+        match clusters(target).delete(&args.name, &params).await {
             Err(error) if !is_gone(&error) => {
                 return Err(refusal_of_user(error))
                     .context(format!("cannot delete TanzuKubernetesCluster {named}"));
             }
+            _ if target.transient().is_some() => say!("deleting {}...", args.name),
             _ => say!("{named}: the deletion has begun"),
         }
     }
     if !args.wait.wait {
         return Ok(ExitStatus::Done);
     }
-    follow(&target, &args.name, &uid, args.wait).await
+    let status = follow(target, &args.name, &uid, args.wait).await?;
+    if status == ExitStatus::Done && target.transient().is_some() {
+        say!("deleted {}", args.name);
+        let file = kubeconfig::users_file(None)?;
+        kubeconfig::remove_cluster(&target.namespace, &args.name, &file).await?;
+        say!("cleaned {} local configuration", args.name);
+    }
+    Ok(status)
 }
 
 async fn objects(target: &Target, name: &str) -> Result<Objects> {

@@ -16,17 +16,15 @@ use crate::describe::words::age;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::progress::{Count, control_plane_of_cluster, workers_of_cluster};
 use crate::output::{say, write_out};
+use crate::target::Target;
 
 /// Lists clusters as the command line asks.
 pub async fn list(args: List) -> ExitStatus {
-    match run(&args).await {
-        Ok(()) => ExitStatus::Done,
-        Err(error) => failed(&error),
-    }
+    let listed = args.target.with(async |target| run(target, &args).await.map(|()| ExitStatus::Done)).await;
+    listed.unwrap_or_else(|error| failed(&error))
 }
 
-async fn run(args: &List) -> Result<()> {
-    let target = args.target.open().await?;
+async fn run(target: &Target, args: &List) -> Result<()> {
     let namespace = (!args.all_namespaces).then_some(target.namespace.as_str());
     let tkcs = in_namespace::<TanzuKubernetesCluster>(&target.client, namespace);
     let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");

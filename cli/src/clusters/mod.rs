@@ -26,7 +26,7 @@ pub use scale::scale;
 pub use upgrade::upgrade;
 
 use crate::apply::refusal_of_user;
-use crate::args::{ChangeFlags, Output};
+use crate::args::{ChangeFlags, Output, TargetFlags};
 use crate::exit::{ExitStatus, failed};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::{follow_clusters, report_before_change};
@@ -38,7 +38,11 @@ use crate::target::Target;
 const SCHEMA: u32 = 1;
 
 /// Returns the status of `work`. If the user interrupts it, prints `begun`, which says what continues.
-async fn until_interrupted(begun: &str, work: impl Future<Output = Result<ExitStatus>>) -> ExitStatus {
+async fn until_interrupted(
+    target: &TargetFlags,
+    begun: &str,
+    work: impl Future<Output = Result<ExitStatus>>,
+) -> ExitStatus {
     let mut interrupts = match Interrupts::listening() {
         Ok(interrupts) => interrupts,
         Err(error) => return failed(&error),
@@ -47,6 +51,9 @@ async fn until_interrupted(begun: &str, work: impl Future<Output = Result<ExitSt
         status = work => status.unwrap_or_else(|error| failed(&error)),
         () = interrupts.next() => {
             write_over(begun);
+            if let Some(name) = &target.bootstrap {
+                say!("Bootstrap cluster {name} runs on. To stop it: layercake bootstrap stop {name}");
+            }
             ExitStatus::Interrupted
         }
     }

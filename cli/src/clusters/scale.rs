@@ -18,33 +18,40 @@ const MANAGER: &str = "layercake-scale";
 /// Scales a cluster as the command line asks.
 pub async fn scale(args: Scale) -> ExitStatus {
     let begun = format!("Interrupted. If {} was changed, the change continues.", args.name);
-    until_interrupted(&begun, run(&args)).await
+    let work = args.change.target.with_change(None, async |target| run(target, &args).await);
+    until_interrupted(&args.change.target, &begun, work).await
 }
 
-async fn run(args: &Scale) -> Result<ExitStatus> {
-    let target = args.change.target.open().await?;
-    let cluster = read(&target, &args.name).await?;
+async fn run(target: &Target, args: &Scale) -> Result<ExitStatus> {
+    let cluster = read(target, &args.name).await?;
     let group = Group::choose(&cluster.spec.topology, args)?;
     if !args.change.change.force_conflicts {
         owners::check(&[group.field()], cluster.metadata.managed_fields.as_deref())?;
     }
     let (namespace, name, replicas) = (&target.namespace, &args.name, args.replicas);
-    let text = match group.replicas(&cluster.spec.topology) {
-        Some(now) => format!("{group} of {namespace}/{name}: from {now} to {replicas} nodes"),
-        None => format!("{group} of {namespace}/{name}: {replicas} nodes"),
+    let nodes = group.nodes();
+    let text = match (group.replicas(&cluster.spec.topology), target.transient()) {
+        (Some(now), Some(_)) => format!("scaling {name} {nodes} from {now} to {replicas}..."),
+        (None, Some(_)) => format!("scaling {name} {nodes} to {replicas}..."),
+        (Some(now), None) => format!("{group} of {namespace}/{name}: from {now} to {replicas} nodes"),
+        (None, None) => format!("{group} of {namespace}/{name}: {replicas} nodes"),
     };
     if args.change.dry_run {
-        change(&target, &cluster, &group, args).await?;
+        change(target, &cluster, &group, args).await?;
         say!("{text} (dry run: nothing was changed)");
-        print_document(&target, &args.change.change, Vec::new())?;
+        print_document(target, &args.change.change, Vec::new())?;
         return Ok(ExitStatus::Done);
     }
     let change = async {
-        change(&target, &cluster, &group, args).await?;
+        change(target, &cluster, &group, args).await?;
         say!("{text}");
         Ok(())
     };
-    change_and_follow(&target, name, &args.change.change, change).await
+    let status = change_and_follow(target, name, &args.change.change, change).await?;
+    if status == ExitStatus::Done && args.change.change.wait.wait && target.transient().is_some() {
+        say!("scaled {name} {nodes} to {replicas}");
+    }
+    Ok(status)
 }
 
 async fn change(
@@ -108,6 +115,14 @@ impl Group {
                 format!("cluster {name} has several node pools. Pass one with --pool: {}", pools.join(", "))
             }
         }))
+    }
+
+    /// The nodes, for the user of a standalone cluster, which has one pool as a rule.
+    fn nodes(&self) -> &'static str {
+        match self {
+            Self::ControlPlane => "control plane nodes",
+            Self::Pool { .. } => "worker nodes",
+        }
     }
 
     fn path(&self) -> String {

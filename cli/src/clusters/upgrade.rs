@@ -11,6 +11,7 @@ use super::{change_and_follow, patch, print_document, read, until_interrupted};
 use crate::args::Upgrade;
 use crate::exit::ExitStatus;
 use crate::output::say;
+use crate::target::Target;
 
 /// The manager of the fields that the command changes.
 const MANAGER: &str = "layercake-upgrade";
@@ -21,12 +22,12 @@ const RELEASE: [&str; 3] = ["f:tkr", "f:reference", "f:name"];
 /// Upgrades a cluster as the command line asks.
 pub async fn upgrade(args: Upgrade) -> ExitStatus {
     let begun = format!("Interrupted. If {} was changed, its upgrade continues.", args.name);
-    until_interrupted(&begun, run(&args)).await
+    let work = args.change.target.with_change(None, async |target| run(target, &args).await);
+    until_interrupted(&args.change.target, &begun, work).await
 }
 
-async fn run(args: &Upgrade) -> Result<ExitStatus> {
-    let target = args.change.target.open().await?;
-    let cluster = read(&target, &args.name).await?;
+async fn run(target: &Target, args: &Upgrade) -> Result<ExitStatus> {
+    let cluster = read(target, &args.name).await?;
     if !args.change.change.force_conflicts {
         owners::check(&fields(&cluster), cluster.metadata.managed_fields.as_deref())?;
     }
@@ -36,17 +37,17 @@ async fn run(args: &Upgrade) -> Result<ExitStatus> {
     let text = format!("{}/{name}: from {from} to {release}", target.namespace);
     let operations = operations(&cluster, release, args.in_steps);
     if args.change.dry_run {
-        patch(&target, &cluster, MANAGER, operations, true).await?;
+        patch(target, &cluster, MANAGER, operations, true).await?;
         say!("{text} (dry run: nothing was changed)");
-        print_document(&target, &args.change.change, Vec::new())?;
+        print_document(target, &args.change.change, Vec::new())?;
         return Ok(ExitStatus::Done);
     }
     let change = async {
-        patch(&target, &cluster, MANAGER, operations, false).await?;
+        patch(target, &cluster, MANAGER, operations, false).await?;
         say!("{text}");
         Ok(())
     };
-    change_and_follow(&target, name, &args.change.change, change).await
+    change_and_follow(target, name, &args.change.change, change).await
 }
 
 /// The pools that name a release of their own, with their places.

@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use crate::args::Convert;
 use crate::exit::{ExitStatus, failed};
+use crate::manifest::yaml;
 use crate::output::{write_err, write_out};
-use crate::site::manifests::yaml;
 use cluster::{InvalidConfiguration, OutcomeKind, VariableOutcome};
 use variables::Variables;
 

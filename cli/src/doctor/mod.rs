@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use kit::diagnosis::{Check, Diagnosis, Outcome};
+use kube::Client;
 
 use crate::args::{Doctor, DoctorOutput, FailOn};
 use crate::exit::{ExitStatus, failed, status_of};
@@ -90,25 +91,39 @@ async fn diagnose(args: &Doctor) -> Result<(Vec<Diagnosis>, Option<Result<String
     options.recorder = recording.as_ref().map(Recording::recorder).unwrap_or_default();
     let manifests =
         args.manifests.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<Vec<_>>>()?;
-    let wanted = |check: Check| selection.has(check);
+    let found = find(&client, &options, &manifests, |check| selection.has(check)).await;
+    if found.is_empty() {
+        bail!("--only and --skip exclude all checks");
+    }
+    Ok((found, recording.map(Recording::finish)))
+}
+
+/// What all checks find, as people read it: problems and a sum.
+pub async fn problems(client: &Client, options: &vmop::doctor::Options) -> String {
+    print::short(&find(client, options, &[], |_| true).await)
+}
+
+async fn find(
+    client: &Client,
+    options: &vmop::doctor::Options,
+    manifests: &[(PathBuf, String)],
+    wanted: impl Fn(Check) -> bool,
+) -> Vec<Diagnosis> {
     let (mut found, vcenter, of_images, of_manifests) = tokio::join!(
-        installation::check(&client),
+        installation::check(client),
         async {
             let any = vmop::doctor::CHECKS.iter().any(|check| wanted(*check));
-            if any { Box::pin(vmop::doctor::diagnose(&client, &options, wanted)).await } else { Vec::new() }
+            if any { Box::pin(vmop::doctor::diagnose(client, options, &wanted)).await } else { Vec::new() }
         },
-        node_images::check(&client),
-        manifest::check(&client, &manifests),
+        node_images::check(client),
+        manifest::check(client, manifests),
     );
     found.extend(vcenter);
     found.push(of_images);
     found.extend(of_manifests);
     found.retain(|diagnosis| wanted(diagnosis.check));
     found.sort_by_key(|diagnosis| diagnosis.check.code);
-    if found.is_empty() {
-        bail!("--only and --skip exclude all checks");
-    }
-    Ok((found, recording.map(Recording::finish)))
+    found
 }
 
 fn read(path: &PathBuf) -> Result<String> {

@@ -73,6 +73,22 @@ pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -
     }
 }
 
+/// Returns true if all of these items, or what keeps them from it, can be seen in the cluster.
+///
+/// # Errors
+/// If the API server refuses a question.
+pub async fn all_appeared(client: &Client, items: &[String]) -> Result<bool> {
+    for item in items {
+        match look(client, item).await {
+            Ok(Step::Waiting(_)) => return Ok(false),
+            Err(error) if is_transient(&error) => return Ok(false),
+            // An item that becomes nothing is named by the checks.
+            Ok(Step::Appeared(_)) | Err(_) => {}
+        }
+    }
+    Ok(true)
+}
+
 /// The progress of an item.
 #[derive(Debug, PartialEq)]
 enum Step {

@@ -11,7 +11,7 @@
 //! The item's description bears the OVA's SHA-256 from the moment it is made, and an item gets all its files in one step. So a
 //! run that ends anywhere leaves either nothing, an empty item with our mark, or the whole item; the next run tells them apart.
 
-mod appearance;
+pub mod appearance;
 mod fill;
 mod item;
 mod ova;
@@ -31,9 +31,9 @@ use vsphere::Client;
 
 use crate::args::{ImageImport, Output};
 use crate::exit::{ExitStatus, status_of_error, with_causes};
+use crate::files::read_password;
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_out};
-use crate::session::read_password;
 use appearance::Appearance;
 use fill::{Filling, OthersWork, may_help_again};
 use item::{Found, Wanted, find_library};

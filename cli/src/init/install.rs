@@ -42,6 +42,11 @@ impl<'a> Writer<'a> {
         Self { client, timeout, progress: Progress::begin() }
     }
 
+    /// Shows no steps.
+    pub fn quiet(client: &'a Client, timeout: Duration) -> Self {
+        Self { client, timeout, progress: Progress::quiet() }
+    }
+
     /// Applies everything in order, and waits until all components are available.
     ///
     /// The Pods of all components start side by side, so that their images are pulled at the same time. The API server calls the
@@ -117,6 +122,20 @@ impl<'a> Writer<'a> {
         site: &SiteFile,
         credentials: Option<&BTreeMap<String, Vec<u8>>>,
     ) -> Result<()> {
+        self.apply_configuration(site, credentials).await?;
+        for object in &site.objects {
+            plane::apply_within(self.client, object, WEBHOOKS_WITHIN).await.map_err(explain)?;
+        }
+        self.progress.report("site", &format!("{} objects are applied", site.objects.len()));
+        Ok(())
+    }
+
+    /// Applies the part of a site file with which the VM operator connects to vCenter.
+    pub async fn apply_configuration(
+        &self,
+        site: &SiteFile,
+        credentials: Option<&BTreeMap<String, Vec<u8>>>,
+    ) -> Result<()> {
         if let Some(credentials) = credentials {
             let text = |(key, value): (&String, &Vec<u8>)| {
                 (key.clone(), Value::from(String::from_utf8_lossy(value).into_owned()))
@@ -128,10 +147,9 @@ impl<'a> Writer<'a> {
             });
             plane::apply(self.client, &secret).await?;
         }
-        for object in &site.objects {
-            plane::apply_within(self.client, object, WEBHOOKS_WITHIN).await.map_err(explain)?;
+        for object in site.provider_configuration() {
+            plane::apply(self.client, object).await?;
         }
-        self.progress.report("site", &format!("{} objects are applied", site.objects.len()));
         Ok(())
     }
 }

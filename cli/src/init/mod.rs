@@ -7,40 +7,31 @@ mod availability;
 mod certificates;
 pub mod decision;
 pub mod facts;
-mod install;
+pub mod given;
+pub mod install;
 mod progress;
 pub mod site_file;
 mod uninstall;
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries};
 use components::plan::{self, Upstream};
 use components::render::{Certificates, Options};
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::storage::v1::StorageClass;
-use kit::diagnosis::{Diagnosis, Outcome};
-use kube::{Api, Client, ResourceExt};
+use kube::Client;
 
 pub use uninstall::{run as run_uninstall, uninstall};
 
-use crate::args::{Init, InitCommand, Manifests, OperatorFlags, SiteNetworkProvider};
-use crate::exit::{ExitStatus, failed, status_of};
+use crate::args::{Init, InitCommand, Manifests, SiteNetworkProvider};
+use crate::exit::{ExitStatus, failed, refuse, status_of};
 use crate::interrupts::Interrupts;
-use crate::manifest;
 use crate::output::{say, write_out};
-use crate::session::read_password;
 use decision::{Decision, Decisions};
-use facts::{CONFIGURATION, Facts, OPERATOR_NAMESPACE};
+use facts::Facts;
+use given::GivenSite;
 use install::Writer;
 use site_file::SiteFile;
-
-/// The check of the login at vCenter.
-const LOGIN: &str = "LC0304";
-
-/// The data of the Secret with the credentials of vCenter.
-type Credentials = BTreeMap<String, Vec<u8>>;
 
 /// Installs, or lists the images of an installation.
 pub async fn run(args: Init) -> ExitStatus {
@@ -77,20 +68,15 @@ async fn connect_and_install(args: &Init) -> ExitStatus {
 /// Installs into the cluster of a client.
 pub async fn install(client: Client, args: &Init) -> Result<()> {
     check_tag(args)?;
-    let site = read_site(args)?;
+    let given = GivenSite::read(&args.filename, &args.credentials)?;
+    let site = given.as_ref().map(|given| &given.file);
     let facts = Facts::gather(&client).await?;
-    let decisions = decision::decide(&facts, site.as_ref().map(SiteFile::vcenter))
+    let decisions = decision::decide(&facts, site.map(SiteFile::vcenter))
         .map_err(|refusals| refuse(&refusals.join("\nerror: ")))?;
-    let given = given_credentials(args)?;
-    if let Some(site) = &site {
-        let credentials = match &given {
-            Some(given) => given.clone(),
-            None => stored_credentials(&client, site).await?,
-        };
-        check_vcenter(&client, args, site, credentials).await?;
-        check_storage_classes(&client, site).await?;
+    if let Some(given) = &given {
+        given.check(&client).await?;
     }
-    let networks = site.as_ref().map(SiteFile::networks);
+    let networks = site.map(SiteFile::networks);
     let networks = networks.or(args.network_provider.map(SiteNetworkProvider::networks));
     let options = decision::options(&facts, args.registries.registries(), networks, args.nodes_pull_images);
     let certificates = match options.certificates {
@@ -102,7 +88,7 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     say!("{:<22} Kubernetes {}; {certificates}", "cluster", facts.kubernetes);
     if args.dry_run {
         show_decisions(&decisions, &options.registries);
-        if let Some(site) = &site {
+        if let Some(site) = site {
             say!("{:<22} {}", "site", site.summary());
         }
         say!("Nothing was changed.");
@@ -118,8 +104,8 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     for (component, decision) in decisions.iter().filter(|one| to_install(one).is_none()) {
         say!("{}", shown(component, decision, &options.registries));
     }
-    if let Some(site) = &site {
-        writer.apply_site(site, given.as_ref()).await?;
+    if let Some(given) = &given {
+        writer.apply_site(&given.file, given.credentials.as_ref()).await?;
     }
     say!("{:<22} {}", "done", next_step(&facts, site.is_some()));
     Ok(())
@@ -128,10 +114,6 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
 /// The component, unless it stays as it is.
 fn to_install((component, decision): &(&'static Component, Decision)) -> Option<&'static Component> {
     (!matches!(decision, Decision::Leave(_))).then_some(*component)
-}
-
-fn refuse(reason: &str) -> anyhow::Error {
-    ExitStatus::Refused.error(format!("{reason}. Nothing was changed"))
 }
 
 /// The next step of the user.
@@ -150,106 +132,6 @@ fn check_tag(args: &Init) -> Result<()> {
         ))),
         _ => Ok(()),
     }
-}
-
-fn read_site(args: &Init) -> Result<Option<SiteFile>> {
-    if args.filename.is_empty() {
-        return Ok(None);
-    }
-    let mut objects = Vec::new();
-    for path in &args.filename {
-        objects.extend(manifest::read(path).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?);
-    }
-    SiteFile::new(objects).map(Some).map_err(|error| refuse(&format!("{error:#}")))
-}
-
-/// The credentials of the command line.
-fn given_credentials(args: &Init) -> Result<Option<Credentials>> {
-    let (Some(user), Some(file)) = (&args.user, &args.password_file) else { return Ok(None) };
-    let password = read_password(file).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?;
-    let data = [("username", user.as_bytes()), ("password", password.expose().as_bytes())];
-    Ok(Some(data.map(|(key, value)| (key.to_owned(), value.to_vec())).into()))
-}
-
-/// The credentials that the cluster has.
-async fn stored_credentials(client: &Client, site: &SiteFile) -> Result<Credentials> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
-    let secret = secrets.get_opt(site.secret()).await;
-    let secret = secret.context("cannot read the Secret with the credentials of vCenter")?;
-    let Some(secret) = secret else {
-        return Err(refuse(&format!(
-            "there is no Secret {OPERATOR_NAMESPACE}/{} with the credentials of vCenter. Pass --user and --password-file",
-            site.secret()
-        )));
-    };
-    Ok(secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect())
-}
-
-/// Refuses a site file with which the VM operator could not work.
-async fn check_vcenter(
-    client: &Client,
-    args: &Init,
-    site: &SiteFile,
-    credentials: Credentials,
-) -> Result<()> {
-    let flags = OperatorFlags {
-        cluster: args.cluster.clone(),
-        operator_namespace: OPERATOR_NAMESPACE.to_owned(),
-        vcenter_ca: args.vcenter_ca.clone(),
-    };
-    let site = site.new_site(credentials);
-    let found = vmop::doctor::new_site::check(client, &flags.doctor_options()?, &site).await;
-    let mut errors = Vec::new();
-    for diagnosis in found {
-        let text = finding(&diagnosis, args.user.is_some());
-        match diagnosis.outcome {
-            Outcome::Error => errors.push(text),
-            Outcome::Warning => say!("warning: {text}"),
-            Outcome::Ok | Outcome::Skipped => {}
-        }
-    }
-    ensure!(errors.is_empty(), refuse(&errors.join("\nerror: ")));
-    Ok(())
-}
-
-/// Refuses a StorageClass with other parameters than those of the existing one, because Kubernetes does not change them.
-async fn check_storage_classes(client: &Client, site: &SiteFile) -> Result<()> {
-    let existing: Api<StorageClass> = Api::all(client.clone());
-    for wanted in site.storage_classes() {
-        let name = wanted.name_any();
-        let found =
-            existing.get_opt(&name).await.with_context(|| format!("cannot read StorageClass {name}"))?;
-        if found.is_some_and(|found| !can_become(&found, &wanted)) {
-            return Err(refuse(&format!(
-                "StorageClass {name} exists with other settings, which cannot be changed. Delete it first (kubectl delete storageclass {name}), or rename the class in the site file"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Returns true if Kubernetes accepts the wanted class over the existing one.
-fn can_become(existing: &StorageClass, wanted: &StorageClass) -> bool {
-    let parameters = |class: &StorageClass| class.parameters.clone().unwrap_or_default();
-    let stays = |old: &Option<String>, new: &Option<String>| new.is_none() || old == new;
-    existing.provisioner == wanted.provisioner
-        && parameters(existing) == parameters(wanted)
-        && stays(&existing.reclaim_policy, &wanted.reclaim_policy)
-        && stays(&existing.volume_binding_mode, &wanted.volume_binding_mode)
-}
-
-/// A finding with its remedy, without a full stop at the end.
-fn finding(diagnosis: &Diagnosis, has_user: bool) -> String {
-    let remedy = match diagnosis.check.code {
-        LOGIN if has_user => "Correct --user or the password in --password-file".to_owned(),
-        // It is not in the cluster yet.
-        _ => diagnosis
-            .remedy
-            .trim_end_matches('.')
-            .replace(&format!("ConfigMap {CONFIGURATION}"), "the site file"),
-    };
-    let separator = if remedy.is_empty() { "" } else { ". " };
-    format!("{} {}{separator}{remedy}", diagnosis.check.code, diagnosis.found)
 }
 
 fn show_decisions(decisions: &Decisions, registries: &Registries) {
@@ -292,6 +174,6 @@ async fn print_manifests(args: &Manifests) -> Result<()> {
     let components: Vec<_> = COMPONENTS.iter().collect();
     let installation = plan::installation(&upstream().await?, &options, &components, &BTreeMap::new())?;
     let objects: Vec<_> = installation.documents().cloned().collect();
-    write_out(&crate::site::manifests::yaml(&objects)?);
+    write_out(&crate::manifest::yaml(&objects)?);
     Ok(())
 }

@@ -25,12 +25,7 @@ pub struct SiteFile {
 impl SiteFile {
     /// Finds the provider configuration among the objects.
     pub fn new(objects: Vec<Value>) -> Result<Self> {
-        let is_configuration = |object: &&Value| {
-            object["kind"] == "ConfigMap"
-                && object["metadata"]["name"] == CONFIGURATION
-                && object["metadata"]["namespace"] == OPERATOR_NAMESPACE
-        };
-        let found: Vec<_> = objects.iter().filter(is_configuration).collect();
+        let found: Vec<_> = objects.iter().filter(|object| is_configuration(object)).collect();
         ensure!(
             found.len() == 1,
             "the site file has {} ConfigMaps {OPERATOR_NAMESPACE}/{CONFIGURATION}, and must have one. layercake site discover writes one",
@@ -57,6 +52,29 @@ impl SiteFile {
     /// The vCenter.
     pub fn vcenter(&self) -> &str {
         self.value("VcPNID")
+    }
+
+    /// The name or address of the vCenter, with its port.
+    pub fn vcenter_address(&self) -> String {
+        match self.value("VcPort") {
+            "" => format!("{}:443", self.vcenter()),
+            port => format!("{}:{port}", self.vcenter()),
+        }
+    }
+
+    /// The content library with node images.
+    pub fn library(&self) -> Option<&str> {
+        Some(self.value("ContentSource")).filter(|library| !library.is_empty())
+    }
+
+    /// The provider of networks, as the provider configuration has it.
+    pub fn network_provider(&self) -> &str {
+        self.value("NetworkProvider")
+    }
+
+    /// The provider configuration.
+    pub fn provider_configuration(&self) -> impl Iterator<Item = &Value> {
+        self.objects.iter().filter(|object| is_configuration(object))
     }
 
     /// The Secret with the credentials.
@@ -105,6 +123,12 @@ impl SiteFile {
         let storage_classes = self.storage_classes();
         NewSite { configuration: self.configuration.clone(), credentials, places, storage_classes }
     }
+}
+
+fn is_configuration(object: &Value) -> bool {
+    object["kind"] == "ConfigMap"
+        && object["metadata"]["name"] == CONFIGURATION
+        && object["metadata"]["namespace"] == OPERATOR_NAMESPACE
 }
 
 #[cfg(test)]

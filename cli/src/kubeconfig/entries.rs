@@ -15,13 +15,13 @@ pub struct Access {
     key: String,
 }
 
-/// The cluster of an entry.
+/// The cluster of a set of entries: the names of the entries, and the mark by which they are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The namespace of the cluster.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+    mark: String,
+    cluster: String,
+    user: String,
+    context: String,
 }
 
 impl Access {
@@ -54,31 +54,58 @@ impl Access {
 }
 
 impl Owner {
-    /// The name of the context.
-    pub fn context(&self) -> String {
-        format!("{name}-admin@{name}", name = self.name)
+    /// A workload cluster.
+    pub fn cluster(namespace: &str, name: &str) -> Self {
+        Self {
+            mark: format!("{namespace}/{name}"),
+            cluster: name.to_owned(),
+            user: format!("{name}-admin"),
+            context: format!("{name}-admin@{name}"),
+        }
     }
 
-    fn mark(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+    /// A bootstrap cluster.
+    pub fn bootstrap(name: &str) -> Self {
+        let entry = format!("layercake-{name}");
+        // No namespace has a space in its name.
+        Self {
+            mark: format!("bootstrap cluster {name}"),
+            cluster: entry.clone(),
+            user: entry.clone(),
+            context: entry,
+        }
+    }
+
+    /// The name of the context.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// The names of the entries: list, member and name.
+    fn names(&self) -> [(&'static str, &'static str, &str); 3] {
+        [
+            ("clusters", "cluster", &self.cluster),
+            ("users", "user", &self.user),
+            ("contexts", "context", &self.context),
+        ]
     }
 
     /// The entries: list, member, name and content.
-    fn entries(&self, access: &Access) -> [(&'static str, &'static str, String, Value); 3] {
-        let user = format!("{}-admin", self.name);
-        let extensions = json!([{ "name": EXTENSION, "extension": { "cluster": self.mark() } }]);
+    fn entries(&self, access: &Access) -> Vec<(&'static str, &'static str, &str, Value)> {
+        let extensions = json!([{ "name": EXTENSION, "extension": { "cluster": self.mark } }]);
         let cluster = json!({
             "server": access.server, "certificate-authority-data": access.authority, "extensions": extensions,
         });
         let certificates = json!({
             "client-certificate-data": access.certificate, "client-key-data": access.key, "extensions": extensions,
         });
-        let context = json!({ "cluster": self.name, "user": user, "extensions": extensions });
-        [
-            ("clusters", "cluster", self.name.clone(), cluster),
-            ("users", "user", user, certificates),
-            ("contexts", "context", self.context(), context),
-        ]
+        let context = json!({ "cluster": self.cluster, "user": self.user, "extensions": extensions });
+        let contents = [cluster, certificates, context];
+        self.names()
+            .into_iter()
+            .zip(contents)
+            .map(|((list, member, name), content)| (list, member, name, content))
+            .collect()
     }
 
     /// A kubeconfig of this cluster alone.
@@ -98,20 +125,15 @@ impl Owner {
     /// # Errors
     /// If an entry of this name is for another cluster; the text names both.
     pub fn merge(&self, access: &Access, config: &mut Value) -> Result<(), String> {
-        let entries = self.entries(access);
-        for (list, member, name, _) in &entries {
-            let found = config[*list].as_array().into_iter().flatten().find(|entry| entry["name"] == **name);
+        for (list, member, name) in self.names() {
+            let found = config[list].as_array().into_iter().flatten().find(|entry| entry["name"] == *name);
             let Some(found) = found else { continue };
-            let mut ours = found[*member]["extensions"].as_array().into_iter().flatten();
-            let mark = ours.find(|extension| extension["name"] == EXTENSION);
-            let mark = mark.and_then(|mark| mark["extension"]["cluster"].as_str());
-            if mark != Some(&self.mark()) {
-                let other =
-                    mark.map_or_else(|| "another cluster".to_owned(), |mark| format!("cluster {mark}"));
-                return Err(format!("{member} {name} exists, and is for {other}"));
+            let mark = mark_of(&found[member]);
+            if mark != Some(&self.mark) {
+                return Err(format!("{member} {name} exists, and is for {}", shown(mark)));
             }
         }
-        for (list, member, name, content) in entries {
+        for (list, member, name, content) in self.entries(access) {
             let entry = json!({ "name": name, member: content });
             if !config[list].is_array() {
                 config[list] = json!([]);
@@ -123,6 +145,42 @@ impl Owner {
             }
         }
         Ok(())
+    }
+
+    /// Makes this cluster the one that kubectl uses without a flag.
+    pub fn make_current(&self, config: &mut Value) {
+        config["current-context"] = self.context.clone().into();
+    }
+
+    /// Takes the entries out of a kubeconfig. Entries of other clusters stay, also those with these names.
+    ///
+    /// Returns true if there was one.
+    pub fn remove(&self, config: &mut Value) -> bool {
+        let mut removed = false;
+        for (list, member, name) in self.names() {
+            let Some(all) = config[list].as_array_mut() else { continue };
+            let before = all.len();
+            all.retain(|entry| entry["name"] != *name || mark_of(&entry[member]) != Some(&self.mark));
+            removed |= all.len() < before;
+        }
+        if removed && config["current-context"] == *self.context {
+            config["current-context"] = "".into();
+        }
+        removed
+    }
+}
+
+/// The mark of an entry of ours.
+fn mark_of(content: &Value) -> Option<&str> {
+    let mut all = content["extensions"].as_array().into_iter().flatten();
+    all.find(|extension| extension["name"] == EXTENSION)?["extension"]["cluster"].as_str()
+}
+
+fn shown(mark: Option<&str>) -> String {
+    match mark {
+        None => "another cluster".to_owned(),
+        Some(mark) if mark.contains('/') => format!("cluster {mark}"),
+        Some(mark) => mark.to_owned(),
     }
 }
 
@@ -140,7 +198,7 @@ current-context: team-admin@team
 ";
 
     fn owner(namespace: &str) -> Owner {
-        Owner { namespace: namespace.to_owned(), name: "team".to_owned() }
+        Owner::cluster(namespace, "team")
     }
 
     #[test]
@@ -222,5 +280,25 @@ contexts: [{name: home, context: {cluster: home, user: ann, namespace: x}}]
         let mut config = json!({ "users": [{ "name": "team-admin", "user": { "token": "x" } }] });
         let refused = owner("dev").merge(&access, &mut config).unwrap_err();
         assert_eq!(refused, "user team-admin exists, and is for another cluster");
+    }
+    #[test]
+    fn a_bootstrap_cluster_comes_and_goes() {
+        let access = Access::read(TEXT).unwrap();
+        let mut config = json!({});
+        owner("dev").merge(&access, &mut config).unwrap();
+        let before = config.clone();
+        let lab = Owner::bootstrap("lab");
+        lab.merge(&access, &mut config).unwrap();
+        lab.make_current(&mut config);
+        assert_eq!(config["current-context"], "layercake-lab");
+        let taken = Owner::cluster("dev", "layercake-lab").merge(&access, &mut config).unwrap_err();
+        assert_eq!(taken, "cluster layercake-lab exists, and is for bootstrap cluster lab");
+        assert!(!Owner::bootstrap("other").remove(&mut config));
+        assert!(lab.remove(&mut config));
+        assert_eq!(config["current-context"], "");
+        assert!(!owner("prod").remove(&mut config), "an entry of another cluster stays");
+        for list in ["clusters", "users", "contexts"] {
+            assert_eq!(config[list], before[list]);
+        }
     }
 }

@@ -3,7 +3,7 @@
 mod entries;
 mod file;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
@@ -13,60 +13,128 @@ use kube::{Api, Client};
 
 use crate::args::Kubeconfig;
 use crate::exit::{ExitStatus, failed};
+use crate::files::owner_only;
 use crate::output::{say, write_out};
-use crate::session::owner_only;
-use crate::target::Target;
 use entries::{Access, Owner};
 
 /// Prints the kubeconfig, writes it to a file, or adds it to the user's own.
 pub async fn run(args: Kubeconfig) -> ExitStatus {
-    match provide(&args).await {
-        Ok(()) => ExitStatus::Done,
-        Err(error) => failed(&error),
-    }
+    provide(&args).await.unwrap_or_else(|error| failed(&error))
 }
 
-async fn provide(args: &Kubeconfig) -> Result<()> {
-    let Target { client, namespace, .. } = args.target.open().await?;
-    let owner = Owner { namespace, name: args.name.clone() };
-    let access = read(&client, &owner).await?;
-    if args.merge {
-        let variable = std::env::var_os("KUBECONFIG");
-        let flag = args.target.cluster.kubeconfig.as_deref();
-        let path = file::writable(flag, variable.as_deref(), std::env::home_dir());
-        let path = path.context("there is no home folder: pass --kubeconfig")?;
-        return merge(&owner, &access, &path).await;
-    }
-    let text = serde_saphyr::to_string(&owner.alone(&access)).context("cannot write YAML")?;
-    if let Some(path) = &args.output_file {
-        return owner_only(path, text.as_bytes());
-    }
-    write_out(&text);
-    Ok(())
+async fn provide(args: &Kubeconfig) -> Result<ExitStatus> {
+    args.target
+        .with(async |target| {
+            let (namespace, name) = (&target.namespace, &args.name);
+            if args.merge {
+                let path = users_file(args.target.cluster.kubeconfig.as_deref())?;
+                let context = add_cluster(&target.client, namespace, name, &path).await?;
+                say!("Context {context} is in {}. Use it with: kubectl --context {context}", path.display());
+                return Ok(ExitStatus::Done);
+            }
+            let access = read(&target.client, namespace, name).await?;
+            let alone = Owner::cluster(namespace, name).alone(&access);
+            let text = serde_saphyr::to_string(&alone).context("cannot write YAML")?;
+            match &args.output_file {
+                Some(path) => owner_only(path, text.as_bytes())?,
+                None => write_out(&text),
+            }
+            Ok(ExitStatus::Done)
+        })
+        .await
 }
 
-async fn merge(owner: &Owner, access: &Access, path: &Path) -> Result<()> {
+/// The kubeconfig file of the user, to which kubectl would add entries.
+///
+/// # Errors
+/// If there is none, or if it cannot be changed.
+pub fn users_file(flag: Option<&Path>) -> Result<PathBuf> {
+    let variable = std::env::var_os("KUBECONFIG");
+    let path = file::writable(flag, variable.as_deref(), std::env::home_dir());
+    let path = path.context("there is no home folder: pass --kubeconfig")?;
+    if std::fs::metadata(&path).is_ok_and(|found| found.permissions().readonly()) {
+        return Err(ExitStatus::Refused.error(format!(
+            "{} is read-only. Nothing was changed. Make it writable, or pass another file with --kubeconfig",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
+/// Adds a workload cluster to the user's file, and returns the name of its context.
+///
+/// # Errors
+/// If the cluster has no kubeconfig, or the file has entries of another cluster with these names.
+pub async fn add_cluster(client: &Client, namespace: &str, name: &str, path: &Path) -> Result<String> {
+    let access = read(client, namespace, name).await?;
+    let owner = Owner::cluster(namespace, name);
+    merge(&owner, &access, path, false).await?;
+    Ok(owner.context().to_owned())
+}
+
+/// Adds a bootstrap cluster to the user's file as the current context, and returns the name of the context.
+///
+/// # Errors
+/// If the file has entries of another cluster with these names.
+pub async fn add_bootstrap(name: &str, kubeconfig: &str, path: &Path) -> Result<String> {
+    let access = Access::read(kubeconfig)?;
+    let owner = Owner::bootstrap(name);
+    merge(&owner, &access, path, true).await?;
+    Ok(owner.context().to_owned())
+}
+
+/// Takes a workload cluster out of the user's file; returns true if it was there.
+///
+/// # Errors
+/// If the file cannot be changed.
+pub async fn remove_cluster(namespace: &str, name: &str, path: &Path) -> Result<bool> {
+    remove(&Owner::cluster(namespace, name), path).await
+}
+
+/// Takes a bootstrap cluster out of the user's file; returns true if it was there.
+///
+/// # Errors
+/// If the file cannot be changed.
+pub async fn remove_bootstrap(name: &str, path: &Path) -> Result<bool> {
+    remove(&Owner::bootstrap(name), path).await
+}
+
+async fn remove(owner: &Owner, path: &Path) -> Result<bool> {
+    // A file without the entries is not written.
+    if !std::fs::read_to_string(path).is_ok_and(|text| text.contains(owner.context())) {
+        return Ok(false);
+    }
+    let mut removed = false;
+    file::change(path, |config| {
+        removed = owner.remove(config);
+        Ok(())
+    })
+    .await?;
+    Ok(removed)
+}
+
+async fn merge(owner: &Owner, access: &Access, path: &Path, current: bool) -> Result<()> {
     file::change(path, |config| {
         owner.merge(access, config).map_err(|taken| {
             ExitStatus::Refused.error(format!(
                 "{}: {taken}. Nothing was changed. Write the kubeconfig to a file of its own with --output-file",
                 path.display()
             ))
-        })
+        })?;
+        if current {
+            owner.make_current(config);
+        }
+        Ok(())
     })
-    .await?;
-    let context = owner.context();
-    say!("Context {context} is in {}. Use it with: kubectl --context {context}", path.display());
-    Ok(())
+    .await
 }
 
-async fn read(client: &Client, owner: &Owner) -> Result<Access> {
-    let Owner { namespace, name } = owner;
+async fn read(client: &Client, namespace: &str, name: &str) -> Result<Access> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let secret_name = api::names::kubeconfig_secret(name);
     let secret = match secrets.get(&secret_name).await {
         Ok(secret) => secret,
-        Err(error) if is_gone(&error) => return Err(missing(client, owner).await?),
+        Err(error) if is_gone(&error) => return Err(missing(client, namespace, name).await?),
         Err(error) => anyhow::bail!("cannot read Secret {namespace}/{secret_name}: {}", message(&error)),
     };
     let value = secret.data.and_then(|mut data| data.remove("value"));
@@ -79,7 +147,7 @@ async fn read(client: &Client, owner: &Owner) -> Result<Access> {
 }
 
 /// Why there is no kubeconfig: there is no such cluster, or it is not far enough.
-async fn missing(client: &Client, Owner { namespace, name }: &Owner) -> Result<anyhow::Error> {
+async fn missing(client: &Client, namespace: &str, name: &str) -> Result<anyhow::Error> {
     let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
     let resource = ApiResource::from_gvk_with_plural(&kind, "clusters");
     let clusters: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);

@@ -139,18 +139,10 @@ impl SiteNamespace {
     }
 }
 
-/// The objects as YAML documents.
-///
-/// # Errors
-/// If an object cannot be written.
-pub fn yaml(objects: &[Value]) -> anyhow::Result<String> {
-    let texts = objects.iter().map(serde_saphyr::to_string).collect::<Result<Vec<_>, _>>()?;
-    Ok(texts.iter().map(|text| text.trim_end()).collect::<Vec<_>>().join("\n---\n") + "\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::yaml;
 
     fn candidate(name: &str, id: &str) -> Candidate {
         Candidate { name: name.to_owned(), id: id.to_owned() }

@@ -1,12 +1,13 @@
 //! `layercake site discover`: the site file of a vCenter, which is plain Kubernetes manifests without secrets.
 //!
-//! It reads vCenter and changes nothing. [`choice`] decides which objects the site uses, [`manifests`] writes them, and [`roles`] writes
+//! [`simulate`] starts a simulated vCenter and writes its site file. `discover` reads vCenter and changes nothing. [`choice`] decides which objects the site uses, [`manifests`] writes them, and [`roles`] writes
 //! the commands that give a user the rights on them.
 
 pub mod addresses;
 pub mod choice;
 pub mod manifests;
 pub mod roles;
+pub mod simulate;
 
 use std::fmt::Write as _;
 
@@ -17,8 +18,8 @@ use vsphere::{
 
 use crate::args::{SiteDiscover, SiteNetworkProvider};
 use crate::exit::{ExitStatus, failed};
+use crate::files::read_password;
 use crate::output::{write_err, write_out};
-use crate::session::read_password;
 use addresses::Endpoints;
 use choice::{Candidate, Choice, Question};
 use manifests::{Site, SiteNamespace};
@@ -88,7 +89,7 @@ async fn find(args: &SiteDiscover) -> Result<(String, String)> {
         "{} objects, without secrets. Nothing was changed in vCenter. Next: layercake init -f",
         objects.len()
     );
-    Ok((manifests::yaml(&objects)?, text))
+    Ok((crate::manifest::yaml(&objects)?, text))
 }
 
 fn read_endpoints(args: &SiteDiscover) -> Result<Option<Endpoints>> {

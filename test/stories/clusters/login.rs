@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::issuer::Issuer;
 use crate::harness::objects::role_binding;
-use crate::harness::story::{CLUSTER, Story, assert_contains, condition, story};
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, story};
 
 const NAME: &str = "login";
 const MANIFEST: &str = r"
@@ -49,7 +49,11 @@ fn users_log_in_with_tokens_of_an_issuer_that_is_added_in_place() {
         an_issuer_that_does_not_answer_is_named(&story, &issuer, &token).await;
         issuers_are(&story, Value::Null).await;
         becomes(&story, "True", &[]).await;
-        assert_eq!(user_of(&story, &token).await, None, "the issuer is removed");
+        assert_eq!(user_of(&story, &issuer.log_in("kubernetes")).await, None, "the issuer is removed");
+        // An API server remembers for ten seconds that it accepted a token.
+        story
+            .wait_until("the token is refused", SOON, async || user_of(&story, &token).await.is_none())
+            .await;
         assert_eq!(self::machines(&story).await, machines, "no node is replaced");
         story.delete("TanzuKubernetesCluster", NAME, CLUSTER).await;
     });

@@ -1,5 +1,6 @@
 //! The `layercake` command, without a cluster or beside one.
 
+mod bootstrap;
 mod bundle;
 mod clusters;
 mod doctor;

@@ -12,7 +12,7 @@ use crate::harness::shared_stack::SharedStack;
 const BLOCK: &str = "```console";
 const END: &str = "```";
 const PROMPT: &str = "$ ";
-/// A line of a page that stands for any number of lines.
+/// A line of a page that stands for any number of lines, or a word of it that stands for any number of words.
 const LEFT_OUT: &str = "…";
 
 /// A page whose commands are being run: those above the next line have been.
@@ -79,6 +79,11 @@ impl Page {
         assert_eq!(self.lines[self.next], END, "what stands before the first command of a block?");
     }
 
+    /// The home folder of the commands.
+    pub fn home(&self) -> PathBuf {
+        self.shell.folder.path().to_owned()
+    }
+
     /// Ends the page: all of its blocks have been run.
     pub fn close(self) {
         let left = self.lines[self.next.min(self.lines.len())..].iter().filter(|line| *line == BLOCK).count();
@@ -108,6 +113,9 @@ impl Shell {
     async fn run(&self, command: &str) -> Vec<String> {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(root()).env("PATH", &self.path);
+        // Programs that are built are not built again for another home folder.
+        shell.env("LAYERCAKE_CACHE", plane::tools::cache_folder().unwrap());
+        shell.env_remove("XDG_STATE_HOME");
         shell.env("HOME", self.folder.path()).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
         let output = tokio::task::spawn_blocking(move || shell.output()).await.unwrap().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -135,18 +143,25 @@ fn root() -> &'static Path {
 
 /// Whether a page shows this output.
 fn shows(page: &[String], output: &[String]) -> bool {
+    leaves_out(page, output, &is_alike)
+}
+
+/// Whether two lists have the same members, where one of the page stands for any number of them.
+fn leaves_out(page: &[String], output: &[String], is_alike: &dyn Fn(&str, &str) -> bool) -> bool {
     match page {
         [] => output.is_empty(),
-        [first, rest @ ..] if first == LEFT_OUT => (0..=output.len()).any(|at| shows(rest, &output[at..])),
-        [first, rest @ ..] => {
-            output.split_first().is_some_and(|(printed, more)| is_alike(first, printed) && shows(rest, more))
+        [first, rest @ ..] if first == LEFT_OUT => {
+            (0..=output.len()).any(|at| leaves_out(rest, &output[at..], is_alike))
         }
+        [first, rest @ ..] => output
+            .split_first()
+            .is_some_and(|(printed, more)| is_alike(first, printed) && leaves_out(rest, more, is_alike)),
     }
 }
 
-/// Whether two lines say the same but for what is another each time.
-fn is_alike(one: &str, other: &str) -> bool {
-    shape(one) == shape(other)
+/// Whether a line of a page and a printed one say the same but for what is another each time.
+fn is_alike(page: &str, printed: &str) -> bool {
+    leaves_out(&shape(page), &shape(printed), &|one, other| one == other)
 }
 
 /// A line's words, with what is drawn anew each time by its kind alone.
@@ -199,6 +214,13 @@ fn lines_that_a_page_leaves_out_are_not_compared() {
     for page in ["begun\na: Running after 3.5 s", "…\nbegun", "…\n  1.5s a: off\n…"] {
         assert!(!shows(&lines(page), &output), "{page}");
     }
+}
+
+#[test]
+fn words_that_a_page_leaves_out_are_not_compared() {
+    assert!(is_alike("in …/kubeconfig now", "in /tmp/a/b/kubeconfig now"));
+    assert!(is_alike("2 VMs: … Nothing", "2 VMs: a/b, a/c. Nothing"));
+    assert!(!is_alike("in …/kubeconfig now", "in /tmp/kubeconfig then"));
 }
 
 #[test]

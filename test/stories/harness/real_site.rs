@@ -256,7 +256,7 @@ impl Guest {
         let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
         let kubeconfig = site.folder().join("guest.kubeconfig");
         std::fs::write(&kubeconfig, &text).unwrap();
-        let client = layercake::target::client(Some(&kubeconfig), None).await.unwrap();
+        let client = layercake::connection::client(Some(&kubeconfig), None).await.unwrap();
         Self { client, kubectl: build_tool(&plane::tools::KUBECTL), kubeconfig }
     }
 

@@ -66,6 +66,8 @@ const LONG: &[(&str, u32, u32)] = &[
     ("causes::missing_prerequisites::a_cluster_tells_at_the_top_what_is_missing_at_the_bottom", 96, 2),
     ("guests::addons::a_clusters_add_ons_are_applied_kept_and_pruned", 87, 2),
     ("guests::limits::a_cluster_says_what_it_lacks_and_is_ready", 120, 2),
+    ("command::bootstrap::bootstrap_clusters_do_what_the_page_says", 220, 3),
+    ("command::bootstrap::a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm", 200, 3),
     ("clusters::login::users_log_in_with_tokens_of_an_issuer_that_is_added_in_place", 160, 2),
     ("virtual_machines::page::a_machine_is_made_by_hand_as_the_page_says", 85, 1),
     ("clusters::plain::the_zones_of_a_namespace_are_failure_domains_of_its_clusters", 84, 2),

@@ -88,8 +88,15 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict>
             |before| (before.clone(), None),
         ));
     }
+    let pending = || {
+        reconciling(
+            "The API servers have not read spec.settings.authentication.jwt yet. The kubelet brings it to their nodes in up to two minutes",
+        )
+    };
     Some(match state(tkc, facts) {
         Some(AuthenticationState::InUse) => (Condition::is_true(TYPE), None),
+        // No API server refuses an empty list: it is at work on the list before.
+        Some(AuthenticationState::Rejected(_)) if issuers(&tkc.spec).is_empty() => pending(),
         Some(AuthenticationState::WithoutFile(pods)) => without_file(pods),
         Some(AuthenticationState::Rejected(pods)) => {
             failing(tkc, words::AUTHENTICATION_REJECTED, describe_rejection(tkc, pods))
@@ -97,9 +104,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict>
         Some(AuthenticationState::Unanswered(why)) => {
             reconciling(&bounded(&format!("An API server cannot be asked which issuers it uses: {why}")))
         }
-        Some(AuthenticationState::Pending(_)) | None => reconciling(
-            "The API servers have not read spec.settings.authentication.jwt yet. The kubelet brings it to their nodes in up to two minutes",
-        ),
+        Some(AuthenticationState::Pending(_)) | None => pending(),
     })
 }
 

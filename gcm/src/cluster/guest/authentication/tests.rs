@@ -53,6 +53,12 @@ fn a_condition_is_there_only_for_clusters_that_have_issuers_or_had_some() {
     assert_eq!(wanted_hash(&fixture.tkc, &fixture.facts()), None);
     let (mut tkc, facts) = with_issuer(true);
     tkc.spec.settings.as_mut().unwrap().authentication = None;
+    let late = found(&tkc, &facts, AuthenticationState::Rejected(vec!["kube-apiserver-c-1".into()]));
+    let late = shown(&tkc, &late);
+    assert!(
+        late.starts_with("Unknown AuthenticationReconciling: "),
+        "an empty list is never refused: {late}"
+    );
     let facts = found(&tkc, &facts, AuthenticationState::InUse);
     assert_eq!(shown(&tkc, &facts), "True : ", "its API servers are known to have no issuer any more");
     assert!(!accepts_tokens(&tkc, &facts));

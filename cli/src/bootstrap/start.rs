@@ -1,0 +1,279 @@
+//! Starting a bootstrap cluster, also for one command only.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use kit::diagnosis::Outcome;
+use kube::Client;
+use serde_json::json;
+
+use super::folder::{Applied, Folder, Settings};
+use super::record::Record;
+use super::summary;
+use crate::args::{BootstrapStart, ClusterFlags, OperatorFlags};
+use crate::connection::client;
+use crate::doctor;
+use crate::exit::{ExitStatus, refuse};
+use crate::image_import::appearance::all_appeared;
+use crate::init::facts::OPERATOR_NAMESPACE;
+use crate::init::given::GivenSite;
+use crate::init::install::Writer;
+use crate::init::site_file::SiteFile;
+use crate::kubeconfig;
+use crate::output::{say, write_err};
+use crate::site;
+
+/// The time for our programs to answer their webhooks.
+const WITHIN: Duration = Duration::from_mins(2);
+/// The usual time in which the VM operator reads a library.
+const IMAGES: Duration = Duration::from_mins(1);
+/// Between two looks at the images.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A running bootstrap cluster.
+pub struct Opened {
+    folder: Folder,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// The command that opened it stops it.
+    is_transient: bool,
+    /// Held by a command that starts or stops it.
+    _lock: Option<File>,
+}
+
+/// Starts a bootstrap cluster as the command line asks.
+pub async fn start(args: &BootstrapStart) -> Result<()> {
+    let folder = Folder::of(&args.name)?;
+    let name = &args.name;
+    let file = kubeconfig::users_file(args.kubeconfig.as_deref())?;
+    let given = GivenSite::read(&args.filename, &args.credentials)?;
+    let began = Instant::now();
+    let opened = start_with(&folder, given.as_ref(), args.nodes_pull_images, false).await?;
+    let client = client(Some(&opened.kubeconfig), None).await?;
+    say!("{name}: ready after {:.1} s, in {}", began.elapsed().as_secs_f64(), folder.path().display());
+    write_err(&doctor::problems(&client, &operator_flags().doctor_options()?).await);
+    summary::warn_of_certificates(&client).await?;
+    if folder.is_from_elsewhere()? {
+        say!(
+            "warning: the folder of {name} comes from another machine. If the original runs there, stop one of them: two management clusters must not manage the same VMs"
+        );
+    }
+    let text = read(&opened.kubeconfig)?;
+    let context = kubeconfig::add_bootstrap(name, &text, &file).await?;
+    say!("{name}: kubectl uses context {context} of {} now", file.display());
+    say!(
+        "{name} runs in the background until `layercake bootstrap stop {name}`. Its VMs run on after that, but nothing repairs them."
+    );
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn operator_flags() -> OperatorFlags {
+    OperatorFlags {
+        cluster: ClusterFlags::default(),
+        operator_namespace: OPERATOR_NAMESPACE.to_owned(),
+        vcenter_ca: None,
+    }
+}
+
+/// Opens a bootstrap cluster for one command: starts it if it is stopped, and creates it if there is a site file.
+///
+/// # Errors
+/// If it does not exist, cannot be started, or vCenter does not answer. Then it is as before.
+pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
+    let folder = Folder::of(name)?;
+    folder.check()?;
+    if let Some(record) = folder.daemon().read::<Record>()?.filter(|record| record.ready)
+        && given.is_none()
+    {
+        let lock = if record.transient { Some(folder.lock()?) } else { None };
+        return Ok(Opened {
+            folder,
+            kubeconfig: record.kubeconfig,
+            is_transient: record.transient,
+            _lock: lock,
+        });
+    }
+    say!("starting management components...");
+    let opened = start_with(&folder, given, false, true).await?;
+    say!("started management components");
+    let client = client(Some(&opened.kubeconfig), None).await?;
+    summary::warn_of_certificates(&client).await?;
+    if let Err(found) = vmop::doctor::connect(&client, &operator_flags().doctor_options()?, None).await {
+        let reasons: Vec<_> = found
+            .iter()
+            .filter(|one| one.outcome == Outcome::Error)
+            .map(|one| format!("{} {}. {}", one.check.code, one.found, one.remedy.trim_end_matches('.')))
+            .collect();
+        opened.close().await?;
+        return Err(refuse(&reasons.join("\nerror: ")));
+    }
+    Ok(opened)
+}
+
+impl Opened {
+    /// The folder.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Returns true if a command started it, which also stops it.
+    pub fn is_transient(&self) -> bool {
+        self.is_transient
+    }
+
+    /// Stops what was started for a command.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub async fn close(&self) -> Result<()> {
+        if !self.is_transient {
+            return Ok(());
+        }
+        say!("stopping management components...");
+        self.folder.daemon().stop().await?;
+        say!("stopped management components");
+        summary::say_certificates(&self.folder)
+    }
+}
+
+/// Has the bootstrap cluster run, with this site if one is given.
+async fn start_with(
+    folder: &Folder,
+    given: Option<&GivenSite>,
+    nodes_pull_images: bool,
+    transient: bool,
+) -> Result<Opened> {
+    folder.check()?;
+    let known = folder.settings()?;
+    let for_command = known.as_ref().map_or(transient, |known| known.for_command);
+    let wanted = given.map(|given| wanted(given, nodes_pull_images, for_command)).transpose()?;
+    match (&known, &wanted) {
+        (None, None) => {
+            return Err(folder.missing(
+                "To create it, pass a site file: layercake site discover writes one. The existing ones: layercake bootstrap list",
+            ));
+        }
+        (Some(known), None) if known.applied == Applied::Configuration => {
+            return Err(refuse(&format!(
+                "the site of bootstrap cluster {} was not applied completely. Pass the site file again",
+                folder.name()
+            )));
+        }
+        (Some(known), Some(wanted)) if known.network_provider != wanted.network_provider => {
+            return Err(refuse(&format!(
+                "the site file has NetworkProvider {}, and bootstrap cluster {} has {}, which cannot be changed. Use another name",
+                wanted.network_provider,
+                folder.name(),
+                known.network_provider
+            )));
+        }
+        _ => {}
+    }
+    let is_new = !folder.exists();
+    let lock = folder.lock()?;
+    let daemon = folder.daemon();
+    if !transient && daemon.read::<Record>()?.is_some_and(|record| record.transient) {
+        // It was left running by a command, and is to stay.
+        daemon.stop().await?;
+    }
+    let mut arguments = vec!["bootstrap".to_owned(), "serve".to_owned(), folder.name().to_owned()];
+    arguments.extend(transient.then(|| "--transient".to_owned()));
+    let runs = daemon.holder()?.is_some();
+    let is_served = || Ok(daemon.read::<Record>()?.is_some());
+    if !runs {
+        let started = daemon.start(&arguments, is_served, std::future::pending()).await;
+        if started.is_err() && is_new {
+            folder.delete()?;
+        }
+        started?;
+    }
+    let configured = configure(folder, given, wanted.as_ref()).await;
+    match configured {
+        Ok(record) => Ok(Opened {
+            folder: folder.clone(),
+            kubeconfig: record.kubeconfig,
+            is_transient: record.transient,
+            _lock: Some(lock),
+        }),
+        Err(error) => {
+            if !runs {
+                daemon.stop().await?;
+            }
+            if is_new {
+                folder.delete()?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What the programs are to know of a site.
+fn wanted(given: &GivenSite, nodes_pull_images: bool, for_command: bool) -> Result<Settings> {
+    let simulated = site::simulate::is_simulated(&given.file)?;
+    Ok(Settings {
+        network_provider: given.file.network_provider().to_owned(),
+        nodes_pull_images: nodes_pull_images || simulated,
+        simulated,
+        applied: Applied::Configuration,
+        for_command,
+    })
+}
+
+async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&Settings>) -> Result<Record> {
+    let record = wait_for(folder, |_| true).await?;
+    let client = client(Some(&record.kubeconfig), None).await?;
+    if let (Some(given), Some(wanted)) = (given, wanted) {
+        given.check(&client).await?;
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}});
+        plane::apply(&client, &namespace).await?;
+        let writer = Writer::quiet(&client, WITHIN);
+        writer.apply_configuration(&given.file, given.credentials.as_ref()).await?;
+        folder.keep_settings(wanted)?;
+        wait_for(folder, |record| record.ready).await?;
+        // Now the webhooks of the programs check it.
+        writer.apply_site(&given.file, None).await?;
+        folder.keep_settings(&Settings { applied: Applied::All, ..wanted.clone() })?;
+        wait_for_images(&client, &given.file).await?;
+    }
+    wait_for(folder, |record| record.ready).await
+}
+
+/// Waits until the images of the library can be seen. What takes longer than usual is left to the checks.
+async fn wait_for_images(client: &Client, site: &SiteFile) -> Result<()> {
+    let Some(library) = site.library() else { return Ok(()) };
+    let Ok(vcenter) = vmop::doctor::connect(client, &operator_flags().doctor_options()?, None).await else {
+        return Ok(());
+    };
+    let items = vcenter.library_items(library).await;
+    vcenter.logout().await;
+    let Ok(items) = items else { return Ok(()) };
+    let seen = async || Ok::<_, anyhow::Error>(all_appeared(client, &items).await?.then_some(()));
+    plane::wait::poll(IMAGES, POLL_INTERVAL, seen).await?;
+    Ok(())
+}
+
+/// Waits until the process is that far.
+async fn wait_for(folder: &Folder, is_so: impl Fn(&Record) -> bool) -> Result<Record> {
+    let daemon = folder.daemon();
+    let mut found = None;
+    crate::wait::until(&format!("bootstrap cluster {}", folder.name()), WITHIN, async || {
+        if daemon.holder()?.is_none() {
+            return Err(ExitStatus::Failed.error(format!(
+                "bootstrap cluster {} has ended. Its log is {}",
+                folder.name(),
+                daemon.log().display()
+            )));
+        }
+        found = daemon.read::<Record>()?.filter(&is_so);
+        Ok(found.is_some())
+    })
+    .await?;
+    found.context("the bootstrap cluster has no record")
+}

@@ -1,0 +1,268 @@
+//! What is known of bootstrap clusters: the list, and when certificates end, which nothing renews while one is stopped.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use api::capi::Machine;
+use api::gcm::TanzuKubernetesCluster;
+use api::vmop::VirtualMachine;
+use jiff::{Timestamp, Unit};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use serde::{Deserialize, Serialize};
+
+use super::folder::Folder;
+use super::record::Record;
+use crate::args::Output;
+use crate::describe::words::age;
+use crate::output::{say, write_out};
+
+/// The label of Cluster API with the name of a Machine's cluster.
+const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+/// The file in the folder.
+const FILE: &str = "summary.json";
+/// Cluster API replaces control plane nodes so many days before their certificates end.
+const RENEWED_BEFORE: i64 = 90;
+
+/// The last known state of a bootstrap cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    stopped: String,
+    vms: usize,
+    clusters: Vec<Known>,
+}
+
+/// A cluster when the bootstrap cluster was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Known {
+    namespace: String,
+    name: String,
+    phase: String,
+    /// The end of the first certificate of its control plane.
+    certificates_until: Option<String>,
+}
+
+impl Known {
+    /// The days until the first certificate ends.
+    fn days(&self, now: Timestamp) -> Option<i64> {
+        let until = self.certificates_until.as_ref()?.parse::<Timestamp>().ok()?;
+        Some((until.duration_since(now).as_hours()) / 24)
+    }
+}
+
+/// Keeps the state of the bootstrap cluster.
+pub async fn keep(folder: &Folder, client: &Client) -> Result<()> {
+    let summary = Summary {
+        stopped: Timestamp::now().round(Unit::Second)?.to_string(),
+        vms: vms(client).await?.len(),
+        clusters: known(client).await?,
+    };
+    folder.write(FILE, &summary)
+}
+
+/// The VMs of the management cluster, as namespace and name.
+pub async fn vms(client: &Client) -> Result<Vec<(String, String)>> {
+    let found = Api::<VirtualMachine>::all(client.clone()).list_metadata(&ListParams::default()).await;
+    let found = found.context("cannot list VirtualMachines")?.items;
+    Ok(found.iter().map(|vm| (vm.namespace().unwrap_or_default(), vm.name_any())).collect())
+}
+
+async fn known(client: &Client) -> Result<Vec<Known>> {
+    let clusters = Api::<TanzuKubernetesCluster>::all(client.clone()).list(&ListParams::default()).await;
+    let machines = Api::<Machine>::all(client.clone()).list(&ListParams::default()).await;
+    let (clusters, machines) =
+        (clusters.context("cannot list clusters")?, machines.context("cannot list Machines")?);
+    let mut ends: BTreeMap<(String, String), String> = BTreeMap::new();
+    for machine in &machines.items {
+        let end = machine.status.as_ref().and_then(|status| status.certificates_expiry_date.clone());
+        let (Some(end), Some(cluster)) = (end, machine.labels().get(CLUSTER_LABEL)) else { continue };
+        let key = (machine.namespace().unwrap_or_default(), cluster.clone());
+        // These times sort as texts.
+        let first = ends.get(&key).is_none_or(|before| end < *before);
+        if first {
+            ends.insert(key, end);
+        }
+    }
+    let known = clusters.items.into_iter().map(|cluster| {
+        let key = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+        Known {
+            phase: cluster.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default(),
+            certificates_until: ends.remove(&key),
+            namespace: key.0,
+            name: key.1,
+        }
+    });
+    Ok(known.collect())
+}
+
+/// Names the clusters whose control plane nodes are about to be replaced.
+pub async fn warn_of_certificates(client: &Client) -> Result<()> {
+    for cluster in known(client).await? {
+        if let Some(warning) = warning(&cluster, Timestamp::now()) {
+            say!("warning: {warning}");
+        }
+    }
+    Ok(())
+}
+
+fn warning(cluster: &Known, now: Timestamp) -> Option<String> {
+    let named = format!("{}/{}", cluster.namespace, cluster.name);
+    match cluster.days(now)? {
+        days if days < 0 => Some(format!(
+            "the certificates of {named} have ended, so its API server refuses all clients. Its control plane cannot be repaired from here: renew them on its nodes with kubeadm certs renew all"
+        )),
+        days if days < RENEWED_BEFORE => Some(format!(
+            "the certificates of {named} end in {days} days, so its control plane nodes are replaced now, one after the other"
+        )),
+        _ => None,
+    }
+}
+
+/// Says when the certificates of clusters end, which nobody repairs now.
+pub fn say_certificates(folder: &Folder) -> Result<()> {
+    let summary: Summary = folder.read(FILE)?.unwrap_or_default();
+    for Known { namespace, name, certificates_until, .. } in &summary.clusters {
+        if let Some(until) = certificates_until {
+            let date = until.split('T').next().unwrap_or(until);
+            say!("{namespace}/{name}: nodes are not repaired now, and certificates end on {date}");
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if the bootstrap cluster had no clusters and no VMs when it was stopped.
+pub fn is_empty(folder: &Folder) -> Result<bool> {
+    let summary: Option<Summary> = folder.read(FILE)?;
+    Ok(summary.is_some_and(|summary| summary.vms == 0 && summary.clusters.is_empty()))
+}
+
+/// A bootstrap cluster in the list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    name: String,
+    status: &'static str,
+    process: Option<u32>,
+    folder: String,
+    #[serde(flatten)]
+    last: Summary,
+}
+
+/// Lists the bootstrap clusters of this machine.
+pub fn list(output: Option<Output>) -> Result<()> {
+    let rows = Folder::all()?.iter().filter(|folder| folder.exists()).map(row).collect::<Result<Vec<_>>>()?;
+    match output {
+        Some(Output::Json) => {
+            let document = serde_json::json!({"schema": 1, "bootstrapClusters": rows});
+            write_out(&format!("{}\n", serde_json::to_string_pretty(&document)?));
+        }
+        None if rows.is_empty() => {
+            say!("There are no bootstrap clusters. layercake bootstrap start creates one.");
+        }
+        None => write_out(&table(&rows, Timestamp::now())),
+    }
+    Ok(())
+}
+
+fn row(folder: &Folder) -> Result<Row> {
+    let process = folder.daemon().holder()?;
+    let is_ready = folder.daemon().read::<Record>()?.is_some_and(|record| record.ready);
+    let status = match (process, is_ready) {
+        (Some(_), true) => "running",
+        (Some(_), false) => "starting",
+        (None, _) => "stopped",
+    };
+    Ok(Row {
+        name: folder.name().to_owned(),
+        status,
+        process,
+        folder: folder.path().display().to_string(),
+        // What is known of one that runs is what was so before.
+        last: if process.is_none() { folder.read(FILE)?.unwrap_or_default() } else { Summary::default() },
+    })
+}
+
+fn table(rows: &[Row], now: Timestamp) -> String {
+    let lines = rows.iter().map(|row| {
+        let clusters: Vec<_> = row.last.clusters.iter().map(|one| shown(one, now)).collect();
+        let is_stopped = row.process.is_none() && !row.last.stopped.is_empty();
+        let status = match row.process {
+            Some(process) => format!("{} (process {process})", row.status),
+            None if is_stopped => format!("{} {} ago", row.status, age(&row.last.stopped, now)),
+            None => row.status.to_owned(),
+        };
+        let vms = if is_stopped { row.last.vms.to_string() } else { "-".to_owned() };
+        let clusters = match (row.process, clusters.is_empty()) {
+            (Some(_), _) => format!("layercake list -A --bootstrap {}", row.name),
+            (None, true) => "-".to_owned(),
+            (None, false) => clusters.join(", "),
+        };
+        [row.name.clone(), status, vms, clusters]
+    });
+    let head = ["NAME", "STATUS", "VMS", "CLUSTERS"].map(str::to_owned);
+    let lines: Vec<_> = std::iter::once(head).chain(lines).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2)];
+    let text = |line: &[String; 4]| {
+        let [name, status, vms, clusters] = line;
+        format!("{name:<0$}   {status:<1$}   {vms:<2$}   {clusters}\n", widths[0], widths[1], widths[2])
+    };
+    lines.iter().map(text).collect()
+}
+
+fn shown(cluster: &Known, now: Timestamp) -> String {
+    let Known { namespace, name, phase, .. } = cluster;
+    let end = cluster.days(now).map(|days| format!(", certificates {days} d")).unwrap_or_default();
+    format!("{namespace}/{name} ({phase}{end})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(until: &str) -> Known {
+        Known {
+            namespace: "edge".to_owned(),
+            name: "edge".to_owned(),
+            phase: "running".to_owned(),
+            certificates_until: Some(until.to_owned()),
+        }
+    }
+
+    fn now() -> Timestamp {
+        "2026-11-27T00:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn certificates_that_end_are_named_in_time() {
+        assert_eq!(warning(&cluster("2027-11-24T00:00:00Z"), now()), None);
+        let soon = warning(&cluster("2027-01-27T12:00:00Z"), now()).unwrap();
+        assert!(soon.contains("edge/edge end in 61 days, so its control plane nodes are replaced"), "{soon}");
+        let late = warning(&cluster("2026-11-01T00:00:00Z"), now()).unwrap();
+        assert!(late.contains("have ended"), "{late}");
+    }
+
+    #[test]
+    fn the_list_shows_the_last_known_state() {
+        let last = Summary {
+            stopped: "2026-11-24T00:00:00Z".to_owned(),
+            vms: 2,
+            clusters: vec![cluster("2027-11-24T00:00:00Z")],
+        };
+        let row = |name: &str, status, process, last| Row {
+            name: name.to_owned(),
+            status,
+            process,
+            folder: String::new(),
+            last,
+        };
+        let rows = [row("edge", "stopped", None, last), row("lab", "running", Some(7), Summary::default())];
+        insta::assert_snapshot!(table(&rows, now()), @r"
+        NAME   STATUS                VMS   CLUSTERS
+        edge   stopped 3d ago        2     edge/edge (running, certificates 362 d)
+        lab    running (process 7)   -     layercake list -A --bootstrap lab
+        ");
+    }
+}

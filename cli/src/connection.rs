@@ -1,0 +1,83 @@
+//! The way to a cluster: a client for the context of a kubeconfig.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use kube::Client;
+use kube::client::ClientBuilder;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+use crate::args::ClusterFlags;
+use crate::exit::ExitStatus;
+use crate::warnings::Warnings;
+
+impl ClusterFlags {
+    /// A client for the cluster that the flags select.
+    ///
+    /// # Errors
+    /// As [`client`].
+    pub async fn client(&self) -> Result<Client> {
+        client(self.kubeconfig.as_deref(), self.context.as_deref()).await
+    }
+}
+
+/// A client for the cluster of a kubeconfig file and context; by default what kubectl would use. It prints the warnings of the API
+/// server.
+///
+/// # Errors
+/// If the file cannot be read or used. An unknown context ends the command with [`ExitStatus::Refused`].
+pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client> {
+    connect(kubeconfig, context, &Warnings::default()).await
+}
+
+/// The same, which collects the warnings.
+///
+/// # Errors
+/// As [`client`].
+pub async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    warnings: &Warnings,
+) -> Result<Client> {
+    const NO_CLUSTER: &str = "no cluster: set KUBECONFIG or pass --kubeconfig";
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let file = match kubeconfig {
+        Some(path) => {
+            Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?
+        }
+        None => Kubeconfig::read().context(NO_CLUSTER)?,
+    };
+    check_context(&file, context)?;
+    let config = Config::from_custom_kubeconfig(file, &options).await.context(NO_CLUSTER)?;
+    Ok(ClientBuilder::try_from(config)?.with_layer(warnings).build())
+}
+
+/// Refuses a context that does not exist, and names those that do.
+fn check_context(file: &Kubeconfig, context: Option<&str>) -> Result<()> {
+    let Some(wanted) = context else { return Ok(()) };
+    let names: Vec<_> = file.contexts.iter().map(|known| known.name.as_str()).collect();
+    if names.contains(&wanted) {
+        return Ok(());
+    }
+    Err(ExitStatus::Refused.error(match names.as_slice() {
+        [] => format!("context {wanted} does not exist: the kubeconfig has no contexts"),
+        names => format!("context {wanted} does not exist. The kubeconfig has {}", names.join(", ")),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::status_of_error;
+
+    #[test]
+    fn an_unknown_context_is_refused_with_those_that_exist() {
+        let text = "contexts: [{name: lab, context: {cluster: lab}}, {name: prod, context: {cluster: prod}}]";
+        let file = Kubeconfig::from_yaml(text).unwrap();
+        assert!(check_context(&file, None).is_ok());
+        assert!(check_context(&file, Some("prod")).is_ok());
+        let error = check_context(&file, Some("dev")).unwrap_err();
+        assert_eq!(error.to_string(), "context dev does not exist. The kubeconfig has lab, prod");
+        assert_eq!(status_of_error(&error), ExitStatus::Refused);
+    }
+}

@@ -1,0 +1,212 @@
+//! A process that outlives the command that started it, and the files that describe it.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::files::owner_only;
+use crate::wait::until;
+
+/// A cold start builds the tools, which takes about ten minutes on two cores.
+const START: Duration = Duration::from_mins(40);
+const LOCK: Duration = Duration::from_secs(2);
+const STOP: Duration = Duration::from_mins(1);
+/// Permissions of the files that describe the process.
+const OWNER_ONLY: u32 = 0o600;
+
+/// A process that runs in the background. Its lock, its record and its log are `NAME.lock`, `NAME.json` and `NAME.log` in a folder.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    folder: PathBuf,
+    name: &'static str,
+    what: String,
+}
+
+impl Daemon {
+    /// Describes the process; `what` names it in messages.
+    pub fn new(folder: PathBuf, name: &'static str, what: impl Into<String>) -> Self {
+        Self { folder, name, what: what.into() }
+    }
+
+    fn file(&self, extension: &str) -> PathBuf {
+        self.folder.join(format!("{}.{extension}", self.name))
+    }
+
+    /// The file with what the process prints.
+    pub fn log(&self) -> PathBuf {
+        self.file("log")
+    }
+
+    /// Held by the process for as long as it lives; holds its process id.
+    fn lock_file(&self) -> Result<File> {
+        let path = self.file("lock");
+        let mut options = File::options();
+        let opened = options.create(true).truncate(false).read(true).write(true).mode(OWNER_ONLY).open(&path);
+        opened.with_context(|| format!("cannot open {}", path.display()))
+    }
+
+    /// The process that runs, if one does.
+    pub fn holder(&self) -> Result<Option<u32>> {
+        if !self.file("lock").exists() {
+            return Ok(None);
+        }
+        let mut lock = self.lock_file()?;
+        match lock.try_lock() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                lock.read_to_string(&mut text)?;
+                // Empty for the moment between taking it and writing.
+                Ok(text.trim().parse().ok())
+            }
+            Err(TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("cannot lock the record of {}", self.what))
+            }
+        }
+    }
+
+    /// Makes this process the one that runs, for as long as the file is open.
+    pub async fn acquire(&self) -> Result<File> {
+        self.make_folder()?;
+        let mut lock = self.lock_file()?;
+        // Who looks whether it is held holds it for a moment.
+        let held = format!("another process runs {}", self.what);
+        let taken = until(&held, LOCK, async || match lock.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("cannot lock the record of {}", self.what))
+            }
+        });
+        taken.await?;
+        lock.set_len(0)?;
+        write!(lock, "{}", std::process::id())?;
+        self.clear()?;
+        Ok(lock)
+    }
+
+    fn make_folder(&self) -> Result<()> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.with_context(|| format!("cannot create {}", self.folder.display()))
+    }
+
+    /// Describes the process for others; the record has its process id as `pid`.
+    pub fn write(&self, record: &impl Serialize) -> Result<()> {
+        let unfinished = self.file("unfinished");
+        owner_only(&unfinished, &serde_json::to_vec(record)?)?;
+        let path = self.file("json");
+        fs::rename(&unfinished, &path).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Removes the record.
+    pub fn clear(&self) -> Result<()> {
+        match fs::remove_file(self.file("json")) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove the record of {}", self.what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The record of the process that runs, once it has written one.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let Some(holder) = self.holder()? else { return Ok(None) };
+        let record = fs::read(self.file("json")).ok();
+        let record = record.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+        // What an earlier process left behind is no word of this one.
+        let record = record.filter(|record| record["pid"] == holder);
+        Ok(record.and_then(|record| serde_json::from_value(record).ok()))
+    }
+
+    /// Starts this program with other arguments in the background, and waits until `is_ready`; returns false if it was given up before.
+    pub async fn start(
+        &self,
+        arguments: &[String],
+        mut is_ready: impl FnMut() -> Result<bool>,
+        given_up: impl Future<Output = ()>,
+    ) -> Result<bool> {
+        self.make_folder()?;
+        let log_path = self.log();
+        let log = File::options().create(true).truncate(true).write(true).mode(OWNER_ONLY).open(&log_path);
+        let log = log.with_context(|| format!("cannot write {}", log_path.display()))?;
+        // An earlier version's may be readable for all.
+        log.set_permissions(fs::Permissions::from_mode(OWNER_ONLY))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).process_group(0);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", self.what))?;
+        let process = child.id();
+        let ready = until(&self.what, START, async || match child.try_wait()? {
+            Some(_) => bail!("{} did not start. {}", self.what, self.reason()),
+            None => is_ready(),
+        });
+        let outcome = tokio::select! {
+            ready = ready => ready.map(|()| true),
+            () = given_up => Ok(false),
+        };
+        if !matches!(outcome, Ok(true)) {
+            self.end(process).await?;
+        }
+        outcome
+    }
+
+    /// The last words of the process.
+    fn reason(&self) -> String {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let last = log.lines().rev().find_map(|line| line.strip_prefix("error: "));
+        let path = self.log();
+        last.map_or_else(|| format!("Its log is {}", path.display()), |last| format!("Its log says: {last}"))
+    }
+
+    /// Stops the process, also one that is still starting; returns false if none runs.
+    pub async fn stop(&self) -> Result<bool> {
+        let Some(process) = self.holder()? else { return Ok(false) };
+        self.end(process).await?;
+        Ok(true)
+    }
+
+    /// Asks the process to end, and waits until it has.
+    async fn end(&self, process: u32) -> Result<()> {
+        let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(()) };
+        match kill_process(process, Signal::TERM) {
+            Err(rustix::io::Errno::SRCH) => return Ok(()),
+            killed => killed.with_context(|| format!("cannot stop process {}", process.as_raw_nonzero()))?,
+        }
+        until(&format!("stopping {}", self.what), STOP, async || Ok(self.holder()?.is_none())).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_record_counts_while_its_process_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = Daemon::new(folder.path().join("new"), "process", "the site");
+        assert_eq!(daemon.holder().unwrap(), None);
+        assert!(!daemon.stop().await.unwrap());
+        let lock = daemon.acquire().await.unwrap();
+        assert_eq!(daemon.holder().unwrap(), Some(std::process::id()));
+        assert_eq!(daemon.read::<Value>().unwrap(), None);
+        daemon.write(&json!({"pid": std::process::id(), "a": 1})).unwrap();
+        assert_eq!(daemon.read::<Value>().unwrap().unwrap()["a"], 1);
+        let refused = daemon.acquire().await.unwrap_err().to_string();
+        assert!(refused.contains("another process runs the site"), "{refused}");
+        daemon.write(&json!({"pid": 1})).unwrap();
+        assert_eq!(daemon.read::<Value>().unwrap(), None, "the record of another process");
+        drop(lock);
+        assert_eq!(daemon.holder().unwrap(), None);
+    }
+}

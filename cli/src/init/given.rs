@@ -1,0 +1,155 @@
+//! A site file of the user, with the credentials of vCenter, and what must hold before it is applied.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kit::diagnosis::{Diagnosis, Outcome};
+use kube::{Api, Client, ResourceExt as _};
+
+use super::facts::{CONFIGURATION, OPERATOR_NAMESPACE};
+use super::site_file::SiteFile;
+use crate::args::{ClusterFlags, CredentialFlags, OperatorFlags};
+use crate::exit::{ExitStatus, refuse};
+use crate::files::read_password;
+use crate::manifest;
+use crate::output::say;
+
+/// The check of the login at vCenter.
+const LOGIN: &str = "LC0304";
+
+/// The data of the Secret with the credentials of vCenter.
+pub type Credentials = BTreeMap<String, Vec<u8>>;
+
+/// A site file of the user. It contains a password, so it cannot be printed.
+pub struct GivenSite {
+    /// The objects.
+    pub file: SiteFile,
+    /// The credentials of the command line.
+    pub credentials: Option<Credentials>,
+    /// The CA bundle (PEM) of vCenter.
+    vcenter_ca: Option<PathBuf>,
+}
+
+impl GivenSite {
+    /// Reads the files, which are one site file; none if there are no files.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or is no site file, or if there are credentials without a file.
+    pub fn read(files: &[PathBuf], flags: &CredentialFlags) -> Result<Option<Self>> {
+        let credentials = read_credentials(flags)?;
+        if files.is_empty() {
+            return match (&credentials, &flags.vcenter_ca) {
+                (None, None) => Ok(None),
+                _ => Err(ExitStatus::Usage.error(
+                    "--user, --password-file and --vcenter-ca need a site file, which says where vCenter is"
+                        .to_owned(),
+                )),
+            };
+        }
+        let mut objects = Vec::new();
+        for path in files {
+            objects
+                .extend(manifest::read(path).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?);
+        }
+        let file = SiteFile::new(objects).map_err(|error| refuse(&format!("{error:#}")))?;
+        Ok(Some(Self { file, credentials, vcenter_ca: flags.vcenter_ca.clone() }))
+    }
+
+    /// Refuses a site file with which the VM operator could not work, or which the cluster would not accept.
+    ///
+    /// # Errors
+    /// With all reasons.
+    pub async fn check(&self, client: &Client) -> Result<()> {
+        let credentials = match &self.credentials {
+            Some(given) => given.clone(),
+            None => stored_credentials(client, &self.file).await?,
+        };
+        self.check_vcenter(client, credentials).await?;
+        check_storage_classes(client, &self.file).await
+    }
+
+    async fn check_vcenter(&self, client: &Client, credentials: Credentials) -> Result<()> {
+        let flags = OperatorFlags {
+            cluster: ClusterFlags::default(),
+            operator_namespace: OPERATOR_NAMESPACE.to_owned(),
+            vcenter_ca: self.vcenter_ca.clone(),
+        };
+        let site = self.file.new_site(credentials);
+        let found = vmop::doctor::new_site::check(client, &flags.doctor_options()?, &site).await;
+        let mut errors = Vec::new();
+        for diagnosis in found {
+            let text = finding(&diagnosis, self.credentials.is_some());
+            match diagnosis.outcome {
+                Outcome::Error => errors.push(text),
+                Outcome::Warning => say!("warning: {text}"),
+                Outcome::Ok | Outcome::Skipped => {}
+            }
+        }
+        ensure!(errors.is_empty(), refuse(&errors.join("\nerror: ")));
+        Ok(())
+    }
+}
+
+fn read_credentials(flags: &CredentialFlags) -> Result<Option<Credentials>> {
+    let (Some(user), Some(file)) = (&flags.user, &flags.password_file) else { return Ok(None) };
+    let password = read_password(file).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?;
+    let data = [("username", user.as_bytes()), ("password", password.expose().as_bytes())];
+    Ok(Some(data.map(|(key, value)| (key.to_owned(), value.to_vec())).into()))
+}
+
+/// The credentials that the cluster has.
+async fn stored_credentials(client: &Client, site: &SiteFile) -> Result<Credentials> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
+    let secret = secrets.get_opt(site.secret()).await;
+    let secret = secret.context("cannot read the Secret with the credentials of vCenter")?;
+    let Some(secret) = secret else {
+        return Err(refuse(&format!(
+            "there is no Secret {OPERATOR_NAMESPACE}/{} with the credentials of vCenter. Pass --user and --password-file",
+            site.secret()
+        )));
+    };
+    Ok(secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect())
+}
+
+/// Refuses a StorageClass with other parameters than those of the existing one, because Kubernetes does not change them.
+async fn check_storage_classes(client: &Client, site: &SiteFile) -> Result<()> {
+    let existing: Api<StorageClass> = Api::all(client.clone());
+    for wanted in site.storage_classes() {
+        let name = wanted.name_any();
+        let found =
+            existing.get_opt(&name).await.with_context(|| format!("cannot read StorageClass {name}"))?;
+        if found.is_some_and(|found| !can_become(&found, &wanted)) {
+            return Err(refuse(&format!(
+                "StorageClass {name} exists with other settings, which cannot be changed. Delete it first (kubectl delete storageclass {name}), or rename the class in the site file"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if Kubernetes accepts the wanted class over the existing one.
+fn can_become(existing: &StorageClass, wanted: &StorageClass) -> bool {
+    let parameters = |class: &StorageClass| class.parameters.clone().unwrap_or_default();
+    let stays = |old: &Option<String>, new: &Option<String>| new.is_none() || old == new;
+    existing.provisioner == wanted.provisioner
+        && parameters(existing) == parameters(wanted)
+        && stays(&existing.reclaim_policy, &wanted.reclaim_policy)
+        && stays(&existing.volume_binding_mode, &wanted.volume_binding_mode)
+}
+
+/// A finding with its remedy, without a full stop at the end.
+fn finding(diagnosis: &Diagnosis, has_user: bool) -> String {
+    let remedy = match diagnosis.check.code {
+        LOGIN if has_user => "Correct --user or the password in --password-file".to_owned(),
+        // It is not in the cluster yet.
+        _ => diagnosis
+            .remedy
+            .trim_end_matches('.')
+            .replace(&format!("ConfigMap {CONFIGURATION}"), "the site file"),
+    };
+    let separator = if remedy.is_empty() { "" } else { ". " };
+    format!("{} {}{separator}{remedy}", diagnosis.check.code, diagnosis.found)
+}
