@@ -149,7 +149,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Site { command: SiteCommand::Serve(args) } => {
                 status_of(site::simulate::serve(args).await)
             }
-            CliCommand::Bootstrap { command } => bootstrap::run(command).await,
+            CliCommand::Bootstrap { command } => Box::pin(bootstrap::run(command)).await,
             CliCommand::Init(args) => init::run(*args).await,
             CliCommand::Manifests(args) => init::manifests(args).await,
             CliCommand::Uninstall(args) => init::run_uninstall(args).await,

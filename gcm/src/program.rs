@@ -25,7 +25,7 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use tokio::sync::mpsc;
 
-use crate::addons::engine::Engine;
+use crate::addons::engine::{Engine, ImageAddons};
 use crate::cluster::context::{ClusterCaches, Context, KindCache};
 use crate::cluster::flags::health::HealthFlags;
 use crate::release::cache::ReleaseCache;
@@ -57,6 +57,9 @@ struct Flags {
     supervisor_endpoint: Option<SupervisorEndpoint>,
     #[command(flatten)]
     health: HealthFlags,
+    /// What becomes of the add-ons of node images and the built-in container network after they were applied.
+    #[arg(long, value_enum, default_value_t, overrides_with = "image_addons")]
+    image_addons: ImageAddons,
 }
 
 /// Runs the program; `args[0]` is its name.
@@ -103,7 +106,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let bundles = bundles(&started);
     let namespaces = NamespaceCaches::start(&started, flags.supervisor_endpoint);
     let (wake, woken) = mpsc::unbounded_channel();
-    let addons = Engine::new(started.client.clone(), wake, started.shutdown.clone());
+    let addons = Engine::new(started.client.clone(), flags.image_addons, wake, started.shutdown.clone());
     let forgetting = addons.clone();
     clusters.listen(move |change| {
         if let (Some(old), None) = (&change.old, &change.new) {

@@ -86,6 +86,10 @@ fn arguments(program: &str, settings: &Settings) -> Vec<&'static str> {
     if program == "vmop" && settings.simulated {
         arguments.push(SIMULATED_ADDRESSES);
     }
+    // Nothing keeps the add-ons of a standalone cluster, so a start of its management components must not change them.
+    if program == "gcm" && settings.for_command {
+        arguments.push("--image-addons=once");
+    }
     arguments
 }
 
@@ -108,5 +112,7 @@ mod tests {
         assert_eq!(of(&nsx), ["--virtual-ip=none", "--network-provider=NSXT", ""]);
         assert_eq!(of(&settings("NAMED", false)), ["", "", ""]);
         assert_eq!(of(&settings("NAMED", true)), ["--nodes-pull-images", "", SIMULATED_ADDRESSES]);
+        let standalone = Settings { for_command: true, ..settings("NAMED", false) };
+        assert_eq!(of(&standalone), ["--image-addons=once", "", ""]);
     }
 }

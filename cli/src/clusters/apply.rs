@@ -72,13 +72,14 @@ async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitS
         reports.iter().map(|report| (report.namespace.clone(), report.name.clone())).collect();
     let status = follow(target, reports, &args.change).await?;
     if status == ExitStatus::Done && args.change.wait.wait {
-        for ((namespace, name), _) in names.iter().zip(is_new).filter(|(_, is_new)| *is_new) {
+        for ((namespace, name), is_new) in names.iter().zip(is_new) {
             if target.transient().is_some() {
-                // Afterwards, the kubeconfig can only be read by starting the bootstrap cluster again.
+                // Afterwards, the kubeconfig can only be read by starting the bootstrap cluster again. An interrupted command has not added
+                // that of a new cluster.
                 let file = kubeconfig::users_file(None)?;
                 let context = kubeconfig::add_cluster(&target.client, namespace, name, &file).await?;
                 say!("Context {context} is in {}. Use it with: kubectl --context {context}", file.display());
-            } else if args.change.output.is_none() {
+            } else if is_new && args.change.output.is_none() {
                 say!("Next: layercake kubeconfig {name} -n {namespace} --merge");
             }
         }

@@ -3,6 +3,7 @@
 //! Checks look and change nothing. Each has a code that never changes, says what it found, and what to do. Those of
 //! the VM operator's layer are [`vmop::doctor`]'s; here are those of Kubernetes, of Cluster API, of releases and of manifests.
 
+mod endpoints;
 pub mod explain;
 mod installation;
 mod manifest;
@@ -28,7 +29,7 @@ use select::Selection;
 /// All checks, by code.
 pub fn checks() -> Vec<Check> {
     let mut all: Vec<Check> =
-        [installation::ALL, vmop::doctor::CHECKS, node_images::ALL, manifest::ALL].concat();
+        [installation::ALL, vmop::doctor::CHECKS, node_images::ALL, endpoints::ALL, manifest::ALL].concat();
     all.sort_by_key(|check| check.code);
     all
 }
@@ -109,17 +110,22 @@ async fn find(
     manifests: &[(PathBuf, String)],
     wanted: impl Fn(Check) -> bool,
 ) -> Vec<Diagnosis> {
-    let (mut found, vcenter, of_images, of_manifests) = tokio::join!(
+    let (mut found, vcenter, of_images, of_endpoints, of_manifests) = tokio::join!(
         installation::check(client),
         async {
             let any = vmop::doctor::CHECKS.iter().any(|check| wanted(*check));
             if any { Box::pin(vmop::doctor::diagnose(client, options, &wanted)).await } else { Vec::new() }
         },
         node_images::check(client),
+        async {
+            let is_wanted = endpoints::ALL.iter().any(|check| wanted(*check));
+            if is_wanted { Some(endpoints::check(client).await) } else { None }
+        },
         manifest::check(client, manifests),
     );
     found.extend(vcenter);
     found.push(of_images);
+    found.extend(of_endpoints);
     found.extend(of_manifests);
     found.retain(|diagnosis| wanted(diagnosis.check));
     found.sort_by_key(|diagnosis| diagnosis.check.code);

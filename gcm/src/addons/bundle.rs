@@ -79,16 +79,29 @@ pub enum Mode {
     Reconcile,
     /// It is applied once in the life of a cluster; then it is its users'.
     ApplyOnce,
+    /// Each version is applied once; then it is its users'.
+    OncePerVersion,
     /// Somebody else applies it.
     Unmanaged,
 }
 
 impl Mode {
+    /// Returns true if changes of others stay.
+    pub fn is_once(self) -> bool {
+        matches!(self, Self::ApplyOnce | Self::OncePerVersion)
+    }
+
+    /// Returns true if a bundle of this mode is not applied over the `applied` version.
+    pub fn leaves(self, applied: &str, version: Option<&str>) -> bool {
+        self == Self::ApplyOnce || self == Self::OncePerVersion && applied == version.unwrap_or_default()
+    }
+
     /// The mode of this word.
     pub fn of(word: &str) -> Option<Self> {
         match word {
             "Reconcile" => Some(Self::Reconcile),
             "ApplyOnce" => Some(Self::ApplyOnce),
+            "OncePerVersion" => Some(Self::OncePerVersion),
             "Unmanaged" => Some(Self::Unmanaged),
             _ => None,
         }
@@ -119,4 +132,20 @@ pub struct Bundle {
     pub files: Vec<BundleFile>,
     /// The Secret with further files.
     pub secret: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mode;
+
+    #[test]
+    fn what_is_applied_once_is_left_alone_afterwards() {
+        let leaves = |mode: &str, applied, version| Mode::of(mode).unwrap().leaves(applied, version);
+        assert!(leaves("ApplyOnce", "v1", Some("v2")));
+        assert!(leaves("OncePerVersion", "v1", Some("v1")));
+        assert!(leaves("OncePerVersion", "", None), "a bundle without a version");
+        assert!(!leaves("OncePerVersion", "v1", Some("v2")), "an upgrade brings another version");
+        assert!(!leaves("Reconcile", "v1", Some("v1")));
+        assert!(Mode::of("Sometimes").is_none());
+    }
 }

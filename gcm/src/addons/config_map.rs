@@ -34,7 +34,10 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
             "version" => bundle.version = Some(word.chars().take(64).collect()),
             "mode" => {
                 bundle.mode = Mode::of(word).ok_or_else(|| {
-                    format!("mode {:?} is not Reconcile, ApplyOnce or Unmanaged", printable(word, 64))
+                    format!(
+                        "mode {:?} is not Reconcile, ApplyOnce, OncePerVersion or Unmanaged",
+                        printable(word, 64)
+                    )
                 })?;
             }
             "after" => {

@@ -123,7 +123,7 @@ impl Deployment {
         intent: &Intent<'_>,
     ) -> Result<Option<AddonState>, GuestError> {
         let hash = intent.hash();
-        let is_kept = intent.bundle.mode != Mode::ApplyOnce;
+        let is_kept = !intent.bundle.mode.is_once();
         let is_same = is_kept && self.hash == Some(hash) && self.complete;
         self.source = Some(intent.source.clone());
         self.values = intent.values.clone();
@@ -135,8 +135,8 @@ impl Deployment {
         }
         self.complete = false;
         let parent = guest.parent(intent.slot).await?;
-        if intent.bundle.mode == Mode::ApplyOnce
-            && let Some(version) = parent.as_ref().and_then(apply_set::applied_version)
+        if let Some(version) = parent.as_ref().and_then(apply_set::applied_version)
+            && intent.bundle.mode.leaves(version, intent.bundle.version.as_deref())
         {
             self.version = Some(bounded(version)).filter(|version| !version.is_empty());
             self.objects.clear();
@@ -155,7 +155,7 @@ impl Deployment {
         }
         let version = intent.bundle.version.as_deref().unwrap_or_default();
         self.write_parent(guest, intent, &BTreeSet::new(), Some(version)).await?;
-        if intent.bundle.mode == Mode::ApplyOnce {
+        if intent.bundle.mode.is_once() {
             self.objects.clear();
         }
         self.drifted.clear();

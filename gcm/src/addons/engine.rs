@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
+use clap::ValueEnum;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::apply::get;
 use kit::bounded::compute;
@@ -75,8 +76,19 @@ struct GuestReports {
 #[derive(Clone)]
 pub struct Engine(Arc<Shared>);
 
+/// What becomes of the add-ons of node images, and of the built-in ones, after they were applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ImageAddons {
+    /// Changes that others make are reverted.
+    #[default]
+    Reconcile,
+    /// They are applied once for each version. Changes that others make stay.
+    Once,
+}
+
 struct Shared {
     management: Client,
+    image_addons: ImageAddons,
     clusters: Mutex<HashMap<String, ClusterTask>>,
     shares: Mutex<HashMap<String, Arc<Semaphore>>>,
     wake: mpsc::UnboundedSender<ObjectRef<TanzuKubernetesCluster>>,
@@ -96,11 +108,12 @@ impl Engine {
     /// An engine without clusters; `wake` gets the cluster whose report changed.
     pub fn new(
         management: Client,
+        image_addons: ImageAddons,
         wake: mpsc::UnboundedSender<ObjectRef<TanzuKubernetesCluster>>,
         shutdown: CancellationToken,
     ) -> Self {
         let (clusters, shares) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { management, clusters, shares, wake, shutdown }))
+        Self(Arc::new(Shared { management, image_addons, clusters, shares, wake, shutdown }))
     }
 
     /// Has a cluster's add-ons be so from now on.
@@ -284,10 +297,14 @@ impl Cluster {
                 return Ok(AddonState::Pending(String::new()));
             };
             let failed = |reason: String| Ok(AddonState::Failed(format!("{}: {reason}", addon.origin())));
-            let bundle = match self.load(addon).await {
+            let mut bundle = match self.load(addon).await {
                 Ok(bundle) => bundle,
                 Err(reason) => return failed(reason),
             };
+            let is_ours = matches!(addon.source, Source::BuiltIn(_) | Source::Image(_));
+            if is_ours && self.shared.image_addons == ImageAddons::Once {
+                bundle.mode = Mode::OncePerVersion;
+            }
             if bundle.mode == Mode::Unmanaged {
                 session.release(addon.slot());
                 return Ok(AddonState::Unmanaged);

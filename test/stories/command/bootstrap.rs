@@ -1,27 +1,25 @@
 //! The commands of docs/bootstrap.md: management clusters on this machine, and clusters that only a command manages.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use serde_json::Value;
-use sim::VcenterEndpoint;
-use sim::control::ControlApi;
 
 use crate::harness::documented_commands::Page;
-use crate::harness::own_server::exe;
+use crate::harness::home::{Home, USER};
 use crate::harness::story::{assert_contains, story};
 
-/// The user of the simulated vSphere.
-const USER: &str = "administrator@vsphere.local";
-
+/// The cluster, and the configuration of its container network.
+const CONTEXT: &str = "--context=edge-admin@edge";
+const NAMESPACE: &str = "--namespace=kube-flannel";
+const NETWORK: &str = "configmap/kube-flannel-cfg";
 #[test]
 fn bootstrap_clusters_do_what_the_page_says() {
     story("bootstrap", |story| async move {
         let mut page = Page::open("bootstrap.md", story.shared);
-        let home = Home(page.home());
+        let home = Home::new(&page.home());
         page.run_section("Start").await;
         refuses_what_cannot_be(&home);
+        names_an_address_that_answers(&home);
         page.run_section("Create a cluster").await;
         page.run_section("Stop").await;
         page.run_section("Delete").await;
@@ -35,30 +33,37 @@ fn bootstrap_clusters_do_what_the_page_says() {
 fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
     story("bootstrap-killed", |_| async move {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home(folder.path().to_owned());
-        let site = home.layercake(&["site", "simulate"], 0).0;
-        home.write("site.yaml", &site);
-        let apply = ["apply", "-f", &home.path("edge.yaml"), "--bootstrap", "edge"];
-        let password = home.path(".local/state/layercake/site/password");
-        let site = ["--site", &home.path("site.yaml"), "--user", USER, "--password-file", &password];
+        let home = Home::new(folder.path());
+        let site = home.simulate_site("--site", "dev");
         home.write("edge.yaml", MANIFEST);
+        let apply = ["apply", "-f", &home.path("edge.yaml"), "--bootstrap", "edge"].map(str::to_owned);
         let first = [apply.as_slice(), &site].concat();
-
         // At the first VM, at the second one, and when the change has just been made.
-        home.kill_when(&first, "first VM created");
-        home.kill_when(&apply, "API server up");
+        home.kill_when("edge", &first, "first VM created");
+        home.kill_when("edge", &apply, "API server up");
         let (_, errors) = home.layercake(&apply, 0);
         assert_contains(
             &errors,
             &["started management components", "Running", "stopped management components"],
         );
-        assert_eq!(home.vms().await, 2);
+        assert_eq!(home.vms("edge").await, 2);
+        home.kubectl(&[
+            CONTEXT,
+            NAMESPACE,
+            "patch",
+            NETWORK,
+            "--type=merge",
+            r#"--patch={"data": {"net-conf.json": "{}"}}"#,
+        ]);
         let scale = ["scale", "edge", "--replicas", "2", "-n", "dev", "--bootstrap", "edge"];
-        home.kill_when(&scale, "scaling edge worker nodes");
+        home.kill_when("edge", &scale, "scaling edge worker nodes");
         home.layercake(&scale, 0);
-        assert_eq!(home.vms().await, 3);
+        assert_eq!(home.vms("edge").await, 3);
+        let kept =
+            home.kubectl(&[CONTEXT, NAMESPACE, "get", NETWORK, r"--output=jsonpath={.data.net-conf\.json}"]);
+        assert_eq!(kept, "{}", "what a user changes of the container network stays");
         home.layercake(&["delete", "edge", "-n", "dev", "--bootstrap", "edge"], 0);
-        assert_eq!(home.vms().await, 0);
+        assert_eq!(home.vms("edge").await, 0);
         home.layercake(&["site", "stop"], 0);
         assert_eq!(home.processes(), Vec::<String>::new());
     });
@@ -74,10 +79,25 @@ spec:
     nodePools: [{name: workers, replicas: 1, vmClass: best-effort-small, storageClass: vsan-default-storage-policy}]
 ";
 
+/// An address that a control plane would get next is in use by something else.
+fn names_an_address_that_answers(home: &Home) {
+    let site = std::fs::read_to_string(home.path("site.yaml")).unwrap();
+    let range = site.lines().find_map(|line| line.trim().strip_prefix("- 127.")).unwrap();
+    let (first, _) = range.split_once('-').unwrap();
+    let address = format!("127.{first}");
+    let listener = std::net::TcpListener::bind((address.as_str(), 6443)).unwrap();
+    let (found, _) = home.layercake(&["doctor", "--only", "LC0803", "-o", "short"], 0);
+    let words = format!("LC0803 port 6443 answers at {address} of GlobalInClusterIPPool control-planes");
+    assert_contains(&found, &[&words, "Remove the address from the pool"]);
+    drop(listener);
+    let (found, _) = home.layercake(&["doctor", "--only", "LC0803"], 0);
+    assert_contains(&found, &["32 addresses were probed"]);
+}
+
 /// Each refusal names what helps, has its exit status, and changes nothing. Bootstrap cluster lab runs.
 fn refuses_what_cannot_be(home: &Home) {
     let site = home.path("site.yaml");
-    let state = home.0.join(".local/state/layercake/bootstrap");
+    let state = Path::new(&home.path(".local/state/layercake/bootstrap")).to_owned();
     let write = |name: &str, file: &str, text: &str| {
         std::fs::create_dir_all(state.join(name)).unwrap();
         std::fs::write(state.join(name).join(file), text).unwrap();
@@ -147,84 +167,4 @@ fn refuses_what_cannot_be(home: &Home) {
     lock.lock().unwrap();
     let (_, errors) = home.layercake(&["bootstrap", "stop", "lab"], 3);
     assert_contains(&errors, &["another command uses bootstrap cluster lab"]);
-}
-
-/// The home folder of a user, whose processes in the background end with it.
-struct Home(PathBuf);
-
-impl Home {
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.join(name), text).unwrap();
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(exe());
-        command.args(args).env("HOME", &self.0).env("KUBECONFIG", self.0.join("kubeconfig"));
-        command.env("LAYERCAKE_CACHE", plane::tools::cache_folder().unwrap()).env_remove("XDG_STATE_HOME");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// What a command prints on both streams, with the status that it must have.
-    fn layercake(&self, args: &[&str], status: i32) -> (String, String) {
-        let output = self.command(args).output().unwrap();
-        let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        eprintln!("$ layercake {}\n{errors}", args.join(" "));
-        assert_eq!(output.status.code(), Some(status), "{args:?}: {errors}");
-        (printed, errors)
-    }
-
-    /// Runs a command, and kills it and the bootstrap cluster when it prints these words.
-    fn kill_when(&self, args: &[&str], words: &str) {
-        let mut child = self.command(args).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let printed = lines.by_ref().map(|line| line.unwrap()).inspect(|line| eprintln!("{line}"));
-        let is_there = { printed }.any(|line| line.contains(words));
-        let status = child.try_wait().unwrap();
-        assert!(is_there && status.is_none(), "{args:?} never printed {words:?}");
-        let process =
-            std::fs::read_to_string(self.0.join(".local/state/layercake/bootstrap/edge/process.lock"));
-        for pid in [child.id().to_string(), process.unwrap()] {
-            assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
-        }
-        child.wait().unwrap();
-    }
-
-    /// The VMs of cluster edge in the simulated vSphere.
-    async fn vms(&self) -> usize {
-        let record = std::fs::read(self.0.join(".local/state/layercake/site/process.json")).unwrap();
-        let record: Value = serde_json::from_slice(&record).unwrap();
-        let vcenter: VcenterEndpoint = serde_json::from_value(record["vcenter"].clone()).unwrap();
-        let control = ControlApi::new(&vcenter.control, &vcenter.control_token().unwrap());
-        let inventory = control.inventory().await.unwrap();
-        inventory.vms.iter().filter(|vm| vm.name.starts_with("edge-")).count()
-    }
-
-    fn lock_files(&self) -> Vec<PathBuf> {
-        let state = self.0.join(".local/state/layercake");
-        let bootstrap = std::fs::read_dir(state.join("bootstrap")).into_iter().flatten();
-        let folders = bootstrap.filter_map(|entry| Some(entry.ok()?.path())).chain([state.join("site")]);
-        folders.map(|folder| folder.join("process.lock")).filter(|path| path.exists()).collect()
-    }
-
-    /// The processes in the background that run.
-    fn processes(&self) -> Vec<String> {
-        let held = self.lock_files().into_iter().filter(|path| {
-            std::fs::File::options().write(true).open(path).is_ok_and(|file| file.try_lock().is_err())
-        });
-        held.filter_map(|path| std::fs::read_to_string(path).ok()).collect()
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        for process in self.processes() {
-            // Their guards end what they have started.
-            let _ = Command::new("kill").args(["-9", &process]).status();
-        }
-    }
 }

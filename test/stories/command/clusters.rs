@@ -1,48 +1,95 @@
 //! The commands of docs/clusters.md: a cluster is created, changed and deleted, and what cannot be is refused.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use api::gcm::TanzuKubernetesRelease;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use layercake::connection;
+use layercake::stack::SIMULATED_ADDRESSES;
 use serde_json::{Value, json};
 
 use crate::harness::documented_commands::Page;
-use crate::harness::objects::{POLICY, storage_class, storage_quota};
+use crate::harness::home::Home;
+use crate::harness::nodeless::Nodeless;
 use crate::harness::own_server::exe;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
 
-/// The namespace, which is also the name of its StorageClass.
+/// The namespace.
 const NAMESPACE: &str = "commands";
+/// The releases of the page.
+const RELEASES: [&str; 2] = ["v1.34.2---vmware.1-vkr.1", "v1.35.1---vmware.1-vkr.1"];
+/// The StorageClass of the site.
+const STORAGE: &str = "vsan-default-storage-policy";
 
 #[test]
 fn a_cluster_is_created_changed_and_deleted_as_the_page_says() {
-    story(NAMESPACE, |story| async move {
-        story.prepare_namespace("best-effort-small").await;
-        story.apply_object(&storage_class(NAMESPACE, &json!({ "storagePolicyID": POLICY }))).await;
-        story.apply_object(&storage_quota(&story.namespace, "storage", &[NAMESPACE])).await;
-        let mut page = Page::open("clusters.md", story.shared);
-        page.run_section("Create a cluster").await;
-        refuses_what_cannot_be(&story).await;
-        page.run_section("Change a cluster").await;
-        page.run_section("Changes by other tools").await;
-        refuses_fields_of_other_tools(&story).await;
-        lists_as_json(&story);
-        page.run_section("Delete a cluster").await;
-        page.close();
-        names_the_finalizer_that_holds_a_cluster(&story).await;
-        assert!(story.vms_named("team").await.is_empty());
-        story.cluster_api("StorageClass").delete(NAMESPACE, &DeleteParams::default()).await.unwrap();
+    story("commands-bootstrap", |story| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path());
+        let site = home.simulate_site("--filename", NAMESPACE);
+        home.layercake(&[["bootstrap", "start", "lab"].map(str::to_owned).as_slice(), &site].concat(), 0);
+        let kubeconfig = folder.path().join(".local/state/layercake/bootstrap/lab/kubeconfig");
+        let client = connection::client(Some(&kubeconfig), None).await.unwrap();
+        gives_the_answers_of_the_page(&story.in_cluster(client, NAMESPACE), &kubeconfig, &home).await;
+        home.layercake(&["bootstrap", "remove", "lab"], 0);
+        home.layercake(&["site", "stop"], 0);
+        assert_eq!(home.processes(), Vec::<String>::new());
     });
 }
 
+/// The same commands, with the same answers.
+#[test]
+fn an_installed_management_cluster_gives_the_same_answers() {
+    story("commands-init", |story| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path());
+        let site = home.simulate_site("--filename", NAMESPACE);
+        let cluster = Nodeless::start(&story, &[("vmop", SIMULATED_ADDRESSES)]).await;
+        let kubeconfig = cluster.kubeconfig().to_owned();
+        let init = ["init", "--nodes-pull-images", "--kubeconfig", kubeconfig.to_str().unwrap()];
+        home.layercake(&[init.map(str::to_owned).as_slice(), &site].concat(), 0);
+        let in_cluster = story.in_cluster(cluster.client(), NAMESPACE);
+        in_cluster
+            .wait_until("the images of the library", CLUSTER, async || {
+                let releases = Api::<TanzuKubernetesRelease>::all(cluster.client());
+                let found = releases.list_metadata(&ListParams::default()).await;
+                found.is_ok_and(|found| {
+                    RELEASES.iter().all(|name| found.iter().any(|one| one.name_any() == *name))
+                })
+            })
+            .await;
+        gives_the_answers_of_the_page(&in_cluster, &kubeconfig, &home).await;
+        cluster.stop().await;
+        home.layercake(&["site", "stop"], 0);
+        assert_eq!(home.processes(), Vec::<String>::new());
+    });
+}
+
+async fn gives_the_answers_of_the_page(story: &Story, kubeconfig: &Path, home: &Home) {
+    let mut page = Page::with_kubeconfig("clusters.md", kubeconfig);
+    page.run_section("Create a cluster").await;
+    refuses_what_cannot_be(story, kubeconfig).await;
+    page.run_section("Change a cluster").await;
+    page.run_section("Changes by other tools").await;
+    refuses_fields_of_other_tools(story, kubeconfig).await;
+    lists_as_json(story, kubeconfig);
+    page.run_section("Delete a cluster").await;
+    page.close();
+    names_the_finalizer_that_holds_a_cluster(story, kubeconfig).await;
+    assert_eq!(home.vms("team").await, 0);
+}
+
 /// Each refusal names what helps, has its exit status, and changes nothing.
-async fn refuses_what_cannot_be(story: &Story) {
+async fn refuses_what_cannot_be(story: &Story, kubeconfig: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         std::fs::write(folder.path().join(name), text).unwrap();
         folder.path().join(name).to_str().unwrap().to_owned()
     };
     let cluster = |namespace: &str, class: &str| {
-        let nodes = json!({"replicas": 1, "vmClass": class, "storageClass": NAMESPACE});
+        let nodes = json!({"replicas": 1, "vmClass": class, "storageClass": STORAGE});
         json!({
             "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
             "metadata": {"name": "other", "namespace": namespace},
@@ -76,7 +123,7 @@ async fn refuses_what_cannot_be(story: &Story) {
         (&["delete", "none"], 1, &["commands/none does not exist"]),
     ];
     for (args, status, words) in cases {
-        let (code, errors) = layercake(story, args);
+        let (code, errors) = layercake(story, kubeconfig, args);
         assert_eq!(code, Some(*status), "{args:?}: {errors}");
         assert_contains(&errors, words);
     }
@@ -86,7 +133,7 @@ async fn refuses_what_cannot_be(story: &Story) {
 }
 
 /// A field that a GitOps tool has set is not changed.
-async fn refuses_fields_of_other_tools(story: &Story) {
+async fn refuses_fields_of_other_tools(story: &Story, kubeconfig: &Path) {
     let pool = json!({"name": "workers", "replicas": 2});
     let applied = json!({
         "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
@@ -96,19 +143,19 @@ async fn refuses_fields_of_other_tools(story: &Story) {
     let params = PatchParams::apply("kustomize-controller").force();
     story.api("TanzuKubernetesCluster").patch("team", &params, &Patch::Apply(applied)).await.unwrap();
     let scale = ["scale", "team", "--replicas", "1", "--dry-run"];
-    let (code, errors) = layercake(story, &scale);
+    let (code, errors) = layercake(story, kubeconfig, &scale);
     assert_eq!(code, Some(3), "{errors}");
     assert_contains(
         &errors,
         &["spec.topology.nodePools[workers].replicas was set by kustomize-controller", "--force-conflicts"],
     );
-    let (code, errors) = layercake(story, &[&scale[..], &["--force-conflicts"]].concat());
+    let (code, errors) = layercake(story, kubeconfig, &[&scale[..], &["--force-conflicts"]].concat());
     assert_eq!(code, Some(0), "{errors}");
     assert_contains(&errors, &["from 2 to 1 nodes (dry run: nothing was changed)"]);
 }
 
-fn lists_as_json(story: &Story) {
-    let (code, text) = layercake(story, &["list", "-o", "json"]);
+fn lists_as_json(story: &Story, kubeconfig: &Path) {
+    let (code, text) = layercake(story, kubeconfig, &["list", "-o", "json"]);
     assert_eq!(code, Some(0), "{text}");
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["schema"], 1);
@@ -118,9 +165,9 @@ fn lists_as_json(story: &Story) {
 }
 
 /// A deletion that does not end in time names the finalizer that holds it.
-async fn names_the_finalizer_that_holds_a_cluster(story: &Story) {
+async fn names_the_finalizer_that_holds_a_cluster(story: &Story, kubeconfig: &Path) {
     const HOLD: &str = "backup.example.com/hold";
-    let nodes = json!({"replicas": 1, "vmClass": "best-effort-small", "storageClass": NAMESPACE});
+    let nodes = json!({"replicas": 1, "vmClass": "best-effort-small", "storageClass": STORAGE});
     let cluster = json!({
         "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
         "metadata": {"name": "held", "finalizers": [HOLD]},
@@ -130,11 +177,11 @@ async fn names_the_finalizer_that_holds_a_cluster(story: &Story) {
     let file = folder.path().join("held.json");
     std::fs::write(&file, cluster.to_string()).unwrap();
     let apply = ["apply", "-f", file.to_str().unwrap(), "--release", "v1.34", "--wait=false"];
-    let (code, errors) = layercake(story, &apply);
+    let (code, errors) = layercake(story, kubeconfig, &apply);
     assert_eq!(code, Some(0), "{errors}");
     let words = format!("waits for finalizer {HOLD} of the TanzuKubernetesCluster");
     let is_named = async || {
-        let (code, errors) = layercake(story, &["delete", "held", "--timeout", "2s"]);
+        let (code, errors) = layercake(story, kubeconfig, &["delete", "held", "--timeout", "2s"]);
         assert_eq!(code, Some(4), "{errors}");
         errors.contains(&words)
     };
@@ -144,10 +191,10 @@ async fn names_the_finalizer_that_holds_a_cluster(story: &Story) {
 }
 
 /// Runs `layercake` in the namespace; its status, and what it prints to both streams.
-fn layercake(story: &Story, args: &[&str]) -> (Option<i32>, String) {
+fn layercake(story: &Story, kubeconfig: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(exe());
     command.args(args).args(["-n", &story.namespace]).stdin(Stdio::null());
-    let output = command.env("KUBECONFIG", &story.shared.session.kubeconfig).output().unwrap();
+    let output = command.env("KUBECONFIG", kubeconfig).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
 }

@@ -33,10 +33,15 @@ struct Shell {
 impl Page {
     /// The page of that name in `docs`.
     pub fn open(name: &str, shared: &SharedStack) -> Self {
+        Self::with_kubeconfig(name, &shared.session.kubeconfig)
+    }
+
+    /// The page of that name, whose commands use a copy of a kubeconfig.
+    pub fn with_kubeconfig(name: &str, kubeconfig: &Path) -> Self {
         let path = root().join("docs").join(name);
         let lines = std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
         let recording = std::env::var_os("LAYERCAKE_RECORD_DOCS").is_some();
-        Self { path, lines, next: 0, shell: Shell::new(shared), recording }
+        Self { path, lines, next: 0, shell: Shell::new(kubeconfig), recording }
     }
 
     /// Runs the commands up to the end of the section of that heading.
@@ -95,9 +100,9 @@ impl Page {
 }
 
 impl Shell {
-    fn new(shared: &SharedStack) -> Self {
+    fn new(kubeconfig: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::copy(&shared.session.kubeconfig, folder.path().join("kubeconfig")).unwrap();
+        std::fs::copy(kubeconfig, folder.path().join("kubeconfig")).unwrap();
         std::os::unix::fs::symlink(
             crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL),
             folder.path().join("kubectl"),

@@ -2,6 +2,7 @@
 
 pub mod cert_manager;
 pub mod documented_commands;
+pub mod home;
 pub mod issuer;
 pub mod killed_client;
 pub mod nodeless;

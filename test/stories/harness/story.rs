@@ -106,16 +106,23 @@ pub struct Story {
     pub shared: &'static SharedStack,
     pub namespace: String,
     clusters: Arc<OnceLock<String>>,
+    /// The client of another management cluster than the shared one.
+    client: Option<Client>,
 }
 
 impl Story {
     fn on(shared: &'static SharedStack, namespace: &str) -> Self {
-        Self { shared, namespace: namespace.to_owned(), clusters: Arc::default() }
+        Self { shared, namespace: namespace.to_owned(), clusters: Arc::default(), client: None }
+    }
+
+    /// The same in a namespace of another management cluster.
+    pub fn in_cluster(&self, client: Client, namespace: &str) -> Self {
+        Self { client: Some(client), ..Self::on(self.shared, namespace) }
     }
 
     /// Client of the management API server, as admin.
     pub fn client(&self) -> Client {
-        self.shared.client.clone()
+        self.client.clone().unwrap_or_else(|| self.shared.client.clone())
     }
 
     /// Applies a manifest as a user does, its namespace made and set up as `up` does it.

@@ -1,0 +1,132 @@
+//! Checks that nobody else uses the addresses that control planes get next.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use api::capi::IpAddress;
+use api::ipam::GlobalInClusterIpPool;
+use futures::future::join_all;
+use ipnet::IpNet;
+use kit::api_error::is_gone;
+use kit::diagnosis::{Check, Diagnosis};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use tokio::net::TcpStream;
+
+const FREE: Check = Check::new("LC0803", "free addresses of pools do not answer");
+
+/// The checks of this file.
+pub const ALL: &[Check] = &[FREE];
+
+/// The port of API servers.
+const PORT: u16 = 6443;
+/// The time that an address has to answer.
+const WITHIN: Duration = Duration::from_millis(500);
+/// The most addresses of a pool that are probed: those that are assigned next.
+const MOST: usize = 32;
+/// The most pools.
+const MOST_POOLS: usize = 8;
+
+/// Runs the check.
+pub async fn check(client: &Client) -> Diagnosis {
+    let all = ListParams::default();
+    let pools = Api::<GlobalInClusterIpPool>::all(client.clone()).list(&all).await;
+    let addresses = Api::<IpAddress>::all(client.clone()).list(&all).await;
+    if pools.as_ref().is_err_and(is_gone) {
+        return FREE.ok("there are no address pools");
+    }
+    let (pools, addresses) =
+        match (FREE.read("GlobalInClusterIPPools", pools), FREE.read("IPAddresses", addresses)) {
+            (Ok(pools), Ok(addresses)) => (pools.items, addresses.items),
+            (Err(unread), _) | (_, Err(unread)) => return unread,
+        };
+    let used: BTreeSet<IpAddr> =
+        addresses.iter().filter_map(|address| address.spec.address.parse().ok()).collect();
+    let next = pools.iter().take(MOST_POOLS).flat_map(|pool| {
+        let gateway = pool.spec.gateway.as_deref().and_then(|gateway| gateway.parse().ok());
+        let free = free(&pool.spec.addresses, &used, gateway);
+        free.into_iter().map(|address| (pool.name_any(), address)).collect::<Vec<_>>()
+    });
+    let probes = next.map(|(pool, address)| async move { (answers(address).await, pool, address) });
+    judge(&join_all(probes).await)
+}
+
+/// The first addresses of a pool that nobody was given.
+fn free(ranges: &[String], used: &BTreeSet<IpAddr>, gateway: Option<IpAddr>) -> Vec<IpAddr> {
+    let all = ranges.iter().filter_map(|range| bounds(range)).flat_map(|(first, last)| first..=last);
+    let all = all.map(|number| IpAddr::from(Ipv4Addr::from_bits(number)));
+    all.filter(|address| !used.contains(address) && Some(*address) != gateway).take(MOST).collect()
+}
+
+/// The first and the last address of an address, a range `first-last`, or a CIDR. Pools of IPv6 are too large to be probed.
+fn bounds(range: &str) -> Option<(u32, u32)> {
+    let number = |text: &str| text.trim().parse::<Ipv4Addr>().ok().map(Ipv4Addr::to_bits);
+    if let Some((first, last)) = range.split_once('-') {
+        return Some((number(first)?, number(last)?));
+    }
+    if let Ok(IpNet::V4(net)) = range.trim().parse() {
+        // The provider does not assign the addresses of the network itself and of broadcasts.
+        let is_whole = net.prefix_len() < 31;
+        let margin = u32::from(is_whole);
+        return Some((net.network().to_bits() + margin, net.broadcast().to_bits() - margin));
+    }
+    number(range).map(|one| (one, one))
+}
+
+async fn answers(address: IpAddr) -> bool {
+    let connected = TcpStream::connect(SocketAddr::new(address, PORT));
+    tokio::time::timeout(WITHIN, connected).await.is_ok_and(|connected| connected.is_ok())
+}
+
+fn judge(probed: &[(bool, String, IpAddr)]) -> Diagnosis {
+    let taken: Vec<_> = probed.iter().filter(|(answers, ..)| *answers).collect();
+    if taken.is_empty() {
+        return FREE.ok(format!("{} addresses were probed", probed.len()));
+    }
+    let named: Vec<_> =
+        taken.iter().map(|(_, pool, address)| format!("{address} of GlobalInClusterIPPool {pool}")).collect();
+    FREE.warning(
+        format!("port {PORT} answers at {}, and no cluster here has the address", named.join(", ")),
+        "Remove the address from the pool, or end the program that uses it. A new control plane would get it",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::diagnosis::Outcome;
+
+    use super::*;
+
+    fn addresses(list: &[&str]) -> BTreeSet<IpAddr> {
+        list.iter().map(|address| address.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_assigned_next_is_probed() {
+        let free = |ranges: &[&str], used: &[&str]| {
+            let ranges: Vec<_> = ranges.iter().map(|range| (*range).to_owned()).collect();
+            let free = free(&ranges, &addresses(used), Some("10.0.0.1".parse().unwrap()));
+            free.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            free(&["10.0.0.1-10.0.0.4", "10.0.1.9"], &["10.0.0.3"]),
+            ["10.0.0.2", "10.0.0.4", "10.0.1.9"]
+        );
+        assert_eq!(
+            free(&["10.0.2.0/30", "10.0.3.4/32", "10.0.4.2/31"], &[]),
+            ["10.0.2.1", "10.0.2.2", "10.0.3.4", "10.0.4.2", "10.0.4.3"]
+        );
+        assert_eq!(free(&["10.0.0.0/8"], &[]).len(), MOST);
+        assert!(free(&["fd00::1-fd00::9", "fd00::/64", "text", "10.0.0.9-10.0.0.2"], &[]).is_empty());
+    }
+
+    #[test]
+    fn an_address_that_answers_is_named_with_its_pool() {
+        let probed = |answers| vec![(answers, "control-planes".to_owned(), "10.0.0.2".parse().unwrap())];
+        assert_eq!(judge(&probed(false)).outcome, Outcome::Ok);
+        let taken = judge(&probed(true));
+        assert_eq!(taken.outcome, Outcome::Warning);
+        assert!(taken.found.contains("10.0.0.2 of GlobalInClusterIPPool control-planes"), "{}", taken.found);
+    }
+}

@@ -1,0 +1,121 @@
+//! The home folder of a user of `layercake`: a simulated vSphere, bootstrap clusters and a kubeconfig of their own.
+
+use std::ffi::OsStr;
+use std::fmt::Debug;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use sim::VcenterEndpoint;
+use sim::control::ControlApi;
+
+use crate::harness::own_server::exe;
+use crate::harness::shared_stack::build_tool;
+
+/// The user of the simulated vSphere.
+pub const USER: &str = "administrator@vsphere.local";
+
+/// The home folder of a user, whose processes in the background end with it.
+pub struct Home(PathBuf);
+
+impl Home {
+    pub fn new(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    /// Starts a simulated vSphere with a namespace, and returns the flags that connect a management cluster to it. The first is for
+    /// its site file.
+    pub fn simulate_site(&self, flag: &str, namespace: &str) -> Vec<String> {
+        let site = self.layercake(&["site", "simulate", "--namespace", namespace], 0).0;
+        self.write("site.yaml", &site);
+        let password = self.path(".local/state/layercake/site/password");
+        [flag, &self.path("site.yaml"), "--user", USER, "--password-file", &password]
+            .map(str::to_owned)
+            .into()
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).unwrap();
+    }
+
+    fn command(&self, args: &[impl AsRef<OsStr> + Debug]) -> Command {
+        let mut command = Command::new(exe());
+        command.args(args).env("HOME", &self.0).env("KUBECONFIG", self.0.join("kubeconfig"));
+        command.env("LAYERCAKE_CACHE", plane::tools::cache_folder().unwrap()).env_remove("XDG_STATE_HOME");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// What a command prints on both streams, with the status that it must have.
+    pub fn layercake(&self, args: &[impl AsRef<OsStr> + Debug], status: i32) -> (String, String) {
+        let output = self.command(args).output().unwrap();
+        let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        eprintln!("$ layercake {args:?}\n{errors}");
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {errors}");
+        (printed, errors)
+    }
+
+    /// Runs a command, and kills it and bootstrap cluster `name` when it prints these words.
+    pub fn kill_when(&self, name: &str, args: &[impl AsRef<OsStr> + Debug], words: &str) {
+        let mut child = self.command(args).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let printed = lines.by_ref().map(|line| line.unwrap()).inspect(|line| eprintln!("{line}"));
+        let is_there = { printed }.any(|line| line.contains(words));
+        let status = child.try_wait().unwrap();
+        assert!(is_there && status.is_none(), "{args:?} never printed {words:?}");
+        let lock = format!(".local/state/layercake/bootstrap/{name}/process.lock");
+        let process = std::fs::read_to_string(self.0.join(lock));
+        for pid in [child.id().to_string(), process.unwrap()] {
+            assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        }
+        child.wait().unwrap();
+    }
+
+    /// The VMs of a cluster in the simulated vSphere.
+    pub async fn vms(&self, cluster: &str) -> usize {
+        let record = std::fs::read(self.0.join(".local/state/layercake/site/process.json")).unwrap();
+        let record: Value = serde_json::from_slice(&record).unwrap();
+        let vcenter: VcenterEndpoint = serde_json::from_value(record["vcenter"].clone()).unwrap();
+        let control = ControlApi::new(&vcenter.control, &vcenter.control_token().unwrap());
+        let inventory = control.inventory().await.unwrap();
+        inventory.vms.iter().filter(|vm| vm.name.starts_with(&format!("{cluster}-"))).count()
+    }
+
+    /// What kubectl prints.
+    pub fn kubectl(&self, args: &[impl AsRef<OsStr> + Debug]) -> String {
+        let mut command = Command::new(build_tool(&plane::tools::KUBECTL));
+        command.args(args);
+        let output = command.env("KUBECONFIG", self.0.join("kubeconfig")).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn lock_files(&self) -> Vec<PathBuf> {
+        let state = self.0.join(".local/state/layercake");
+        let bootstrap = std::fs::read_dir(state.join("bootstrap")).into_iter().flatten();
+        let folders = bootstrap.filter_map(|entry| Some(entry.ok()?.path())).chain([state.join("site")]);
+        folders.map(|folder| folder.join("process.lock")).filter(|path| path.exists()).collect()
+    }
+
+    /// The processes in the background that run.
+    pub fn processes(&self) -> Vec<String> {
+        let held = self.lock_files().into_iter().filter(|path| {
+            std::fs::File::options().write(true).open(path).is_ok_and(|file| file.try_lock().is_err())
+        });
+        held.filter_map(|path| std::fs::read_to_string(path).ok()).collect()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        for process in self.processes() {
+            // Their guards end what they have started.
+            let _ = Command::new("kill").args(["-9", &process]).status();
+        }
+    }
+}
