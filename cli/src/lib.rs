@@ -140,8 +140,8 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Describe { object } => {
                 describe_object(object).await.unwrap_or_else(|error| failed(&error))
             }
-            CliCommand::Console(args) => status_of(console::run(args).await),
-            CliCommand::Doctor(args) => doctor::run(args).await,
+            CliCommand::Console(args) => status_of(Box::pin(console::run(args)).await),
+            CliCommand::Doctor(args) => Box::pin(doctor::run(args)).await,
             CliCommand::Bundle(args) => bundle::run(args).await,
             CliCommand::Site { command: SiteCommand::Discover(args) } => site::discover(*args).await,
             CliCommand::Site { command: SiteCommand::Simulate(args) } => site::simulate::simulate(args).await,

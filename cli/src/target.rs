@@ -33,8 +33,8 @@ impl TargetFlags {
     pub async fn with(&self, work: impl AsyncFnOnce(&Target) -> Result<ExitStatus>) -> Result<ExitStatus> {
         let target = self.open(None).await?;
         let outcome = work(&target).await;
-        target.close().await?;
-        outcome
+        let closed = target.close().await;
+        outcome.and_then(|status| closed.map(|()| status))
     }
 
     /// The same for work that changes clusters. If it is not finished in time, a bootstrap cluster continues to run. It can be created
@@ -56,10 +56,10 @@ impl TargetFlags {
                     "The management components run until the same command has finished, or until layercake bootstrap stop {name}"
                 );
             }
-        } else {
-            target.close().await?;
+            return outcome;
         }
-        outcome
+        let closed = target.close().await;
+        outcome.and_then(|status| closed.map(|()| status))
     }
 
     async fn open(&self, site: Option<&GivenSite>) -> Result<Target> {

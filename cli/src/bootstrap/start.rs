@@ -1,5 +1,6 @@
 //! Starting a bootstrap cluster, also for one command only.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,7 +25,10 @@ use crate::init::site_file::SiteFile;
 use crate::kubeconfig;
 use crate::output::{say, write_err};
 use crate::site;
+use crate::stack::ensure_programs;
 
+/// The time for a process that an interrupted command has started to build its programs.
+const START: Duration = Duration::from_mins(40);
 /// The time for our programs to answer their webhooks.
 const WITHIN: Duration = Duration::from_mins(2);
 /// The usual time in which the VM operator reads a library.
@@ -185,6 +189,8 @@ async fn start_with(
     let mut arguments = vec!["bootstrap".to_owned(), "serve".to_owned(), folder.name().to_owned()];
     arguments.extend(transient.then(|| "--transient".to_owned()));
     let runs = daemon.holder()?.is_some();
+    // Here the user sees the progress. The process finds the programs.
+    ensure_programs(BTreeMap::new(), Vec::new()).await?;
     let is_served = || Ok(daemon.read::<Record>()?.is_some());
     if !runs {
         let started = daemon.start(&arguments, is_served, std::future::pending()).await;
@@ -226,7 +232,7 @@ fn wanted(given: &GivenSite, nodes_pull_images: bool, for_command: bool) -> Resu
 }
 
 async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&Settings>) -> Result<Record> {
-    let record = wait_for(folder, |_| true).await?;
+    let record = wait_for(folder, START, |_| true).await?;
     let client = client(Some(&record.kubeconfig), None).await?;
     if let (Some(given), Some(wanted)) = (given, wanted) {
         given.check(&client).await?;
@@ -236,13 +242,13 @@ async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&S
         let writer = Writer::quiet(&client, WITHIN);
         writer.apply_configuration(&given.file, given.credentials.as_ref()).await?;
         folder.keep_settings(wanted)?;
-        wait_for(folder, |record| record.ready).await?;
+        wait_for(folder, WITHIN, |record| record.ready).await?;
         // Now the webhooks of the programs check it.
         writer.apply_site(&given.file, None).await?;
         folder.keep_settings(&Settings { applied: Applied::All, ..wanted.clone() })?;
         wait_for_images(&client, &given.file).await?;
     }
-    wait_for(folder, |record| record.ready).await
+    wait_for(folder, WITHIN, |record| record.ready).await
 }
 
 /// Waits until the images of the library can be seen. What takes longer than usual is left to the checks.
@@ -260,10 +266,10 @@ async fn wait_for_images(client: &Client, site: &SiteFile) -> Result<()> {
 }
 
 /// Waits until the process is that far.
-async fn wait_for(folder: &Folder, is_so: impl Fn(&Record) -> bool) -> Result<Record> {
+async fn wait_for(folder: &Folder, limit: Duration, is_so: impl Fn(&Record) -> bool) -> Result<Record> {
     let daemon = folder.daemon();
     let mut found = None;
-    crate::wait::until(&format!("bootstrap cluster {}", folder.name()), WITHIN, async || {
+    crate::wait::until(&format!("bootstrap cluster {}", folder.name()), limit, async || {
         if daemon.holder()?.is_none() {
             return Err(ExitStatus::Failed.error(format!(
                 "bootstrap cluster {} has ended. Its log is {}",

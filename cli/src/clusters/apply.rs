@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{follow, print_document, until_interrupted};
 use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Apply, DryRun};
+use crate::bootstrap;
 use crate::exit::{ExitStatus, failed, with_causes};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::report_before_change;
@@ -45,7 +46,12 @@ async fn prepare(args: &Apply) -> Result<ExitStatus> {
     }
     check_namespaces(&documents, args.target.namespace.as_deref())?;
     let site = GivenSite::read(&args.site, &args.credentials)?;
-    args.target.with_change(site.as_ref(), async |target| run(target, &documents, args).await).await
+    let work = async |target: &Target| run(target, &documents, args).await;
+    let status = args.target.with_change(site.as_ref(), work).await?;
+    if let Some(name) = args.target.bootstrap.as_ref().filter(|_| args.dry_run.is_some()) {
+        bootstrap::delete_if_empty(name).await?;
+    }
+    Ok(status)
 }
 
 async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitStatus> {

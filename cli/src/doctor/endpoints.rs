@@ -36,11 +36,15 @@ pub async fn check(client: &Client) -> Diagnosis {
     if pools.as_ref().is_err_and(is_gone) {
         return FREE.ok("there are no address pools");
     }
-    let (pools, addresses) =
-        match (FREE.read("GlobalInClusterIPPools", pools), FREE.read("IPAddresses", addresses)) {
-            (Ok(pools), Ok(addresses)) => (pools.items, addresses.items),
-            (Err(unread), _) | (_, Err(unread)) => return unread,
-        };
+    // A cluster that does not serve the kind has assigned none.
+    let addresses = match addresses {
+        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        addresses => FREE.read("IPAddresses", addresses).map(|addresses| addresses.items),
+    };
+    let (pools, addresses) = match (FREE.read("GlobalInClusterIPPools", pools), addresses) {
+        (Ok(pools), Ok(addresses)) => (pools.items, addresses),
+        (Err(unread), _) | (_, Err(unread)) => return unread,
+    };
     let used: BTreeSet<IpAddr> =
         addresses.iter().filter_map(|address| address.spec.address.parse().ok()).collect();
     let next = pools.iter().take(MOST_POOLS).flat_map(|pool| {

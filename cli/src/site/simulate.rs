@@ -75,6 +75,11 @@ async fn start(args: &SiteSimulate, mut interrupts: Interrupts) -> Result<ExitSt
     // A wrong image is found here, not in a log.
     nodes(&args.vms).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?;
     if daemon.holder()?.is_none() {
+        // Here the user sees the progress. The process finds the programs.
+        tokio::select! {
+            tools = ensure_programs(BTreeMap::new(), sim::tools::programs()) => drop(tools?),
+            () = interrupts.next() => return Ok(ExitStatus::Interrupted),
+        }
         let is_ready = || Ok(daemon.read::<Record>()?.is_some());
         if !daemon.start(&arguments(&args.vms)?, is_ready, interrupts.next()).await? {
             return Ok(ExitStatus::Interrupted);

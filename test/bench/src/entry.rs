@@ -1,4 +1,4 @@
-//! The one executable that each program is: the program itself, the VM operator it measures, and the guard.
+//! The one executable that each program is: the program itself, the programs that it measures, and the guard.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// Runs what the first argument names: the guard, the VM operator, else `run`, whose report is printed as JSON.
+/// Runs what the first argument names: the guard, one of our programs, else `run`, whose report is printed as JSON.
 pub fn main<Report, Run>(run: impl FnOnce(Vec<OsString>) -> Run) -> ExitCode
 where
     Report: Serialize,
@@ -18,6 +18,8 @@ where
     match name {
         Some(plane::guard::ARG0) => plane::guard::main(args),
         Some("vmop") => vmop::main(args),
+        Some("gcm") => gcm::main(args),
+        Some("capw") => capw::main(args),
         _ => exit_code(run_and_print(run(args))),
     }
 }

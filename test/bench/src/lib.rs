@@ -7,6 +7,7 @@
 mod api_writes;
 mod average;
 mod calls;
+pub mod cluster_faults;
 pub mod entry;
 pub mod faults;
 pub mod figures;

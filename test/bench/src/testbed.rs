@@ -195,7 +195,8 @@ impl Testbed {
     }
 }
 
-async fn find_tools() -> Result<Tools> {
+/// Finds or builds what a testbed runs.
+pub async fn find_tools() -> Result<Tools> {
     let wanted = tools::Options { further: sim::tools::programs(), ..tools::Options::default() };
     Ok(tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await??)
 }

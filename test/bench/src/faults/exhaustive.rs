@@ -53,7 +53,8 @@ impl FromStr for CasePart {
 }
 
 impl CasePart {
-    fn has(self, case: &FaultCase) -> bool {
+    /// Returns true if the case belongs to the part.
+    pub fn has(self, case: &impl Hash) -> bool {
         hash_of(case) % self.of == self.number - 1
     }
 }

@@ -22,7 +22,8 @@ use clap::Parser;
 
 use crate::testbed::WireFlag;
 use environment::Environment;
-use exhaustive::{CasePart, CaseSelection, run_exhaustive};
+pub use exhaustive::CasePart;
+use exhaustive::{CaseSelection, run_exhaustive};
 pub use report::FaultReport;
 use trial::run_seeded;
 

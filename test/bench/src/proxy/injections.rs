@@ -100,6 +100,16 @@ pub struct Park {
     pub reached: watch::Sender<bool>,
 }
 
+/// A write to be stopped for good, of whatever object.
+#[derive(Clone, Debug)]
+pub struct NextPark {
+    /// Verb and resource.
+    pub what: String,
+    pub point: ParkPoint,
+    /// Turns true when it is stopped there.
+    pub reached: watch::Sender<bool>,
+}
+
 /// Faults to be injected, and all calls and events so far.
 #[derive(Debug, Default)]
 pub struct Injections {
@@ -107,6 +117,8 @@ pub struct Injections {
     pub events: KeyCounter,
     /// The call to be stopped.
     pub park: Option<Park>,
+    /// The next write of this verb and resource, to be stopped.
+    pub next: Option<NextPark>,
     /// The event to be held back, and how long.
     pub hold: Option<(CaseKey, Duration)>,
     /// Lists show the collection as it was at this version; watches go on from there once the sender says so.

@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use injections::{CaseKey, Injections, Park, ParkPoint};
+use injections::{CaseKey, Injections, NextPark, Park, ParkPoint};
 use shared::{Activity, ProxyShared};
 
 /// The running proxy; it ends when it is dropped.
@@ -79,6 +79,14 @@ impl ApiProxy {
     pub fn park(&self, key: CaseKey, point: ParkPoint) -> watch::Receiver<bool> {
         let (reached, receiver) = watch::channel(false);
         self.with_injections(|injections| injections.park = Some(Park { key, point, reached }));
+        receiver
+    }
+
+    /// Stops the next write of this verb and resource at that point; the receiver turns true when it has come.
+    pub fn park_next(&self, what: &str, point: ParkPoint) -> watch::Receiver<bool> {
+        let (reached, receiver) = watch::channel(false);
+        let next = NextPark { what: what.to_owned(), point, reached };
+        self.with_injections(|injections| injections.next = Some(next));
         receiver
     }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::call::{ApiCall, Verb};
 use super::chaos::ApiFault;
 use super::events::{Cut, relay_watch};
-use super::injections::{CaseKey, ParkPoint, Side};
+use super::injections::{CaseKey, NextPark, ParkPoint, Side};
 use super::shared::ProxyShared;
 
 /// No body of ours is larger.
@@ -81,7 +81,9 @@ async fn wait_if_parked(shared: &ProxyShared, key: Option<&CaseKey>, point: Park
     let reached = {
         let injections = shared.injections.lock();
         let park = injections.park.as_ref().filter(|park| Some(&park.key) == key && park.point == point);
-        park.map(|park| park.reached.clone())
+        let is_next = |next: &&NextPark| key.is_some_and(|key| key.what == next.what) && next.point == point;
+        let next = injections.next.as_ref().filter(is_next).map(|next| next.reached.clone());
+        park.map(|park| park.reached.clone()).or(next)
     };
     if let Some(reached) = reached {
         reached.send_replace(true);

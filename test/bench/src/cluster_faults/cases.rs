@@ -1,0 +1,105 @@
+//! The cases: which program is killed at which write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::proxy::injections::{ParkPoint, Side};
+
+/// A step of a cluster's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Step {
+    /// It is created, with one control plane node and one worker.
+    Apply,
+    /// It gets a second worker.
+    Scale,
+    /// It is deleted.
+    Delete,
+}
+
+impl Step {
+    /// All steps, in order.
+    pub const ALL: [Self; 3] = [Self::Apply, Self::Scale, Self::Delete];
+
+    /// The command that makes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Apply => "apply",
+            Self::Scale => "scale",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// What a program writes, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Write {
+    /// The program.
+    pub program: &'static str,
+    /// The step.
+    pub step: Step,
+    /// Where it is written.
+    pub side: Side,
+    /// Verb and resource, or method.
+    pub what: String,
+}
+
+/// A program that is killed at the first write of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Case {
+    /// The write.
+    pub write: Write,
+    /// Before or after it.
+    pub point: ParkPoint,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Write { program, step, what, .. } = &self.write;
+        let point = match self.point {
+            ParkPoint::Before => "before",
+            ParkPoint::After => "after",
+        };
+        write!(f, "{program}|{}|{what}|{point}", step.name())
+    }
+}
+
+/// All cases of the writes.
+pub fn of(writes: &BTreeSet<Write>) -> Vec<Case> {
+    let points = [ParkPoint::Before, ParkPoint::After];
+    writes.iter().flat_map(|write| points.map(|point| Case { write: write.clone(), point })).collect()
+}
+
+/// Lives with at most one case of each step, which have all cases together.
+pub fn lives(cases: Vec<Case>) -> Vec<Vec<Case>> {
+    let mut by_step: BTreeMap<Step, Vec<Case>> = BTreeMap::new();
+    for case in cases {
+        by_step.entry(case.write.step).or_default().push(case);
+    }
+    let count = by_step.values().map(Vec::len).max().unwrap_or_default();
+    (0..count).map(|at| by_step.values().filter_map(|cases| cases.get(at).cloned()).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(program: &'static str, step: Step) -> Write {
+        Write { program, step, side: Side::Api, what: "PATCH virtualmachines".to_owned() }
+    }
+
+    #[test]
+    fn lives_have_each_case_once_and_one_of_each_step() {
+        let writes = [write("capw", Step::Apply), write("vmop", Step::Apply), write("vmop", Step::Delete)];
+        let all = of(&writes.into());
+        assert_eq!(all.len(), 6);
+        let lives = lives(all.clone());
+        assert_eq!(lives.len(), 4);
+        assert!(
+            lives.iter().all(|cases| cases.iter().map(|case| case.write.step).collect::<BTreeSet<_>>().len()
+                == cases.len())
+        );
+        let names = |cases: &[Case]| cases.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+        assert_eq!(names(&lives.concat()), names(&all));
+        assert!(names(&all).contains("capw|apply|PATCH virtualmachines|before"));
+    }
+}

@@ -1,0 +1,153 @@
+//! A management cluster on a simulated site, with a proxy between each of our programs and the API server.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use kube::Client;
+use plane::{Guard, Options, Plane, Program, Running, Stack};
+use serde_json::{Value, json};
+use sim::control::ControlApi;
+use sim::guest::Registry;
+use sim::{Nodes, Site, SiteNetworks};
+
+use crate::proxy::ApiProxy;
+use crate::testbed::find_tools;
+
+/// The namespace of the clusters.
+pub const NAMESPACE: &str = "dev";
+/// The class of the nodes, and their StorageClass.
+pub const CLASS: &str = "best-effort-small";
+pub const STORAGE: &str = "gold";
+/// The policy of the simulated vCenter.
+const POLICY: &str = "aa6d5a82-1c88-45da-85d3-3d74b91a5bad";
+const OPERATOR: &str = "vmware-system-vmop";
+
+/// One of our programs, and the proxy through which it writes.
+pub struct Watched {
+    /// Its name.
+    pub name: &'static str,
+    /// The process.
+    pub program: Running,
+    /// The way to the API server.
+    pub proxy: ApiProxy,
+}
+
+/// A running management cluster.
+pub struct Environment {
+    guard: Guard,
+    plane: Plane,
+    site: Site,
+    /// Our programs.
+    pub programs: Vec<Watched>,
+    /// The control API of the simulated vCenter.
+    pub control: ControlApi,
+}
+
+impl Environment {
+    /// Starts everything.
+    pub async fn start() -> Result<Self> {
+        let exe = std::env::current_exe().context("cannot find the path of this program")?;
+        let tools = find_tools().await?;
+        let stack = Arc::new(Stack::ephemeral()?);
+        let guard = Guard::start(&exe, &stack)?;
+        let options =
+            Options { stack: stack.clone(), tools: tools.clone(), definitions: sim::tools::definitions()? };
+        let registry = Registry::new(true);
+        let (plane, site) =
+            tokio::try_join!(async { Plane::start(options).await.map_err(anyhow::Error::from) }, async {
+                let site = Site::start(&stack, &tools, Nodes::default(), registry, Vec::new()).await;
+                site.map_err(anyhow::Error::from)
+            },)?;
+        site.serve(&plane.client(), SiteNetworks::PortGroups);
+        let vcenter = site.vcenter();
+        let control = ControlApi::new(&vcenter.control, &vcenter.control_token()?);
+        for object in objects(&site)? {
+            plane::apply(&plane.client(), &object).await?;
+        }
+        let mut programs = Vec::new();
+        for name in ["gcm", "capw", "vmop"] {
+            programs.push(start_program(&plane, name, &exe).await?);
+        }
+        let environment = Self { guard, plane, site, programs, control };
+        plane::apply(&environment.client(), &binding()).await?;
+        Ok(environment)
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.plane.client()
+    }
+
+    /// Ends everything.
+    pub async fn stop(self) -> Result<()> {
+        let Self { guard, plane, site, .. } = self;
+        site.leave();
+        plane.stop().await;
+        site.stop().await;
+        drop(plane);
+        tokio::task::spawn_blocking(move || guard.finish()).await??;
+        Ok(())
+    }
+}
+
+/// Starts a program that knows the API server by its proxy only. A killed one does not wait for its own lease.
+async fn start_program(plane: &Plane, name: &'static str, exe: &std::path::Path) -> Result<Watched> {
+    let deployment = components::config::manifests(name)?.deployment.context("it has no Deployment")?;
+    let account = format!("system:serviceaccount:{}:{}", deployment.namespace, deployment.service_account);
+    let proxy = ApiProxy::start(plane.client(), &account).await?;
+    let kubeconfig = plane.stack().folder().join(format!("proxy-{name}"));
+    proxy.write_kubeconfig(&kubeconfig)?;
+    let program = Program::new(name, exe)
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .arg("--leader-elect=false");
+    let program = match name {
+        "gcm" => program.arg("--nodes-pull-images"),
+        // Simulated guests serve on loopback what they report of a network.
+        "vmop" => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
+        _ => program,
+    };
+    let program = plane.run(program).await.with_context(|| format!("cannot start {name}"))?;
+    Ok(Watched { name, program, proxy })
+}
+
+/// The objects of the site.
+fn objects(site: &Site) -> Result<Vec<Value>> {
+    let vcenter = site.vcenter();
+    let namespace = |name: &str, annotations: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": annotations}});
+    let place = json!({
+        "vmware-system-resource-pool": vcenter.resource_pool, "vmware-system-vm-folder": vcenter.folder,
+    });
+    let [credentials, mut configuration] = vcenter.provider(OPERATOR, "cluster-faults", "auto")?;
+    configuration["data"]["Folder"] = json!(vcenter.folder);
+    configuration["data"]["ResourcePool"] = json!(vcenter.resource_pool);
+    let quota = json!({format!("{STORAGE}.storageclass.storage.k8s.io/requests.storage"): "1Ti"});
+    Ok(vec![
+        namespace(OPERATOR, json!({})),
+        credentials,
+        configuration,
+        json!({
+            "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "GlobalInClusterIPPool",
+            "metadata": {"name": "control-planes"},
+            "spec": {"addresses": [site.claimed_addresses()], "prefix": 16},
+        }),
+        namespace(NAMESPACE, place),
+        json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": STORAGE},
+            "provisioner": "csi.vsphere.vmware.com", "parameters": {"storagePolicyID": POLICY},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "storage", "namespace": NAMESPACE},
+            "spec": {"hard": quota},
+        }),
+    ])
+}
+
+/// The class of the namespace. The VM operator checks it.
+fn binding() -> Value {
+    let group = "vmoperator.vmware.com/v1alpha1";
+    json!({
+        "apiVersion": group, "kind": "VirtualMachineClassBinding",
+        "metadata": {"name": CLASS, "namespace": NAMESPACE},
+        "classRef": {"apiVersion": group, "kind": "VirtualMachineClass", "name": CLASS},
+    })
+}

@@ -1,0 +1,312 @@
+//! One life of a cluster, with at most one fault in each step, and what became of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use api::gcm::TanzuKubernetesCluster;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams,
+};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use sim::control::{Fault, FaultKind, InventoryVm};
+use tokio::time::Instant;
+
+use super::cases::{Case, Step, Write};
+use super::environment::{CLASS, Environment, NAMESPACE, STORAGE, Watched};
+use crate::proxy::injections::{ParkPoint, Side};
+
+/// A step that takes longer is stuck.
+const TIMEOUT: Duration = Duration::from_mins(5);
+/// How often is looked.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// The kinds of which nothing of a cluster may be left.
+const KINDS: [(&str, &str, &str); 9] = [
+    ("cluster.x-k8s.io", "v1beta2", "Cluster"),
+    ("cluster.x-k8s.io", "v1beta2", "Machine"),
+    ("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane"),
+    ("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfig"),
+    ("infrastructure.cluster.vmware.com", "v1beta2", "WCPCluster"),
+    ("infrastructure.cluster.vmware.com", "v1beta2", "WCPMachine"),
+    ("vmoperator.vmware.com", "v1alpha1", "VirtualMachine"),
+    ("ipam.cluster.x-k8s.io", "v1beta2", "IPAddressClaim"),
+    ("", "v1", "Secret"),
+];
+
+/// What became of a life.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What our programs wrote.
+    pub writes: BTreeSet<Write>,
+    /// The cases whose fault happened.
+    pub injected: Vec<Case>,
+    /// What is wrong.
+    pub wrong: Vec<String>,
+    /// The same in numbers.
+    pub findings: Findings,
+}
+
+/// What is wrong, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Findings {
+    pub lost: usize,
+    pub duplicated: usize,
+    pub orphaned: usize,
+    pub stuck: bool,
+}
+
+/// Lets a cluster come, grow and go.
+pub async fn live(environment: &Environment, name: &str, cases: &[Case]) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let clusters = Api::<TanzuKubernetesCluster>::namespaced(environment.client(), NAMESPACE);
+    for step in Step::ALL {
+        let case = cases.iter().find(|case| case.write.step == step);
+        environment.programs.iter().for_each(|watched| watched.proxy.reset());
+        environment.control.take_journal().await?;
+        let work = async {
+            begin(&clusters, name, step).await?;
+            wait_until_done(&clusters, name, step).await
+        };
+        let fault = async {
+            if let Some(case) = case {
+                inject(environment, case).await?;
+            }
+            anyhow::Ok(case.is_some())
+        };
+        let mut fault = std::pin::pin!(fault);
+        let mut work = std::pin::pin!(work);
+        let mut arrived = false;
+        // The fault is there before the step begins, as both are polled in order.
+        let halted = loop {
+            tokio::select! {
+                biased;
+                there = &mut fault, if !arrived => arrived = there? || case.is_none(),
+                ended = &mut work => break ended?,
+            }
+        };
+        environment.control.remove_faults(None).await?;
+        environment.programs.iter().for_each(|watched| watched.proxy.with_injections(|all| all.next = None));
+        if let Some(case) = case.filter(|_| arrived) {
+            outcome.injected.push(case.clone());
+        }
+        note_writes(environment, step, &mut outcome).await?;
+        if let Some(halt) = halted {
+            outcome.findings.stuck = true;
+            outcome.wrong.push(format!("{}: {halt}", step.name()));
+        }
+        check(environment, name, step, &mut outcome).await?;
+        if outcome.findings.stuck {
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+async fn begin(clusters: &Api<TanzuKubernetesCluster>, name: &str, step: Step) -> Result<()> {
+    match step {
+        Step::Apply => {
+            let nodes = json!({"replicas": 1, "vmClass": CLASS, "storageClass": STORAGE});
+            let mut pool = nodes.clone();
+            pool["name"] = "workers".into();
+            let mut control_plane = nodes;
+            control_plane["tkr"] = json!({"reference": {"name": "v1.36"}});
+            let cluster = json!({
+                "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {"topology": {"controlPlane": control_plane, "nodePools": [pool]}},
+            });
+            let cluster: TanzuKubernetesCluster = serde_json::from_value(cluster)?;
+            let deadline = Instant::now() + TIMEOUT;
+            // The releases of the library may not be there yet.
+            loop {
+                match clusters.create(&PostParams::default(), &cluster).await {
+                    Err(error) if Instant::now() > deadline => return Err(error.into()),
+                    Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
+                    Ok(_) => return Ok(()),
+                }
+            }
+        }
+        Step::Scale => {
+            let change =
+                json!([{"op": "replace", "path": "/spec/topology/nodePools/0/replicas", "value": 2}]);
+            let change = Patch::<()>::Json(serde_json::from_value(change)?);
+            again(async || clusters.patch(name, &PatchParams::default(), &change).await.map(drop)).await
+        }
+        Step::Delete => again(async || clusters.delete(name, &DeleteParams::default()).await.map(drop)).await,
+    }
+}
+
+/// Makes a request that a webhook may not answer, because its program is dead.
+async fn again(request: impl AsyncFn() -> kube::Result<()>) -> Result<()> {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        match request().await {
+            Err(error) if Instant::now() > deadline => return Err(error.into()),
+            Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+/// Waits for the end of a step; returns what it is stuck at.
+async fn wait_until_done(
+    clusters: &Api<TanzuKubernetesCluster>,
+    name: &str,
+    step: Step,
+) -> Result<Option<String>> {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut state = String::new();
+    while Instant::now() < deadline {
+        match clusters.get_opt(name).await {
+            Ok(None) if step == Step::Delete => return Ok(None),
+            Ok(Some(cluster)) => {
+                let status = serde_json::to_value(&cluster.status)?;
+                let is_current = status["observedGeneration"].as_i64() == cluster.metadata.generation;
+                if step != Step::Delete && is_current && status["phase"] == "running" && is_ready(&status) {
+                    return Ok(None);
+                }
+                state = status["conditions"].to_string();
+            }
+            Ok(None) => "it does not exist".clone_into(&mut state),
+            Err(error) => state = error.to_string(),
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    Ok(Some(state))
+}
+
+fn is_ready(status: &Value) -> bool {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Kills the program at its write, and starts it again.
+async fn inject(environment: &Environment, case: &Case) -> Result<()> {
+    let Write { program, side, what, .. } = &case.write;
+    let watched = environment.programs.iter().find(|watched| watched.name == *program);
+    let Watched { program, proxy, .. } = watched.context("no such program")?;
+    match side {
+        Side::Vcenter => {
+            let kind = match case.point {
+                ParkPoint::Before => FaultKind::ParkCall,
+                ParkPoint::After => FaultKind::ParkAnswer,
+            };
+            environment.control.plant(&Fault::once(what, kind)).await?;
+            loop {
+                let faults = environment.control.faults().await?;
+                if faults["faults"].as_array().is_some_and(|all| all.iter().any(|fault| fault["held"] == 1)) {
+                    break;
+                }
+                tokio::time::sleep(POLL_INTERVAL / 4).await;
+            }
+        }
+        Side::Api | Side::Event => {
+            let mut reached = proxy.park_next(what, case.point);
+            let _ = reached.wait_for(|reached| *reached).await;
+        }
+    }
+    program.kill().await;
+    proxy.with_injections(|injections| injections.next = None);
+    environment.control.remove_faults(None).await?;
+    program.revive().await;
+    Ok(())
+}
+
+async fn note_writes(environment: &Environment, step: Step, outcome: &mut Outcome) -> Result<()> {
+    for Watched { name, proxy, .. } in &environment.programs {
+        let writes = proxy.with_injections(|injections| injections.writes.all());
+        let writes =
+            writes.into_iter().map(|key| Write { program: name, step, side: Side::Api, what: key.what });
+        outcome.writes.extend(writes);
+    }
+    for call in environment.control.take_journal().await? {
+        outcome.writes.insert(Write { program: "vmop", step, side: Side::Vcenter, what: call.method });
+    }
+    Ok(())
+}
+
+/// As many VMs as Machines, none twice, and nothing left of a cluster that is gone.
+async fn check(environment: &Environment, name: &str, step: Step, outcome: &mut Outcome) -> Result<()> {
+    let wanted = match step {
+        Step::Apply => 2,
+        Step::Scale => 3,
+        Step::Delete => 0,
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = look(environment, name, wanted).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            for (count, wrong) in found {
+                match count {
+                    Count::Lost => outcome.findings.lost += 1,
+                    Count::Duplicated => outcome.findings.duplicated += 1,
+                    Count::Orphaned => outcome.findings.orphaned += 1,
+                }
+                outcome.wrong.push(format!("{}: {wrong}", step.name()));
+            }
+            return Ok(());
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Count {
+    Lost,
+    Duplicated,
+    Orphaned,
+}
+
+async fn look(environment: &Environment, name: &str, wanted: usize) -> Result<Vec<(Count, String)>> {
+    let is_of = |object: &str| object.starts_with(&format!("{name}-"));
+    let inventory = environment.control.inventory().await?;
+    let vms: Vec<&InventoryVm> = inventory.vms.iter().filter(|vm| is_of(&vm.name)).collect();
+    let machines = list(&environment.client(), KINDS[1]).await?;
+    let machines: BTreeSet<_> = machines.into_iter().filter(|machine| is_of(machine)).collect();
+    let mut found = Vec::new();
+    let names: BTreeSet<_> = vms.iter().map(|vm| vm.name.clone()).collect();
+    found.extend(
+        machines.difference(&names).map(|machine| (Count::Lost, format!("Machine {machine} has no VM"))),
+    );
+    found.extend(names.difference(&machines).map(|vm| (Count::Orphaned, format!("VM {vm} has no Machine"))));
+    let mut identities = BTreeMap::new();
+    for vm in &vms {
+        if let Some(other) = identities.insert(&vm.instance_uuid, &vm.name) {
+            found.push((Count::Duplicated, format!("VMs {other} and {} are one", vm.name)));
+        }
+    }
+    if vms.len() > names.len() {
+        found.push((Count::Duplicated, format!("{} VMs have {} names", vms.len(), names.len())));
+    }
+    if vms.len() < wanted {
+        found.push((Count::Lost, format!("{} of {wanted} VMs", vms.len())));
+    }
+    if vms.len() > wanted {
+        found.push((Count::Orphaned, format!("{} VMs instead of {wanted}", vms.len())));
+    }
+    if wanted == 0 {
+        for kind in KINDS {
+            let left = list(&environment.client(), kind).await?;
+            let left = left.into_iter().filter(|left| left == name || is_of(left));
+            found.extend(left.map(|left| (Count::Orphaned, format!("{} {left} is left", kind.2))));
+        }
+        let files = environment.control.orphaned_files().await?;
+        if files != sim::control::OrphanedFiles::default() {
+            found.push((Count::Orphaned, format!("{files:?}")));
+        }
+    }
+    Ok(found)
+}
+
+async fn list(client: &Client, (group, version, kind): (&str, &str, &str)) -> Result<Vec<String>> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
+    let found =
+        api.list_metadata(&ListParams::default()).await.with_context(|| format!("cannot list {kind}"))?;
+    Ok(found.iter().map(ResourceExt::name_any).collect())
+}
