@@ -5,6 +5,12 @@ pub fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
+/// Whether the API server says that it does not serve a list's kind: status 404, with or without a reason. An API server
+/// that lacks the whole group answers in plain text.
+pub fn is_not_served(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
 /// Whether the API server says that the object is not what the caller saw.
 pub fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict())
@@ -34,7 +40,21 @@ pub fn missing_right(message: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::missing_right;
+    use kube::api::ListParams;
+    use kube::{Api, Client};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kind_that_is_not_served_is_no_object_that_is_gone() {
+        let service = tower::service_fn(|_: hyper::Request<kube::client::Body>| async {
+            let body = kube::client::Body::from(b"404 page not found\n".to_vec());
+            hyper::Response::builder().status(404).header("content-type", "text/plain").body(body)
+        });
+        let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(Client::new(service, "default"));
+        let error = nodes.list(&ListParams::default()).await.unwrap_err();
+        assert!(is_not_served(&error) && !is_gone(&error), "{error:?}");
+    }
 
     #[test]
     fn a_missing_right_differs_from_other_refusals() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use api::gcm::TanzuKubernetesCluster;
 use jiff::Timestamp;
-use kit::api_error::is_gone;
+use kit::api_error::is_not_served;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, ResourceExt as _};
 use serde::Serialize;
@@ -36,8 +36,8 @@ async fn run(target: &Target, args: &List) -> Result<()> {
     let params = ListParams::default();
     let (tkcs, clusters) = tokio::join!(tkcs.list(&params), clusters.list(&params));
     if let (Err(one), Err(other)) = (&tkcs, &clusters)
-        && is_gone(one)
-        && is_gone(other)
+        && is_not_served(one)
+        && is_not_served(other)
     {
         anyhow::bail!(
             "the API server serves neither TanzuKubernetesClusters nor Clusters. Install them with layercake init \
@@ -75,7 +75,7 @@ where
 /// The items of a list; none of a kind that is not served.
 fn served<K: Clone>(list: kube::Result<kube::core::ObjectList<K>>) -> kube::Result<Vec<K>> {
     match list {
-        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        Err(error) if is_not_served(&error) => Ok(Vec::new()),
         list => list.map(|list| list.items),
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::gcm::TanzuKubernetesCluster;
-use kit::api_error::is_gone;
+use kit::api_error::{is_gone, is_not_served};
 use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
@@ -65,6 +65,10 @@ async fn read(target: &Target, name: &str) -> Result<TanzuKubernetesCluster> {
     match clusters(target).get(name).await {
         Err(error) if is_gone(&error) => anyhow::bail!(
             "TanzuKubernetesCluster {namespace}/{name} does not exist: list the clusters with `layercake list -A`"
+        ),
+        Err(error) if is_not_served(&error) => anyhow::bail!(
+            "the API server does not serve TanzuKubernetesClusters. Install them with layercake init \
+             (docs/install.md), or use the kubeconfig of a management cluster"
         ),
         found => found.with_context(|| format!("cannot read TanzuKubernetesCluster {namespace}/{name}")),
     }

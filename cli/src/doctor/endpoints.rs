@@ -8,7 +8,7 @@ use api::capi::IpAddress;
 use api::ipam::GlobalInClusterIpPool;
 use futures::future::join_all;
 use ipnet::IpNet;
-use kit::api_error::is_gone;
+use kit::api_error::is_not_served;
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
@@ -33,12 +33,12 @@ pub async fn check(client: &Client) -> Diagnosis {
     let all = ListParams::default();
     let pools = Api::<GlobalInClusterIpPool>::all(client.clone()).list(&all).await;
     let addresses = Api::<IpAddress>::all(client.clone()).list(&all).await;
-    if pools.as_ref().is_err_and(is_gone) {
+    if pools.as_ref().is_err_and(is_not_served) {
         return FREE.ok("there are no address pools");
     }
     // A cluster that does not serve the kind has assigned none.
     let addresses = match addresses {
-        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        Err(error) if is_not_served(&error) => Ok(Vec::new()),
         addresses => FREE.read("IPAddresses", addresses).map(|addresses| addresses.items),
     };
     let (pools, addresses) = match (FREE.read("GlobalInClusterIPPools", pools), addresses) {

@@ -11,6 +11,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kit::api_error::is_not_served;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectList, PostParams};
 use kube::{Api, Client, ResourceExt};
 
@@ -230,7 +231,7 @@ fn api_of(client: &Client, (group, version, kind, plural): (&str, &str, &str, &s
 /// The listed objects; none if the API server does not serve the kind.
 fn unless_unserved<T: Clone>(listed: kube::Result<ObjectList<T>>, plural: &str) -> Result<Vec<T>> {
     match listed {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) if is_not_served(&error) => Ok(Vec::new()),
         listed => Ok(listed.with_context(|| format!("cannot list {plural}"))?.items),
     }
 }

@@ -102,6 +102,16 @@ async fn assert_is_the_stacks(story: &Story, configuration: &Value) {
 /// On an API server that has only the VM operator's kinds, the file and a Secret are all that the operator needs.
 async fn assert_the_doctor_agrees(story: &Story, objects: &[Value], password: &str) {
     let server = OwnServer::start(story, Vec::new()).await;
+    for (args, unserved) in [
+        (&["list", "-A"][..], "the API server serves neither TanzuKubernetesClusters nor Clusters"),
+        (&["scale", "web", "--replicas", "2"], "the API server does not serve TanzuKubernetesClusters"),
+    ] {
+        let (status, said) = server.layercake(args);
+        assert!(
+            status == Some(1) && said.contains(unserved) && said.contains("layercake init"),
+            "{status:?} {said}"
+        );
+    }
     server.apply("config/crd", &render("crd"));
     server.wait_until_served();
     server.apply("config/vmop-standalone", &render("vmop-standalone"));

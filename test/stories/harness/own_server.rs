@@ -62,6 +62,14 @@ impl OwnServer {
         checks.map(|check| (text(check, "code"), text(check, "outcome"))).collect()
     }
 
+    /// Runs `layercake` with this server's kubeconfig, and returns its exit status and what it says on stderr.
+    pub fn layercake(&self, args: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(exe());
+        command.args(args).arg("--kubeconfig").arg(self.plane.kubeconfig());
+        let output = command.stdin(Stdio::null()).output().expect("an output");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    }
+
     /// Runs a program with what its rendered folder gives it.
     pub async fn run(&self, name: &str, documents: &[Value], args: &[&str]) -> Running {
         let program = Program::new(name, exe()).configured_by(documents.to_vec()).without_webhooks();
