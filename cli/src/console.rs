@@ -43,7 +43,7 @@ async fn print(target: &Target, args: &Console, kubeconfig: Option<PathBuf>) -> 
     let Some(path) = stack_folders(kubeconfig).iter().find_map(|folder| console_log(folder, &moid)) else {
         bail!(
             "VirtualMachine {namespace}/{name} ({moid}) has no serial console here: only nodes of `layercake up --nodes qemu` \
-             have one. In a real vCenter, open the VM's console in the vSphere client, or create a VirtualMachineWebConsoleRequest"
+             have one. In a real vCenter, open the VM's console in the vSphere client, or create a WebConsoleRequest"
         );
     };
     let mut console = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -73,6 +73,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::{
     Cli, CliCommand, Describe, DescribeFlags, ImageCommand, NewCommand, Output, SiteCommand, examples,
@@ -117,15 +118,12 @@ fn run_command(cli: Cli) -> ExitCode {
         }
         _ => {}
     }
-    // Another default may be installed already when the command runs inside a test.
+    // Others may be installed already when the command runs inside a test.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_default_env()
-                .unwrap_or_else(|_| "warn,kube_client=off".into()),
-        )
-        .with_writer(std::io::stderr)
-        .init();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| "warn,kube_client=off".into());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _ = log.finish().try_init();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {

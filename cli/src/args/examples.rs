@@ -4,8 +4,8 @@ use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// The command lines, by command.
-const EXAMPLES: &[(&str, &[&str])] = &[
+/// The command lines, by command. Stories run each of them, with other names.
+pub const ALL: &[(&str, &[&str])] = &[
     ("up", &["layercake up -f examples/test-cluster.yaml", "layercake up --detach"]),
     ("down", &["layercake down"]),
     ("describe tkc", &["layercake describe tkc team -n dev"]),
@@ -105,7 +105,7 @@ pub fn command() -> Command {
 
 /// The examples of a command.
 pub fn of(path: &str) -> &'static [&'static str] {
-    EXAMPLES.iter().find(|(of, _)| *of == path).map_or(&[], |(_, examples)| examples)
+    ALL.iter().find(|(of, _)| *of == path).map_or(&[], |(_, examples)| examples)
 }
 
 fn with_examples(command: Command, path: &str) -> Command {
@@ -139,9 +139,9 @@ mod tests {
     fn every_command_has_examples_that_are_valid() {
         let mut commands = BTreeSet::new();
         leaves(&Cli::command(), "", &mut commands);
-        let with: BTreeSet<_> = EXAMPLES.iter().map(|(path, _)| (*path).to_owned()).collect();
+        let with: BTreeSet<_> = ALL.iter().map(|(path, _)| (*path).to_owned()).collect();
         assert_eq!(commands, with);
-        for (path, examples) in EXAMPLES {
+        for (path, examples) in ALL {
             for example in *examples {
                 assert!(example.starts_with(&["layercake", path].join(" ")), "{example}");
                 let words = example.split(" > ").next().unwrap().split(' ');

@@ -4,6 +4,7 @@ mod bootstrap;
 mod bundle;
 mod clusters;
 mod doctor;
+mod examples;
 mod image_import;
 mod layercake_command;
 mod new_cluster;

@@ -17,11 +17,23 @@ use crate::harness::shared_stack::build_tool;
 pub const USER: &str = "administrator@vsphere.local";
 
 /// The home folder of a user, whose processes in the background end with it.
-pub struct Home(PathBuf);
+pub struct Home {
+    folder: PathBuf,
+    cache: PathBuf,
+}
 
 impl Home {
     pub fn new(folder: &Path) -> Self {
-        Self(folder.to_owned())
+        Self { folder: folder.to_owned(), cache: plane::tools::cache_folder().unwrap() }
+    }
+
+    /// The same with a cache folder of their own, which has the tools that are built.
+    pub fn with_own_cache(folder: &Path) -> Self {
+        let cache = folder.join("cache");
+        std::fs::create_dir(&cache).unwrap();
+        let tools = plane::tools::cache_folder().unwrap().join("tools");
+        std::os::unix::fs::symlink(tools, cache.join("tools")).unwrap();
+        Self { folder: folder.to_owned(), cache }
     }
 
     /// Starts a simulated vSphere with a namespace, and returns the flags that connect a management cluster to it. The first is for
@@ -36,17 +48,17 @@ impl Home {
     }
 
     pub fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
+        self.folder.join(name).display().to_string()
     }
 
     pub fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.join(name), text).unwrap();
+        std::fs::write(self.folder.join(name), text).unwrap();
     }
 
     fn command(&self, args: &[impl AsRef<OsStr> + Debug]) -> Command {
         let mut command = Command::new(exe());
-        command.args(args).env("HOME", &self.0).env("KUBECONFIG", self.0.join("kubeconfig"));
-        command.env("LAYERCAKE_CACHE", plane::tools::cache_folder().unwrap()).env_remove("XDG_STATE_HOME");
+        command.args(args).env("HOME", &self.folder).env("KUBECONFIG", self.folder.join("kubeconfig"));
+        command.env("LAYERCAKE_CACHE", &self.cache).env_remove("XDG_STATE_HOME");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -69,7 +81,7 @@ impl Home {
         let status = child.try_wait().unwrap();
         assert!(is_there && status.is_none(), "{args:?} never printed {words:?}");
         let lock = format!(".local/state/layercake/bootstrap/{name}/process.lock");
-        let process = std::fs::read_to_string(self.0.join(lock));
+        let process = std::fs::read_to_string(self.folder.join(lock));
         for pid in [child.id().to_string(), process.unwrap()] {
             assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
         }
@@ -78,7 +90,7 @@ impl Home {
 
     /// The VMs of a cluster in the simulated vSphere.
     pub async fn vms(&self, cluster: &str) -> usize {
-        let record = std::fs::read(self.0.join(".local/state/layercake/site/process.json")).unwrap();
+        let record = std::fs::read(self.folder.join(".local/state/layercake/site/process.json")).unwrap();
         let record: Value = serde_json::from_slice(&record).unwrap();
         let vcenter: VcenterEndpoint = serde_json::from_value(record["vcenter"].clone()).unwrap();
         let control = ControlApi::new(&vcenter.control, &vcenter.control_token().unwrap());
@@ -90,16 +102,18 @@ impl Home {
     pub fn kubectl(&self, args: &[impl AsRef<OsStr> + Debug]) -> String {
         let mut command = Command::new(build_tool(&plane::tools::KUBECTL));
         command.args(args);
-        let output = command.env("KUBECONFIG", self.0.join("kubeconfig")).output().unwrap();
+        let output = command.env("KUBECONFIG", self.folder.join("kubeconfig")).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
     fn lock_files(&self) -> Vec<PathBuf> {
-        let state = self.0.join(".local/state/layercake");
+        let state = self.folder.join(".local/state/layercake");
         let bootstrap = std::fs::read_dir(state.join("bootstrap")).into_iter().flatten();
         let folders = bootstrap.filter_map(|entry| Some(entry.ok()?.path())).chain([state.join("site")]);
-        folders.map(|folder| folder.join("process.lock")).filter(|path| path.exists()).collect()
+        let locks = folders.map(|folder| folder.join("process.lock"));
+        let stack = self.folder.join("cache/background.lock");
+        locks.chain([stack]).filter(|path| path.exists()).collect()
     }
 
     /// The processes in the background that run.

@@ -56,6 +56,10 @@ fn an_empty_cluster_becomes_a_management_cluster() {
         let again = run(&cluster, &["init"]).await;
         assert_ends(&again, 0, &["are served", "Next: layercake doctor"]);
         assert_eq!(generations(&deployments).await, before, "a second installation replaces no Pod");
+        assert_ends(&run(&cluster, &["init", "--dry-run"]).await, 0, &["Nothing was changed"]);
+        let planned = run(&cluster, &["uninstall", "--plan"]).await;
+        assert_contains(&String::from_utf8_lossy(&planned.stdout), &["delete namespace vmware-system-tkg"]);
+        assert_eq!(generations(&deployments).await, before, "a plan changes nothing");
         cluster.stop().await;
     });
 }
@@ -97,7 +101,7 @@ fn cert_manager_issues_the_certificates_of_webhooks() {
 
 #[test]
 fn manifests_are_those_of_a_cluster_with_cert_manager() {
-    let output = Command::new(exe()).arg("manifests").stdin(Stdio::null()).output().unwrap();
+    let output = Command::new(exe()).args(["manifests"]).stdin(Stdio::null()).output().unwrap();
     assert_ends(&output, 0, &[]);
     let documents = manifest::documents(&String::from_utf8(output.stdout).unwrap()).unwrap();
     let count = |kind: &str| documents.iter().filter(|document| document["kind"] == kind).count();

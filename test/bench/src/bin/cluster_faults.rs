@@ -1,11 +1,16 @@
-//! What clusters survive.
+//! What clusters and bootstrap clusters survive.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use bench::cluster_faults::{Flags, failed, killer, run};
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    let code =
-        bench::entry::main(|args| bench::cluster_faults::run(bench::cluster_faults::Flags::parse_from(args)));
-    if bench::cluster_faults::failed() { ExitCode::FAILURE } else { code }
+    let args: Vec<_> = std::env::args_os().collect();
+    if args.first().is_some_and(|name| Path::new(name).file_name() == Some(killer::COMMAND.as_ref())) {
+        return killer::main(args);
+    }
+    let code = bench::entry::main(|args| run(Flags::parse_from(args)));
+    if failed() { ExitCode::FAILURE } else { code }
 }

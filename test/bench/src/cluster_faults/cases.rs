@@ -3,29 +3,39 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use clap::ValueEnum;
+
 use crate::proxy::injections::{ParkPoint, Side};
 
-/// A step of a cluster's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A step of a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
 pub enum Step {
-    /// It is created, with one control plane node and one worker.
+    /// A cluster is created, with one control plane node and one worker.
     Apply,
     /// It gets a second worker.
     Scale,
     /// It is deleted.
     Delete,
+    /// A bootstrap cluster is started for the first time.
+    Start,
+    /// It is started again, and has a cluster.
+    Restart,
 }
 
 impl Step {
-    /// All steps, in order.
-    pub const ALL: [Self; 3] = [Self::Apply, Self::Scale, Self::Delete];
+    /// The steps of a cluster's life, in order.
+    pub const OF_CLUSTER: [Self; 3] = [Self::Apply, Self::Scale, Self::Delete];
+    /// Those of a bootstrap cluster, each a life.
+    pub const OF_BOOTSTRAP: [Self; 2] = [Self::Start, Self::Restart];
 
-    /// The command that makes it.
+    /// Its name in cases.
     pub fn name(self) -> &'static str {
         match self {
             Self::Apply => "apply",
             Self::Scale => "scale",
             Self::Delete => "delete",
+            Self::Start => "start",
+            Self::Restart => "restart",
         }
     }
 }
@@ -69,7 +79,7 @@ pub fn of(writes: &BTreeSet<Write>) -> Vec<Case> {
     writes.iter().flat_map(|write| points.map(|point| Case { write: write.clone(), point })).collect()
 }
 
-/// Lives with at most one case of each step, which have all cases together.
+/// Lives of clusters with at most one case of each step, which have all cases together.
 pub fn lives(cases: Vec<Case>) -> Vec<Vec<Case>> {
     let mut by_step: BTreeMap<Step, Vec<Case>> = BTreeMap::new();
     for case in cases {

@@ -10,6 +10,7 @@ use sim::control::ControlApi;
 use sim::guest::Registry;
 use sim::{Nodes, Site, SiteNetworks};
 
+use super::command::User;
 use crate::proxy::ApiProxy;
 use crate::testbed::find_tools;
 
@@ -41,6 +42,8 @@ pub struct Environment {
     pub programs: Vec<Watched>,
     /// The control API of the simulated vCenter.
     pub control: ControlApi,
+    /// Who changes clusters.
+    pub user: User,
 }
 
 impl Environment {
@@ -68,7 +71,8 @@ impl Environment {
         for name in ["gcm", "capw", "vmop"] {
             programs.push(start_program(&plane, name, &exe).await?);
         }
-        let environment = Self { guard, plane, site, programs, control };
+        let user = User::new(plane.stack().folder())?;
+        let environment = Self { guard, plane, site, programs, control, user };
         plane::apply(&environment.client(), &binding()).await?;
         Ok(environment)
     }
@@ -76,6 +80,11 @@ impl Environment {
     /// A client with all rights.
     pub fn client(&self) -> Client {
         self.plane.client()
+    }
+
+    /// The file of an administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> String {
+        self.plane.kubeconfig().display().to_string()
     }
 
     /// Ends everything.

@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::gcm::TanzuKubernetesCluster;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    PostParams,
-};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use sim::control::{Fault, FaultKind, InventoryVm};
@@ -16,6 +13,7 @@ use tokio::time::Instant;
 
 use super::cases::{Case, Step, Write};
 use super::environment::{CLASS, Environment, NAMESPACE, STORAGE, Watched};
+use super::killer::COMMAND;
 use crate::proxy::injections::{ParkPoint, Side};
 
 /// A step that takes longer is stuck.
@@ -61,36 +59,45 @@ pub struct Findings {
 pub async fn live(environment: &Environment, name: &str, cases: &[Case]) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let clusters = Api::<TanzuKubernetesCluster>::namespaced(environment.client(), NAMESPACE);
-    for step in Step::ALL {
+    for step in Step::OF_CLUSTER {
         let case = cases.iter().find(|case| case.write.step == step);
+        let (own, others) = match case {
+            Some(case) if case.write.program == COMMAND => (Some(case), None),
+            case => (None, case),
+        };
         environment.programs.iter().for_each(|watched| watched.proxy.reset());
         environment.control.take_journal().await?;
         let work = async {
-            begin(&clusters, name, step).await?;
-            wait_until_done(&clusters, name, step).await
+            let begun = begin(environment, &clusters, name, step, own).await?;
+            anyhow::Ok((begun, wait_until_done(&clusters, name, step).await?))
         };
         let fault = async {
-            if let Some(case) = case {
+            if let Some(case) = others {
                 inject(environment, case).await?;
             }
-            anyhow::Ok(case.is_some())
+            anyhow::Ok(())
         };
         let mut fault = std::pin::pin!(fault);
         let mut work = std::pin::pin!(work);
         let mut arrived = false;
         // The fault is there before the step begins, as both are polled in order.
-        let halted = loop {
+        let (begun, halted) = loop {
             tokio::select! {
                 biased;
-                there = &mut fault, if !arrived => arrived = there? || case.is_none(),
+                injected = &mut fault, if !arrived => {
+                    injected?;
+                    arrived = true;
+                }
                 ended = &mut work => break ended?,
             }
         };
         environment.control.remove_faults(None).await?;
         environment.programs.iter().for_each(|watched| watched.proxy.with_injections(|all| all.next = None));
-        if let Some(case) = case.filter(|_| arrived) {
+        let is_injected = if own.is_some() { begun.killed } else { arrived };
+        if let Some(case) = case.filter(|_| is_injected) {
             outcome.injected.push(case.clone());
         }
+        outcome.writes.extend(begun.writes);
         note_writes(environment, step, &mut outcome).await?;
         if let Some(halt) = halted {
             outcome.findings.stuck = true;
@@ -104,50 +111,64 @@ pub async fn live(environment: &Environment, name: &str, cases: &[Case]) -> Resu
     Ok(outcome)
 }
 
-async fn begin(clusters: &Api<TanzuKubernetesCluster>, name: &str, step: Step) -> Result<()> {
-    match step {
+/// What `layercake` did in a step.
+#[derive(Default)]
+struct Begun {
+    killed: bool,
+    writes: BTreeSet<Write>,
+}
+
+/// Runs the command of a step until it succeeds: webhooks do not answer while their program is dead, and the releases of the
+/// library may not be there yet. The first time it is killed at the case's write.
+async fn begin(
+    environment: &Environment,
+    clusters: &Api<TanzuKubernetesCluster>,
+    name: &str,
+    step: Step,
+    mut case: Option<&Case>,
+) -> Result<Begun> {
+    let user = &environment.user;
+    let kubeconfig = environment.kubeconfig();
+    let manifest = user.path(&format!("{name}.json"));
+    let mut args = match step {
         Step::Apply => {
-            let nodes = json!({"replicas": 1, "vmClass": CLASS, "storageClass": STORAGE});
-            let mut pool = nodes.clone();
-            pool["name"] = "workers".into();
-            let mut control_plane = nodes;
-            control_plane["tkr"] = json!({"reference": {"name": "v1.36"}});
-            let cluster = json!({
-                "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
-                "metadata": {"name": name, "namespace": NAMESPACE},
-                "spec": {"topology": {"controlPlane": control_plane, "nodePools": [pool]}},
-            });
-            let cluster: TanzuKubernetesCluster = serde_json::from_value(cluster)?;
-            let deadline = Instant::now() + TIMEOUT;
-            // The releases of the library may not be there yet.
-            loop {
-                match clusters.create(&PostParams::default(), &cluster).await {
-                    Err(error) if Instant::now() > deadline => return Err(error.into()),
-                    Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
-                    Ok(_) => return Ok(()),
-                }
-            }
+            std::fs::write(&manifest, cluster(name).to_string())?;
+            vec!["apply", "-f", &manifest]
         }
-        Step::Scale => {
-            let change =
-                json!([{"op": "replace", "path": "/spec/topology/nodePools/0/replicas", "value": 2}]);
-            let change = Patch::<()>::Json(serde_json::from_value(change)?);
-            again(async || clusters.patch(name, &PatchParams::default(), &change).await.map(drop)).await
+        Step::Scale => vec!["scale", name, "--replicas", "2"],
+        _ => vec!["delete", name],
+    };
+    args.extend(["--wait=false", "-n", NAMESPACE, "--kubeconfig", &kubeconfig]);
+    let deadline = Instant::now() + TIMEOUT;
+    let mut begun = Begun::default();
+    loop {
+        let finished = user.run(step, &args, case).await?;
+        begun.writes.extend(finished.writes);
+        if finished.killed {
+            begun.killed = true;
+            case = None;
+            continue;
         }
-        Step::Delete => again(async || clusters.delete(name, &DeleteParams::default()).await.map(drop)).await,
+        // The one that was killed may have deleted it.
+        if finished.ok || (step == Step::Delete && clusters.get_opt(name).await?.is_none()) {
+            return Ok(begun);
+        }
+        anyhow::ensure!(Instant::now() < deadline, "{args:?}: {}", finished.errors);
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Makes a request that a webhook may not answer, because its program is dead.
-async fn again(request: impl AsyncFn() -> kube::Result<()>) -> Result<()> {
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        match request().await {
-            Err(error) if Instant::now() > deadline => return Err(error.into()),
-            Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
-            Ok(()) => return Ok(()),
-        }
-    }
+fn cluster(name: &str) -> Value {
+    let nodes = json!({"replicas": 1, "vmClass": CLASS, "storageClass": STORAGE});
+    let mut pool = nodes.clone();
+    pool["name"] = "workers".into();
+    let mut control_plane = nodes;
+    control_plane["tkr"] = json!({"reference": {"name": "v1.36"}});
+    json!({
+        "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"topology": {"controlPlane": control_plane, "nodePools": [pool]}},
+    })
 }
 
 /// Waits for the end of a step; returns what it is stuck at.
@@ -232,7 +253,7 @@ async fn check(environment: &Environment, name: &str, step: Step, outcome: &mut 
     let wanted = match step {
         Step::Apply => 2,
         Step::Scale => 3,
-        Step::Delete => 0,
+        _ => 0,
     };
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {

@@ -1,13 +1,18 @@
-//! What clusters survive: a program is killed at a write while a cluster is created, scaled or deleted.
+//! What clusters survive: a program is killed at a write while a cluster is created, scaled or deleted, or a bootstrap cluster
+//! is started.
 //!
-//! A case is a program, what it writes, and the step of the cluster's life in which it first does so, with the program killed just
-//! before the write or just after it. A clean life shows all cases. Afterwards each life has one case of each step.
+//! A case is a program, what it writes, and the step in which it first does so, with the program killed just before the write or
+//! just after it. Clean lives show all cases. Afterwards each life of a cluster has one case of each step, and each start of a
+//! bootstrap cluster has one case.
 
+mod bootstrap;
 mod cases;
+mod command;
 mod environment;
+pub mod killer;
 mod life;
 
-use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -19,7 +24,8 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::faults::CasePart;
-use cases::{Case, lives};
+use bootstrap::Bootstrap;
+use cases::{Case, Step, lives};
 use environment::Environment;
 use life::Outcome;
 
@@ -33,6 +39,9 @@ pub struct Flags {
     /// Only the I-th of N parts of all cases: the parts of one N are all cases, each once.
     #[arg(long, value_name = "I/N", conflicts_with = "case")]
     pub part: Option<CasePart>,
+    /// Only the cases of these steps.
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    pub steps: Vec<Step>,
     /// Only list the cases.
     #[arg(long)]
     pub list: bool,
@@ -94,50 +103,63 @@ struct Line<'a> {
 /// Runs what the flags ask for.
 pub async fn run(flags: Flags) -> Result<ClusterFaultReport> {
     let began = Instant::now();
-    let environment = Environment::start().await?;
-    let report = RefCell::new(ClusterFaultReport::default());
-    let outcome = run_cases(&environment, &flags, &report).await;
-    environment.stop().await?;
-    outcome?;
-    let mut report = report.into_inner();
-    report.seconds = began.elapsed().as_secs_f64();
-    FAILED.store(!report.is_clean(), Ordering::Relaxed);
-    Ok(report)
-}
-
-async fn run_cases(
-    environment: &Environment,
-    flags: &Flags,
-    report: &RefCell<ClusterFaultReport>,
-) -> Result<()> {
-    let mut results = match &flags.results {
+    let results = match &flags.results {
         Some(path) => {
             Some(File::options().create(true).append(true).open(path).context("cannot open --results")?)
         }
         None => None,
     };
-    let clean = life::live(environment, "clean", &[]).await?;
-    anyhow::ensure!(clean.wrong.is_empty(), "a life without faults: {}", clean.wrong.join("; "));
-    let all = cases::of(&clean.writes);
-    report.borrow_mut().cases = all.len();
-    let is_chosen = |case: &Case| {
-        flags.part.is_none_or(|part| part.has(case))
-            && flags.case.as_ref().is_none_or(|name| *name == case.to_string())
-    };
-    let chosen: Vec<_> = all.into_iter().filter(is_chosen).collect();
-    if flags.list {
-        for case in &chosen {
-            tracing::info!(%case, "case");
-        }
-        return Ok(());
+    let has_any =
+        |steps: &[Step]| flags.steps.is_empty() || flags.steps.iter().any(|step| steps.contains(step));
+    let mut sum = Sum { flags: &flags, results, report: ClusterFaultReport::default() };
+    if has_any(&Step::OF_CLUSTER) {
+        let environment = Environment::start().await?;
+        let outcome = run_clusters(&environment, &mut sum).await;
+        environment.stop().await?;
+        outcome?;
     }
-    let lives = lives(chosen);
-    for (number, cases) in lives.iter().enumerate() {
-        let began = Instant::now();
-        let Outcome { wrong, injected, findings, .. } =
-            life::live(environment, &format!("c{number}"), cases).await?;
-        let seconds = began.elapsed().as_secs_f64();
-        let mut report = report.borrow_mut();
+    if has_any(&Step::OF_BOOTSTRAP) {
+        let bootstrap = Bootstrap::start().await?;
+        run_starts(&bootstrap, &mut sum).await?;
+        sum.report.failures.extend(bootstrap.stop().await?);
+    }
+    let mut report = sum.report;
+    report.seconds = began.elapsed().as_secs_f64();
+    FAILED.store(!report.is_clean(), Ordering::Relaxed);
+    Ok(report)
+}
+
+/// The results so far.
+struct Sum<'a> {
+    flags: &'a Flags,
+    results: Option<File>,
+    report: ClusterFaultReport,
+}
+
+impl Sum<'_> {
+    /// The chosen ones of all cases; none if they are only to be listed.
+    fn choose(&mut self, all: Vec<Case>) -> Vec<Case> {
+        let flags = self.flags;
+        let of_steps = |case: &Case| flags.steps.is_empty() || flags.steps.contains(&case.write.step);
+        let is_chosen = |case: &Case| {
+            of_steps(case)
+                && flags.part.is_none_or(|part| part.has(case))
+                && flags.case.as_ref().is_none_or(|name| *name == case.to_string())
+        };
+        self.report.cases += all.len();
+        let mut chosen: Vec<_> = all.into_iter().filter(is_chosen).collect();
+        if flags.list {
+            for case in chosen.drain(..) {
+                tracing::info!(%case, "case");
+            }
+        }
+        chosen
+    }
+
+    /// Adds a life with these cases.
+    fn add(&mut self, cases: &[Case], outcome: &Outcome, seconds: f64) -> Result<()> {
+        let Outcome { wrong, injected, findings, .. } = outcome;
+        let report = &mut self.report;
         report.lost += findings.lost;
         report.duplicated += findings.duplicated;
         report.orphaned += findings.orphaned;
@@ -146,15 +168,46 @@ async fn run_cases(
             let injected = injected.contains(case);
             report.injected += usize::from(injected);
             report.missed += usize::from(!injected);
-            if let Some(file) = &mut results {
-                let line =
-                    Line { commit: &flags.commit, case: case.to_string(), injected, wrong: &wrong, seconds };
+            if let Some(file) = &mut self.results {
+                let commit = &self.flags.commit;
+                let line = Line { commit, case: case.to_string(), injected, wrong, seconds };
                 writeln!(file, "{}", serde_json::to_string(&line)?)?;
             }
         }
         let names: Vec<_> = cases.iter().map(ToString::to_string).collect();
         report.failures.extend(wrong.iter().map(|wrong| format!("{}: {wrong}", names.join(", "))));
-        tracing::info!(life = number, of = lives.len(), seconds, ok = wrong.is_empty(), "done");
+        Ok(())
+    }
+}
+
+async fn run_clusters(environment: &Environment, sum: &mut Sum<'_>) -> Result<()> {
+    let clean = life::live(environment, "clean", &[]).await?;
+    anyhow::ensure!(clean.wrong.is_empty(), "a life without faults: {}", clean.wrong.join("; "));
+    let lives = lives(sum.choose(cases::of(&clean.writes)));
+    for (number, cases) in lives.iter().enumerate() {
+        let began = Instant::now();
+        let outcome = life::live(environment, &format!("c{number}"), cases).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        sum.add(cases, &outcome, seconds)?;
+        tracing::info!(life = number, of = lives.len(), seconds, ok = outcome.wrong.is_empty(), "done");
+    }
+    Ok(())
+}
+
+async fn run_starts(bootstrap: &Bootstrap, sum: &mut Sum<'_>) -> Result<()> {
+    let mut writes = BTreeSet::new();
+    for (number, step) in Step::OF_BOOTSTRAP.into_iter().enumerate() {
+        let clean = bootstrap.live(step, number, None).await?;
+        anyhow::ensure!(clean.wrong.is_empty(), "a start without faults: {}", clean.wrong.join("; "));
+        writes.extend(clean.writes);
+    }
+    let chosen = sum.choose(cases::of(&writes));
+    for (number, case) in chosen.iter().enumerate() {
+        let began = Instant::now();
+        let outcome = bootstrap.live(case.write.step, number + Step::OF_BOOTSTRAP.len(), Some(case)).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        sum.add(std::slice::from_ref(case), &outcome, seconds)?;
+        tracing::info!(start = number, of = chosen.len(), seconds, ok = outcome.wrong.is_empty(), %case, "done");
     }
     Ok(())
 }

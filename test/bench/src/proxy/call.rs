@@ -7,7 +7,8 @@ use http::request::Parts;
 use serde_json::Value;
 
 /// Resources that hold no state: events say what happened, leases who leads, reviews and tokens who may.
-const NOT_STATE: [&str; 4] = ["events", "leases", "tokenreviews", "subjectaccessreviews"];
+const NOT_STATE: [&str; 5] =
+    ["events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"];
 
 /// A request, as far as faults minds it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,200 @@
+//! Lives of bootstrap clusters: started for the first time, and started again with a cluster.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use sim::VcenterEndpoint;
+use sim::control::{ControlApi, OrphanedFiles};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use super::cases::{Case, Step};
+use super::command::User;
+use super::environment::NAMESPACE;
+use super::life::Outcome;
+
+/// The user of the simulated vCenter, and the file with the password.
+const VCENTER_USER: &str = "administrator@vsphere.local";
+const PASSWORD: &str = ".local/state/layercake/site/password";
+/// The bootstrap cluster with a cluster, and the cluster.
+const KEPT: &str = "kept";
+const CLUSTER: &str = "edge";
+/// The time in which processes end.
+const ENDED: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A user of bootstrap clusters, with a simulated site.
+pub struct Bootstrap {
+    folder: TempDir,
+    user: User,
+    control: ControlApi,
+    /// The VMs of the cluster, by name.
+    vms: BTreeMap<String, String>,
+}
+
+impl Bootstrap {
+    /// Starts the site, and a bootstrap cluster with a cluster.
+    pub async fn start() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let user = User::new(folder.path())?;
+        let site = user.run(Step::Start, &["site", "simulate", "--namespace", NAMESPACE], None).await?;
+        ensure!(site.ok, "cannot simulate a site: {}", site.errors);
+        fs::write(user.path("site.yaml"), &site.output)?;
+        let record = fs::read(user.path(".local/state/layercake/site/process.json"))?;
+        let record: Value = serde_json::from_slice(&record)?;
+        let vcenter: VcenterEndpoint = serde_json::from_value(record["vcenter"].clone())?;
+        let control = ControlApi::new(&vcenter.control, &vcenter.control_token()?);
+        let mut bootstrap = Self { folder, user, control, vms: BTreeMap::new() };
+        bootstrap.must(&bootstrap.start_command(KEPT)).await?;
+        let manifest = ["new", "cluster", CLUSTER, "--workers", "1", "-n", NAMESPACE, "--bootstrap", KEPT];
+        let manifest = bootstrap.must(&manifest.map(str::to_owned)).await?;
+        let file = bootstrap.user.path("edge.yaml");
+        fs::write(&file, manifest)?;
+        bootstrap.must(&["apply", "-f", &file, "--bootstrap", KEPT].map(str::to_owned)).await?;
+        bootstrap.vms = bootstrap.vms().await?;
+        ensure!(bootstrap.vms.len() == 2, "{:?} instead of two VMs", bootstrap.vms);
+        Ok(bootstrap)
+    }
+
+    /// Starts a bootstrap cluster, with a process killed at the case's write, and the same command once more.
+    pub async fn live(&self, step: Step, number: usize, case: Option<&Case>) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let name = if step == Step::Restart { KEPT.to_owned() } else { format!("b{number}") };
+        if step == Step::Restart {
+            self.must(&["bootstrap", "stop", &name].map(str::to_owned)).await?;
+        }
+        let command = if step == Step::Restart {
+            ["bootstrap", "start", &name].map(str::to_owned).to_vec()
+        } else {
+            self.start_command(&name)
+        };
+        let finished = self.run(step, &command, case).await?;
+        outcome.writes = finished.writes;
+        if let Some(case) = case {
+            outcome.injected.extend(finished.killed.then(|| case.clone()));
+        } else if !finished.ok {
+            outcome.wrong.push(format!("{}: {}", step.name(), finished.errors));
+        }
+        if case.is_some() {
+            let again = self.run(step, &command, None).await?;
+            if !again.ok {
+                outcome.findings.stuck = true;
+                outcome.wrong.push(format!("{}: the same command again: {}", step.name(), again.errors));
+            }
+        }
+        self.check(step, &name, &mut outcome).await?;
+        Ok(outcome)
+    }
+
+    async fn check(&self, step: Step, name: &str, outcome: &mut Outcome) -> Result<()> {
+        let listed = self.must(&["bootstrap", "list", "-o", "json"].map(str::to_owned)).await?;
+        let listed: Value = serde_json::from_str(&listed)?;
+        let all = listed["bootstrapClusters"].as_array().cloned().unwrap_or_default();
+        if !all.iter().any(|one| one["name"] == name && one["status"] == "running") {
+            outcome.findings.lost += 1;
+            outcome.wrong.push(format!("{}: {name} is not running: {listed}", step.name()));
+        }
+        let clusters = self.run(step, &["list", "-A", "--bootstrap", name].map(str::to_owned), None).await?;
+        if !clusters.ok {
+            outcome.findings.lost += 1;
+            outcome.wrong.push(format!("{}: no clusters can be listed: {}", step.name(), clusters.errors));
+        }
+        for program in ["etcd", "kube-apiserver", "gcm", "capw", "vmop"] {
+            let count = processes(&self.state(name)).iter().filter(|process| *process == program).count();
+            if count != 1 {
+                outcome.findings.orphaned += count.saturating_sub(1);
+                outcome.wrong.push(format!("{}: {count} processes {program}", step.name()));
+            }
+        }
+        if step == Step::Restart {
+            let vms = self.vms().await?;
+            if vms != self.vms {
+                outcome.findings.lost += self.vms.keys().filter(|name| !vms.contains_key(*name)).count();
+                outcome.findings.duplicated += vms.len().saturating_sub(self.vms.len());
+                outcome.wrong.push(format!("{}: VMs {vms:?} instead of {:?}", step.name(), self.vms));
+            }
+            return Ok(());
+        }
+        self.must(&["bootstrap", "remove", name].map(str::to_owned)).await?;
+        let deadline = Instant::now() + ENDED;
+        while !processes(&self.state(name)).is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        let left = processes(&self.state(name));
+        if !left.is_empty() || self.state(name).exists() {
+            outcome.findings.orphaned += left.len().max(1);
+            outcome
+                .wrong
+                .push(format!("{}: after the removal, processes {left:?} and files are left", step.name()));
+        }
+        Ok(())
+    }
+
+    /// Deletes the cluster and stops everything; returns what is left.
+    pub async fn stop(self) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        self.must(&["delete", CLUSTER, "-n", NAMESPACE, "--bootstrap", KEPT].map(str::to_owned)).await?;
+        left.extend(self.vms().await?.into_keys().map(|vm| format!("VM {vm} is left")));
+        let files = self.control.orphaned_files().await?;
+        if files != OrphanedFiles::default() {
+            left.push(format!("{files:?}"));
+        }
+        self.must(&["bootstrap", "remove", KEPT].map(str::to_owned)).await?;
+        self.must(&["site", "stop"].map(str::to_owned)).await?;
+        let processes = processes(self.folder.path());
+        left.extend(processes.into_iter().map(|process| format!("process {process} is left")));
+        Ok(left)
+    }
+
+    fn state(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(".local/state/layercake/bootstrap").join(name)
+    }
+
+    fn start_command(&self, name: &str) -> Vec<String> {
+        let (site, password) = (self.user.path("site.yaml"), self.user.path(PASSWORD));
+        ["bootstrap", "start", name, "-f", &site, "--user", VCENTER_USER, "--password-file", &password]
+            .map(str::to_owned)
+            .into()
+    }
+
+    async fn run(
+        &self,
+        step: Step,
+        args: &[String],
+        case: Option<&Case>,
+    ) -> Result<super::command::Finished> {
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        self.user.run(step, &args, case).await
+    }
+
+    /// Runs a command that must succeed; returns what it prints.
+    async fn must(&self, args: &[String]) -> Result<String> {
+        let finished = self.run(Step::Start, args, None).await?;
+        ensure!(finished.ok, "{}: {}", args.join(" "), finished.errors);
+        Ok(finished.output)
+    }
+
+    async fn vms(&self) -> Result<BTreeMap<String, String>> {
+        let inventory = self.control.inventory().await?;
+        let vms = inventory.vms.into_iter().filter(|vm| vm.name.starts_with(&format!("{CLUSTER}-")));
+        Ok(vms.map(|vm| (vm.name, vm.instance_uuid)).collect())
+    }
+}
+
+/// The names of the processes that have a path in the folder as an argument.
+fn processes(folder: &Path) -> Vec<String> {
+    let folder = format!("{}/", folder.display());
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = all.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
+    let of_folder = lines.filter(|line| line.split('\0').skip(1).any(|argument| argument.contains(&folder)));
+    of_folder
+        .filter_map(|line| {
+            let name = line.split('\0').next()?;
+            Some(Path::new(name).file_name()?.to_string_lossy().into_owned())
+        })
+        .collect()
+}

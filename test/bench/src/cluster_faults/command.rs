@@ -1,0 +1,83 @@
+//! `layercake`, run by a user with a home folder of their own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::process::Command;
+
+use super::cases::{Case, Step, Write};
+use super::killer::{self, COMMAND, FAULT, KILLED, NOTES, SERVE};
+use crate::proxy::injections::Side;
+
+/// A command that takes longer is stuck.
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+/// A user.
+pub struct User {
+    home: PathBuf,
+    executable: PathBuf,
+}
+
+/// What a command has done.
+pub struct Finished {
+    /// Whether it succeeded.
+    pub ok: bool,
+    /// Whether a process killed itself at the given write.
+    pub killed: bool,
+    /// What it wrote.
+    pub writes: BTreeSet<Write>,
+    /// Standard output.
+    pub output: String,
+    /// Standard error.
+    pub errors: String,
+}
+
+impl User {
+    /// A user with this home folder. This program is `layercake` there.
+    pub fn new(home: &Path) -> Result<Self> {
+        let executable = home.join(COMMAND);
+        let exe = std::env::current_exe().context("cannot find the path of this program")?;
+        // The folder may be on another disk.
+        fs::hard_link(&exe, &executable).or_else(|_| fs::copy(&exe, &executable).map(drop))?;
+        Ok(Self { home: home.to_owned(), executable })
+    }
+
+    /// A file of the user.
+    pub fn path(&self, name: &str) -> String {
+        self.home.join(name).display().to_string()
+    }
+
+    /// Runs a command, with a process killed at the case's write.
+    pub async fn run(&self, step: Step, args: &[&str], fault: Option<&Case>) -> Result<Finished> {
+        let notes = self.home.join("notes");
+        fs::write(&notes, "")?;
+        let mut command = Command::new(&self.executable);
+        command.args(args).env("HOME", &self.home).env("KUBECONFIG", self.home.join("kubeconfig"));
+        command.env("LAYERCAKE_CACHE", plane::tools::cache_folder()?).env_remove("XDG_STATE_HOME");
+        command.env(NOTES, &notes).kill_on_drop(true);
+        if let Some(Case { write, point }) = fault {
+            command.env(FAULT, killer::fault(write.program, &write.what, *point));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Processes in the background have files of their own for what they print.
+        let output = tokio::time::timeout(TIMEOUT, command.output()).await;
+        let output = output.with_context(|| format!("{args:?} takes more than {TIMEOUT:?}"))??;
+        let (mut writes, mut killed) = (BTreeSet::new(), false);
+        for line in fs::read_to_string(&notes)?.lines() {
+            let (program, what) = line.split_once('\t').context("a note without a program")?;
+            let program = if program == SERVE { SERVE } else { COMMAND };
+            if what == KILLED {
+                killed = true;
+            } else {
+                writes.insert(Write { program, step, side: Side::Api, what: what.to_owned() });
+            }
+        }
+        let [printed, errors] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        Ok(Finished { ok: output.status.success(), killed, writes, output: printed, errors })
+    }
+}

@@ -1,0 +1,91 @@
+//! The examples of `--help` that no page shows, on the stack that `up --detach` starts.
+
+use serde_json::Value;
+
+use crate::harness::home::Home;
+use crate::harness::schedule;
+use crate::harness::story::assert_contains;
+
+const NAMESPACE: &str = "dev";
+
+#[test]
+fn the_examples_of_commands_do_what_they_say() {
+    let _place = schedule::enter().wait();
+    let folder = tempfile::tempdir().unwrap();
+    // A stack in the background belongs to its cache folder.
+    let home = Home::with_own_cache(folder.path());
+    home.write("cluster.yaml", CLUSTER);
+    let file = home.path("cluster.yaml");
+    let (exports, _) = home.layercake(&["up", "--detach", "-f", &file], 0);
+    let kubeconfig = exports.lines().find_map(|line| line.strip_prefix("export KUBECONFIG=")).unwrap();
+    std::fs::copy(kubeconfig, home.path("kubeconfig")).unwrap();
+
+    let (listed, _) = home.layercake(&["list", "-n", NAMESPACE, "-o", "json"], 0);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["clusters"][0]["name"], "team");
+    let (tree, _) = home.layercake(&["describe", "cluster", "team", "-n", NAMESPACE, "--exit-status"], 0);
+    assert_contains(&tree, &["Cluster/team ", "KubeadmControlPlane", "VirtualMachine"]);
+    let vm = home.kubectl(&[
+        "-n",
+        NAMESPACE,
+        "get",
+        "virtualmachines",
+        "-o",
+        "jsonpath={.items[0].metadata.name}",
+    ]);
+    let (described, _) = home.layercake(&["describe", "vm", &vm, "-n", NAMESPACE, "-o", "json"], 0);
+    let described: Value = serde_json::from_str(&described).unwrap();
+    assert_contains(&described.to_string(), &[&vm, "VirtualMachine"]);
+    let (_, refused) = home.layercake(&["console", &vm, "-n", NAMESPACE, "--follow"], 1);
+    assert_contains(&refused, &["has no serial console here", "up --nodes qemu"]);
+
+    let (found, _) = home.layercake(&["doctor", "-f", &file, "--fail-on", "warning"], 0);
+    assert_contains(&found, &["0 errors, 0 warnings"]);
+    let (explained, _) = home.layercake(&["doctor", "--explain", "LC0302"], 0);
+    assert_contains(&explained, &["LC0302"]);
+    let bundle = home.path("bundle.tgz");
+    home.layercake(&["bundle", "-n", NAMESPACE, "--since", "1h", "-o", &bundle], 0);
+    assert!(std::fs::metadata(&bundle).unwrap().len() > 0);
+
+    let mirror = "registry.example.com/mirror";
+    let (images, _) = home.layercake(&["init", "list-images", "--image-registry", mirror], 0);
+    assert!(images.lines().count() > 5 && images.lines().all(|image| image.starts_with(mirror)), "{images}");
+
+    home.write("flat.yaml", "CLUSTER_NAME: flat\nCLUSTER_PLAN: dev\nCLUSTER_CIDR: 10.96.0.0/11\n");
+    let flat = home.path("flat.yaml");
+    let (converted, _) = home.layercake(
+        &[
+            "convert",
+            &flat,
+            "--release",
+            "v1.36",
+            "--vm-class",
+            "best-effort-large",
+            "--storage-class",
+            "gold",
+            "-n",
+            NAMESPACE,
+        ],
+        0,
+    );
+    home.write("converted.yaml", &converted);
+    home.layercake(&["lint", &home.path("converted.yaml")], 0);
+
+    let (version, _) = home.layercake(&["version", "-o", "json"], 0);
+    assert!(serde_json::from_str::<Value>(&version).unwrap().is_object());
+    let (completion, _) = home.layercake(&["completion", "bash"], 0);
+    assert_contains(&completion, &["complete -F", "layercake"]);
+    let (_, stopped) = home.layercake(&["down"], 0);
+    assert_contains(&stopped, &["Stopped."]);
+    assert_eq!(home.processes(), Vec::<String>::new());
+}
+
+const CLUSTER: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: team, namespace: dev}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: vsan-default-storage-policy, tkr: {reference: {name: v1.36}}}
+    nodePools: []
+";
