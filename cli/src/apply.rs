@@ -46,7 +46,7 @@ pub struct ApplyOptions {
     pub dry_run: bool,
 }
 
-/// Applies a user's object. An object without namespace is in `namespace`, if its kind has namespaces.
+/// Applies a user's object, and returns it as the API server completes it. An object without namespace is in `namespace`, if its kind has namespaces.
 ///
 /// # Errors
 /// If the API server refuses the object, with [`ExitStatus::Refused`], or if it does not answer. Fields
@@ -56,14 +56,14 @@ pub async fn apply_as_user(
     object: &Value,
     namespace: &str,
     options: ApplyOptions,
-) -> Result<()> {
+) -> Result<DynamicObject> {
     let (kind, name) = (object["kind"].as_str().unwrap_or_default(), key(object).1);
     let api = api_of(client, object, object["metadata"]["namespace"].as_str().unwrap_or(namespace)).await?;
     let mut params = PatchParams::apply(MANAGER);
     params.field_validation = Some(ValidationDirective::Strict);
     (params.force, params.dry_run) = (options.force, options.dry_run);
     let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
-    applied.map_err(refusal_of_user).map(drop).with_context(|| format!("cannot apply {kind} {name}"))
+    applied.map_err(refusal_of_user).with_context(|| format!("cannot apply {kind} {name}"))
 }
 
 /// The remedy if another manager has set a field.

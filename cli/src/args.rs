@@ -18,7 +18,9 @@ use clap_complete::Shell;
 use sim::further_release::FurtherRelease;
 
 pub use bootstrap::{BootstrapCommand, BootstrapStart};
-pub use clusters::{Apply, ChangeFlags, CheckedChangeFlags, Delete, DryRun, List, Scale, Upgrade, WaitFlags};
+pub use clusters::{
+    Apply, ChangeFlags, CheckedChangeFlags, Delete, DryRun, List, Render, Scale, Upgrade, WaitFlags,
+};
 pub use convert::Convert;
 pub use image::{ImageBuild, ImageCommand, ImageImport};
 pub use init::{CredentialFlags, Init, InitCommand, Manifests, RegistryFlags, Uninstall};
@@ -109,6 +111,8 @@ pub enum CliCommand {
     /// Write a TanzuKubernetesCluster manifest from a cluster configuration file of Tanzu Kubernetes Grid to standard output.
     /// Standard error shows what became of each variable. Connects to no cluster.
     Convert(Convert),
+    /// Show the objects that gcm would create for a TanzuKubernetesCluster, or that it keeps for an existing one. Changes nothing.
+    Render(Render),
     /// Print the versions of this command and of what it installs.
     Version {
         /// The output format.

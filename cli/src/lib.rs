@@ -7,7 +7,7 @@
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
 //! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
 //! | [`target`], [`connection`], [`warnings`] | the cluster and the namespace on which a command acts, the way to it, and what its API server warns of |
-//! | `clusters` | `apply`, `scale`, `upgrade`, `delete` and `list`: clusters on any management cluster |
+//! | `clusters` | `apply`, `scale`, `upgrade`, `delete`, `list` and `render`: clusters on any management cluster |
 //! | [`follow`] | the progress of clusters, for `up` and the commands that change clusters |
 //! | `bootstrap` | `bootstrap`: management clusters on this machine, which are kept in a folder, and `--bootstrap` |
 //! | [`state`], `daemon` | the folder of what must not get lost, and processes in the background |
@@ -151,6 +151,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Init(args) => init::run(*args).await,
             CliCommand::Manifests(args) => init::manifests(args).await,
             CliCommand::Uninstall(args) => init::run_uninstall(args).await,
+            CliCommand::Render(args) => clusters::render(args).await,
             CliCommand::Apply(args) => clusters::apply(*args).await,
             CliCommand::Scale(args) => clusters::scale(*args).await,
             CliCommand::Upgrade(args) => clusters::upgrade(*args).await,

@@ -13,6 +13,7 @@
 //! | [`spec`] | what the fields of a TanzuKubernetesCluster mean, and what a change of each does to nodes |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
 //! | [`autoscaling`] | what a cluster autoscaler reads of pools whose size is left to it |
+//! | [`render`] | the objects of a cluster, for who wants to see them before they exist |
 //! | [`webhook`] | admission and conversion over HTTPS |
 //!
 //! [`admission`], [`release::resolution`], [`release::version`] and [`release::query`] are pure, and `layercake lint` calls
@@ -28,6 +29,7 @@ pub mod cluster;
 pub mod duration;
 mod program;
 pub mod release;
+pub mod render;
 pub mod spec;
 pub mod sync;
 #[cfg(test)]

@@ -40,26 +40,26 @@ use crate::{cluster, release};
 /// Creates Cluster API objects from TanzuKubernetesClusters, and releases from node images.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "gcm", version)]
-struct Flags {
+pub struct Flags {
     #[command(flatten)]
-    common: flags::Common,
+    pub common: flags::Common,
     #[command(flatten)]
-    webhook: flags::Webhook,
+    pub webhook: flags::Webhook,
     #[command(flatten)]
-    virtual_ip: VirtualIpFlags,
+    pub virtual_ip: VirtualIpFlags,
     /// Address ranges outside the clusters that nodes must reach, separated by commas: those of vCenter, of this
     /// cluster, of DNS. New clusters cannot use them for pods or services.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
-    management_cidrs: Vec<IpNet>,
+    pub management_cidrs: Vec<IpNet>,
     /// The address at which guests reach the API server of this cluster: an IP address, and a port if it is not 6443.
     /// If left out: that of kubeadm's ConfigMap kube-public/cluster-info.
     #[arg(long, value_name = "ADDRESS[:PORT]")]
-    supervisor_endpoint: Option<SupervisorEndpoint>,
+    pub supervisor_endpoint: Option<SupervisorEndpoint>,
     #[command(flatten)]
-    health: HealthFlags,
+    pub health: HealthFlags,
     /// What becomes of the add-ons of node images and the built-in container network after they were applied.
     #[arg(long, value_enum, default_value_t, overrides_with = "image_addons")]
-    image_addons: ImageAddons,
+    pub image_addons: ImageAddons,
 }
 
 /// Runs the program; `args[0]` is its name.

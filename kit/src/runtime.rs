@@ -57,7 +57,7 @@ impl Runtime {
         self.leadership.tenure.clone()
     }
 
-    /// For tests: everything but an API server and a lease.
+    /// Everything but a lease: for tests, and for commands that only read.
     pub fn detached(client: Client) -> Self {
         Self {
             client,

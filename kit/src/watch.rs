@@ -209,6 +209,17 @@ impl<K: Watchable> Cache<K> {
         let _ = self.0.complete.subscribe().wait_for(|complete| *complete).await;
     }
 
+    /// A cache of these objects, which no watch changes.
+    pub fn filled(objects: impl IntoIterator<Item = K>) -> Self {
+        let (cache, mut writer) = Self::new(Arc::default());
+        cache.take(&mut writer, &Event::Init);
+        for object in objects {
+            cache.take(&mut writer, &Event::InitApply(object));
+        }
+        cache.take(&mut writer, &Event::InitDone);
+        cache
+    }
+
     /// Keeps the objects by the keys that `keys` gives them.
     pub fn index(&self, keys: impl Fn(&K) -> Vec<String> + Send + 'static) -> Index<K> {
         let index = Index::new(self.store());

@@ -12,7 +12,7 @@ pub mod service_configuration;
 pub mod v1alpha1;
 pub mod v1alpha3;
 
-pub use convert::{ConvertError, convert};
+pub use convert::{ConvertError, HUB, convert};
 pub use release::{OSImage, OSImageSpec, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
 pub use service_configuration::{TkgServiceConfiguration, TkgServiceConfigurationSpec};
 pub use v1alpha3::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec, TanzuKubernetesClusterStatus};

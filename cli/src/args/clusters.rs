@@ -34,6 +34,20 @@ pub struct Apply {
     pub credentials: CredentialFlags,
 }
 
+/// Flags of `render`.
+#[derive(Clone, Debug, Args)]
+pub struct Render {
+    /// Manifests, or folders of manifests; `-` is standard input. Can be repeated.
+    #[arg(short, long, value_name = "MANIFEST", required = true)]
+    pub filename: Vec<PathBuf>,
+    /// JSON instead of YAML.
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+    /// The management cluster.
+    #[command(flatten)]
+    pub target: TargetFlags,
+}
+
 /// The checker of manifests in a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DryRun {

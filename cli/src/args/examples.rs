@@ -81,6 +81,7 @@ pub const ALL: &[(&str, &[&str])] = &[
         ],
     ),
     ("new cluster", &["layercake new cluster team -n dev > cluster.yaml"]),
+    ("render", &["layercake render -f cluster.yaml -n dev"]),
     (
         "convert",
         &[

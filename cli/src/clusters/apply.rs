@@ -94,7 +94,7 @@ async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitS
 }
 
 /// Reads the documents, each of which must have a name: the API server would generate another one each time.
-fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
+pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
     let documents =
         manifest::read_all(files).map_err(|error| ExitStatus::Usage.error(with_causes(&error)))?;
     let has_name =
@@ -121,14 +121,14 @@ async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Opt
         let checked = apply_as_user(&target.client, document, &target.namespace, options).await;
         let named = named(document, target);
         match checked {
-            Ok(()) if args.dry_run.is_some() => say!("{named}: accepted (dry run: nothing was changed)"),
+            Ok(_) if args.dry_run.is_some() => say!("{named}: accepted (dry run: nothing was changed)"),
             Err(error) if is_alone || args.dry_run.is_some() => {
                 if failed(&error) != ExitStatus::Refused {
                     return Ok(Some(ExitStatus::Failed));
                 }
                 refused = true;
             }
-            Ok(()) | Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
     }
     if refused {
@@ -151,7 +151,7 @@ fn after(count: usize, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn namespace_of<'a>(document: &'a Value, target: &'a Target) -> &'a str {
+pub(super) fn namespace_of<'a>(document: &'a Value, target: &'a Target) -> &'a str {
     document["metadata"]["namespace"].as_str().unwrap_or(&target.namespace)
 }
 

@@ -7,6 +7,7 @@ mod apply;
 mod delete;
 mod list;
 mod owners;
+mod render;
 mod scale;
 mod upgrade;
 
@@ -22,6 +23,7 @@ use serde_json::Value;
 pub use apply::apply;
 pub use delete::delete;
 pub use list::list;
+pub use render::render;
 pub use scale::scale;
 pub use upgrade::upgrade;
 

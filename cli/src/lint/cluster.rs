@@ -1,7 +1,7 @@
 //! What a TanzuKubernetesCluster asks for, checked by the rules that admission goes by, and some that
 //! only matter before there is a cluster.
 
-use api::gcm::{TanzuKubernetesCluster, convert};
+use api::gcm::{HUB, TanzuKubernetesCluster, convert};
 use api::names::{self, annotation};
 use gcm::admission;
 use gcm::admission::denial::FieldDenial;
@@ -13,8 +13,6 @@ use serde_json::Value;
 
 use super::finding::Finding;
 use super::tree::YamlNode;
-
-const HUB: &str = "run.tanzu.vmware.com/v1alpha3";
 
 /// Everything wrong or noteworthy with a cluster whose fields are all in place, or as far as they are.
 pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {

@@ -73,7 +73,7 @@ fn words(list: &str) -> Vec<String> {
             '"' => {
                 let end = rest[1..].find('"').map_or(rest.len(), |end| end + 2);
                 if depth == 0 {
-                    *words.last_mut().unwrap() = rest[1..end].trim_end_matches('"').to_owned();
+                    rest[1..end].trim_end_matches('"').clone_into(words.last_mut().unwrap());
                 }
                 length = end;
             }
@@ -131,7 +131,9 @@ fn stories_run_the_examples_of_every_command() {
     for page in std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()) {
         let name = page.file_name().unwrap().to_str().unwrap();
         let quoted = format!("\"{name}\"");
-        if !name.ends_with(".md") || !sources.iter().any(|source| source.contains(&quoted)) {
+        if page.extension().is_none_or(|extension| extension != "md")
+            || !sources.iter().any(|source| source.contains(&quoted))
+        {
             continue;
         }
         let text = std::fs::read_to_string(&page).unwrap();

@@ -35,7 +35,7 @@ fn the_examples_of_commands_do_what_they_say() {
     ]);
     let (described, _) = home.layercake(&["describe", "vm", &vm, "-n", NAMESPACE, "-o", "json"], 0);
     let described: Value = serde_json::from_str(&described).unwrap();
-    assert_contains(&described.to_string(), &[&vm, "VirtualMachine"]);
+    assert_contains(described.to_string(), &[&vm, "VirtualMachine"]);
     let (_, refused) = home.layercake(&["console", &vm, "-n", NAMESPACE, "--follow"], 1);
     assert_contains(&refused, &["has no serial console here", "up --nodes qemu"]);
 

@@ -106,10 +106,10 @@ async fn assert_the_doctor_agrees(story: &Story, objects: &[Value], password: &s
         (&["list", "-A"][..], "the API server serves neither TanzuKubernetesClusters nor Clusters"),
         (&["scale", "web", "--replicas", "2"], "the API server does not serve TanzuKubernetesClusters"),
     ] {
-        let (status, said) = server.layercake(args);
+        let (status, errors) = server.layercake(args);
         assert!(
-            status == Some(1) && said.contains(unserved) && said.contains("layercake init"),
-            "{status:?} {said}"
+            status == Some(1) && errors.contains(unserved) && errors.contains("layercake init"),
+            "{status:?} {errors}"
         );
     }
     server.apply("config/crd", &render("crd"));

@@ -58,7 +58,7 @@ fn an_empty_cluster_becomes_a_management_cluster() {
         assert_eq!(generations(&deployments).await, before, "a second installation replaces no Pod");
         assert_ends(&run(&cluster, &["init", "--dry-run"]).await, 0, &["Nothing was changed"]);
         let planned = run(&cluster, &["uninstall", "--plan"]).await;
-        assert_contains(&String::from_utf8_lossy(&planned.stdout), &["delete namespace vmware-system-tkg"]);
+        assert_contains(String::from_utf8_lossy(&planned.stdout), &["delete namespace vmware-system-tkg"]);
         assert_eq!(generations(&deployments).await, before, "a plan changes nothing");
         cluster.stop().await;
     });

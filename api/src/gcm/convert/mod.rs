@@ -14,6 +14,9 @@ use serde_json::{Map, Value};
 use super::{GROUP, v1alpha1 as old, v1alpha3 as hub};
 use crate::names::annotation::CONVERSION_DATA;
 
+/// The stored version of a TanzuKubernetesCluster.
+pub const HUB: &str = "run.tanzu.vmware.com/v1alpha3";
+
 /// Why an object cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {

@@ -33,9 +33,9 @@ use life::Outcome;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cluster-faults")]
 pub struct Flags {
-    /// Only the case of this name: PROGRAM|STEP|WHAT|before or after.
+    /// Only the case of this name, PROGRAM|STEP|WHAT|before or after, or all cases whose names begin so. Can be repeated.
     #[arg(long, value_name = "CASE")]
-    pub case: Option<String>,
+    pub case: Vec<String>,
     /// Only the I-th of N parts of all cases: the parts of one N are all cases, each once.
     #[arg(long, value_name = "I/N", conflicts_with = "case")]
     pub part: Option<CasePart>,
@@ -114,9 +114,9 @@ pub async fn run(flags: Flags) -> Result<ClusterFaultReport> {
     let mut sum = Sum { flags: &flags, results, report: ClusterFaultReport::default() };
     if has_any(&Step::OF_CLUSTER) {
         let environment = Environment::start().await?;
-        let outcome = run_clusters(&environment, &mut sum).await;
+        let once = run_clusters(&environment, &mut sum).await;
         environment.stop().await?;
-        outcome?;
+        run_once(&once?, &mut sum).await?;
     }
     if has_any(&Step::OF_BOOTSTRAP) {
         let bootstrap = Bootstrap::start().await?;
@@ -144,7 +144,7 @@ impl Sum<'_> {
         let is_chosen = |case: &Case| {
             of_steps(case)
                 && flags.part.is_none_or(|part| part.has(case))
-                && flags.case.as_ref().is_none_or(|name| *name == case.to_string())
+                && (flags.case.is_empty() || flags.case.iter().any(|name| case.to_string().starts_with(name)))
         };
         self.report.cases += all.len();
         let mut chosen: Vec<_> = all.into_iter().filter(is_chosen).collect();
@@ -180,16 +180,37 @@ impl Sum<'_> {
     }
 }
 
-async fn run_clusters(environment: &Environment, sum: &mut Sum<'_>) -> Result<()> {
-    let clean = life::live(environment, "clean", &[]).await?;
-    anyhow::ensure!(clean.wrong.is_empty(), "a life without faults: {}", clean.wrong.join("; "));
-    let lives = lives(sum.choose(cases::of(&clean.writes)));
+/// Runs the cases that each cluster has. Returns the cases that only the first cluster of a site has: its images become releases and
+/// templates.
+async fn run_clusters(environment: &Environment, sum: &mut Sum<'_>) -> Result<Vec<Case>> {
+    let [first, second] = ["first", "second"].map(|name| life::live(environment, name, &[], Step::Delete));
+    let (first, second) = (first.await?, second.await?);
+    let wrong = [first.wrong, second.wrong].concat();
+    anyhow::ensure!(wrong.is_empty(), "lives without faults: {}", wrong.join("; "));
+    let all = first.writes.union(&second.writes).cloned().collect();
+    let chosen = sum.choose(cases::of(&all)).into_iter();
+    let (each, once): (Vec<_>, Vec<_>) = chosen.partition(|case| second.writes.contains(&case.write));
+    let lives = lives(each);
     for (number, cases) in lives.iter().enumerate() {
         let began = Instant::now();
-        let outcome = life::live(environment, &format!("c{number}"), cases).await?;
+        let outcome = life::live(environment, &format!("c{number}"), cases, Step::Delete).await?;
         let seconds = began.elapsed().as_secs_f64();
         sum.add(cases, &outcome, seconds)?;
         tracing::info!(life = number, of = lives.len(), seconds, ok = outcome.wrong.is_empty(), "done");
+    }
+    Ok(once)
+}
+
+/// Runs each of these cases on a site of its own, up to its step.
+async fn run_once(cases: &[Case], sum: &mut Sum<'_>) -> Result<()> {
+    for (number, case) in cases.iter().enumerate() {
+        let began = Instant::now();
+        let environment = Environment::start().await?;
+        let outcome = life::live(&environment, "c", std::slice::from_ref(case), case.write.step).await;
+        environment.stop().await?;
+        let (outcome, seconds) = (outcome?, began.elapsed().as_secs_f64());
+        sum.add(std::slice::from_ref(case), &outcome, seconds)?;
+        tracing::info!(site = number, of = cases.len(), seconds, ok = outcome.wrong.is_empty(), %case, "done");
     }
     Ok(())
 }
