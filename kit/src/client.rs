@@ -18,6 +18,8 @@ use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
 use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder, service_fn};
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
 use crate::tenure::Tenure;
 
@@ -95,10 +97,19 @@ fn build(
         .layer(config.extra_headers_layer()?)
         .map_response(move |answer: Response<Incoming>| answer.map(|body| Limited::new(body, bytes)))
         .service(service_fn(move |request: Request<Body>| {
+            // As that of kube's own client.
+            let span = tracing::debug_span!(
+                "HTTP", http.method = %request.method(), http.url = %request.uri(), http.status_code = Empty,
+            );
             // Here nothing waits any more between the look and the deed.
             let may = tenure.as_ref().map_or(Ok(()), |tenure| tenure.check_request(request.method()));
             let sent = may.map(|()| http.request(request));
-            async move { sent?.await.map_err(BoxError::from) }
+            let answered = async move {
+                let answer = sent?.await.map_err(BoxError::from)?;
+                Span::current().record("http.status_code", answer.status().as_u16());
+                Ok(answer)
+            };
+            answered.instrument(span)
         }));
     Ok(ClientBuilder::new(service, config.default_namespace).build())
 }

@@ -104,7 +104,16 @@ impl Bootstrap {
             outcome.wrong.push(format!("{}: no clusters can be listed: {}", step.name(), clusters.errors));
         }
         for program in ["etcd", "kube-apiserver", "gcm", "capw", "vmop"] {
-            let count = processes(&self.state(name)).iter().filter(|process| *process == program).count();
+            let deadline = Instant::now() + ENDED;
+            let count = loop {
+                let all = processes(&self.state(name));
+                let count = all.iter().filter(|process| *process == program).count();
+                // One that was killed is started again.
+                if count == 1 || Instant::now() > deadline {
+                    break count;
+                }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            };
             if count != 1 {
                 outcome.findings.orphaned += count.saturating_sub(1);
                 outcome.wrong.push(format!("{}: {count} processes {program}", step.name()));

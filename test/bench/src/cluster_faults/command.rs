@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use tokio::process::Command;
 
 use super::cases::{Case, Step, Write};
-use super::killer::{self, COMMAND, FAULT, KILLED, NOTES, SERVE};
+use super::killer::{self, COMMAND, FAULT, KILLED, NOTES, PROGRAMS};
 use crate::proxy::injections::Side;
 
 /// A command that takes longer is stuck.
@@ -69,7 +69,7 @@ impl User {
         let (mut writes, mut killed) = (BTreeSet::new(), false);
         for line in fs::read_to_string(&notes)?.lines() {
             let (program, what) = line.split_once('\t').context("a note without a program")?;
-            let program = if program == SERVE { SERVE } else { COMMAND };
+            let program = PROGRAMS.into_iter().find(|known| *known == program).context("another program")?;
             if what == KILLED {
                 killed = true;
             } else {

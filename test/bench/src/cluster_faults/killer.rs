@@ -1,12 +1,10 @@
-//! A `layercake` that notes its writes to API servers, and kills itself at one of them.
+//! A program that notes its writes to API servers, and kills itself at one of them.
 
+use rustix::process::{Signal, getpid, kill_process};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use rustix::process::{Signal, getpid, kill_process};
+use std::path::{Path, PathBuf};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
@@ -29,7 +27,7 @@ pub const COMMAND: &str = "layercake";
 /// The process of a bootstrap cluster.
 pub const SERVE: &str = "layercake bootstrap serve";
 
-/// The span of kube's client around a request.
+/// The span of a client around a request.
 const SPAN: &str = "HTTP";
 
 /// The value of [`FAULT`].
@@ -37,16 +35,19 @@ pub fn fault(program: &str, what: &str, point: ParkPoint) -> String {
     format!("{program}\t{what}\t{point:?}")
 }
 
-/// Is `layercake`, until it kills itself.
-pub fn main(args: Vec<OsString>) -> ExitCode {
+/// The programs that note their writes.
+pub const PROGRAMS: [&str; 5] = [COMMAND, SERVE, "gcm", "capw", "vmop"];
+
+/// Has this process note its writes and kill itself, if the environment says so. `args` are its arguments.
+pub fn start(args: &[OsString]) {
+    let Some(notes) = std::env::var_os(NOTES) else { return };
+    let name = args.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
     let is_serve =
         args.get(1).is_some_and(|arg| arg == "bootstrap") && args.get(2).is_some_and(|arg| arg == "serve");
-    if let Some(notes) = std::env::var_os(NOTES) {
-        let program = if is_serve { SERVE } else { COMMAND };
-        let killer = Killer { program, notes: notes.into(), fault: std::env::var(FAULT).ok() };
-        tracing_subscriber::registry().with(killer).init();
-    }
-    layercake::main(args)
+    let name = if is_serve { Some(SERVE) } else { name };
+    let Some(program) = PROGRAMS.into_iter().find(|program| Some(*program) == name) else { return };
+    let killer = Killer { program, notes: notes.into(), fault: std::env::var(FAULT).ok() };
+    tracing_subscriber::registry().with(killer).init();
 }
 
 struct Killer {
@@ -67,7 +68,10 @@ impl Killer {
     }
 
     fn kill_at(&self, what: &str, point: ParkPoint) {
-        if self.fault.as_deref() == Some(&fault(self.program, what, point)) {
+        let is_fault = self.fault.as_deref() == Some(&fault(self.program, what, point));
+        // One that is started again goes on.
+        let was_killed = || std::fs::read_to_string(&self.notes).is_ok_and(|notes| notes.contains(KILLED));
+        if is_fault && !was_killed() {
             self.note(KILLED);
             let _ = kill_process(getpid(), Signal::KILL);
         }
