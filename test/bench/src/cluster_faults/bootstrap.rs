@@ -1,11 +1,12 @@
 //! Lives of bootstrap clusters: started for the first time, and started again with a cluster.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sim::VcenterEndpoint;
 use sim::control::{ControlApi, OrphanedFiles};
@@ -191,6 +192,23 @@ impl Bootstrap {
         let inventory = self.control.inventory().await?;
         let vms = inventory.vms.into_iter().filter(|vm| vm.name.starts_with(&format!("{CLUSTER}-")));
         Ok(vms.map(|vm| (vm.name, vm.instance_uuid)).collect())
+    }
+}
+
+/// Ends the processes in the background of a run that was interrupted. Their guards end what they have started.
+impl Drop for Bootstrap {
+    fn drop(&mut self) {
+        let state = self.folder.path().join(".local/state/layercake");
+        let folders = fs::read_dir(state.join("bootstrap")).into_iter().flatten().flatten();
+        for folder in folders.map(|entry| entry.path()).chain([state.join("site")]) {
+            let lock = folder.join("process.lock");
+            let is_held = File::options().write(true).open(&lock).is_ok_and(|file| file.try_lock().is_err());
+            let process = fs::read_to_string(&lock).ok().filter(|_| is_held);
+            let process = process.and_then(|process| Pid::from_raw(process.trim().parse().ok()?));
+            if let Some(process) = process {
+                let _ = kill_process(process, Signal::KILL);
+            }
+        }
     }
 }
 
