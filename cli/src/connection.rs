@@ -52,6 +52,13 @@ pub async fn connect(
     Ok(ClientBuilder::try_from(config)?.with_layer(warnings).build())
 }
 
+/// The error of a command that needs kinds which the API server does not serve; `lack` is the predicate.
+pub fn not_served(lack: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "the API server {lack}. Install the kinds with layercake init (docs/install.md), or use the kubeconfig of a management cluster"
+    )
+}
+
 /// Refuses a context that does not exist, and names those that do.
 fn check_context(file: &Kubeconfig, context: Option<&str>) -> Result<()> {
     let Some(wanted) = context else { return Ok(()) };

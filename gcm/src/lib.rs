@@ -13,7 +13,7 @@
 //! | [`spec`] | what the fields of a TanzuKubernetesCluster mean, and what a change of each does to nodes |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
 //! | [`autoscaling`] | what a cluster autoscaler reads of pools whose size is left to it |
-//! | [`render`] | the objects of a cluster, for who wants to see them before they exist |
+//! | [`render`] | the objects that a TanzuKubernetesCluster would have, for `layercake render` |
 //! | [`webhook`] | admission and conversion over HTTPS |
 //!
 //! [`admission`], [`release::resolution`], [`release::version`] and [`release::query`] are pure, and `layercake lint` calls

@@ -6,7 +6,6 @@ use api::gcm::{OSImage, TanzuKubernetesCluster, TanzuKubernetesRelease};
 use api::names::label;
 use api::vmop::VirtualMachineImage;
 use clap::Parser as _;
-use ipnet::IpNet;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -18,82 +17,73 @@ use serde_json::Value;
 
 use crate::cluster::error::Error;
 use crate::cluster::facts::{Facts, ReleaseLookup};
-use crate::cluster::flags::health::HealthFlags;
 use crate::cluster::gather::is_of;
-use crate::cluster::plan::{self, Plan};
+use crate::cluster::network::cluster;
+use crate::cluster::plan;
 use crate::cluster::{encryption, login};
 use crate::program::Flags;
 use crate::release::cache::ReleaseCache;
-use crate::release::virtual_ip::VirtualIpFlags;
 
 /// The namespace and the Deployment of gcm.
 const NAMESPACE: &str = "vmware-system-tkg";
 const DEPLOYMENT: &str = "vmware-system-tkg-controller-manager";
 /// The public key of nodes whose key pair does not exist yet.
 const NO_KEY: &str = "ssh-ed25519 (generated when the cluster is created)";
-
-/// The flags of gcm that change objects.
-#[derive(Clone, Debug, Default)]
-struct PlanFlags {
-    virtual_ip: VirtualIpFlags,
-    health: HealthFlags,
-    management: Vec<IpNet>,
-}
+/// The uid of an owner that does not exist yet.
+pub const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// The objects of a cluster.
 #[derive(Debug)]
 pub struct Rendered {
-    /// The objects, in the order in which they are created.
+    /// The objects, in the order in which they are applied.
     pub objects: Vec<Value>,
     /// The names of Secrets that are created with them. Their contents are generated then.
     pub secrets: Vec<String>,
 }
 
-/// Computes the objects of a cluster, which admission has accepted and completed.
+/// Computes the objects of a cluster that admission has accepted and completed. `arguments` are those of gcm.
 ///
 /// # Errors
-/// No object can be planned: the cause is that of the cluster's condition. Or the API server refuses to list objects of a kind.
-pub async fn render(client: &Client, tkc: &TanzuKubernetesCluster) -> Result<Rendered, Error> {
-    let facts = facts(client, tkc).await?;
+/// No object can be planned, for the reason that the cluster's condition would have. Or the API server refuses a request.
+pub async fn render(
+    client: &Client,
+    tkc: &TanzuKubernetesCluster,
+    arguments: &[String],
+) -> Result<Rendered, Error> {
+    let facts = facts(client, tkc, arguments).await?;
     let api = apply::Api::new(&Runtime::detached(client.clone()), "gcm/cluster");
     let mut login = login::gather::gather(tkc, &api).await?;
     if login.new_private_key.is_some() {
         NO_KEY.clone_into(&mut login.public_key);
     }
     let encryption = encryption::gather::gather(tkc, &facts, &api).await?;
-    let Plan {
-        new_secrets,
-        machine_templates,
-        config_templates,
-        wcp_cluster,
-        control_plane,
-        cluster,
-        deployments,
-        checks,
-        accounts,
-        addons: _,
-        obsolete: _,
-    } = plan::plan(tkc, &facts, &login, &encryption)?;
-    let mut objects = Vec::new();
-    objects.extend(machine_templates.iter().map(value));
-    objects.extend(config_templates.iter().map(value));
-    objects.extend([value(&cluster), value(&wcp_cluster), value(&control_plane)]);
-    objects.extend(deployments.iter().map(value));
-    objects.extend(checks.iter().map(value));
-    objects.extend(accounts.iter().map(value));
-    Ok(Rendered { objects, secrets: new_secrets.0.iter().map(ResourceExt::name_any).collect() })
+    let mut plan = plan::plan(tkc, &facts, &login, &encryption)?;
+    let mut owner = facts.cluster.as_deref().unwrap_or(&plan.cluster).clone();
+    owner.metadata.uid.get_or_insert_with(|| NO_UID.to_owned());
+    cluster::join(&mut plan.wcp_cluster, &owner);
+    cluster::join(&mut plan.control_plane, &owner);
+    let objects = plan.documents().map_err(kube::Error::SerdeError)?;
+    Ok(Rendered { objects, secrets: plan.new_secrets.0.iter().map(ResourceExt::name_any).collect() })
 }
 
-fn value<K: Resource<DynamicType = ()> + serde::Serialize>(object: &K) -> Value {
-    // Objects of the API are always JSON.
-    let mut value = serde_json::to_value(object).unwrap_or_default();
-    value["apiVersion"] = K::api_version(&()).into();
-    value["kind"] = K::kind(&()).into();
-    value
+/// Reads the arguments of gcm in its Deployment; none without a Deployment, as in a bootstrap cluster.
+///
+/// # Errors
+/// The API server refuses the request, for example because the user lacks the right.
+pub async fn deployed_arguments(client: &Client) -> kube::Result<Option<Vec<String>>> {
+    let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
+    let Some(deployment) = deployments.get_opt(DEPLOYMENT).await? else { return Ok(None) };
+    let pod = deployment.spec.and_then(|spec| spec.template.spec);
+    let mut containers = pod.into_iter().flat_map(|pod| pod.containers);
+    Ok(Some(containers.find_map(|container| container.args).unwrap_or_default()))
 }
 
-async fn facts(client: &Client, tkc: &TanzuKubernetesCluster) -> Result<Facts, Error> {
-    let PlanFlags { virtual_ip, health, management } = flags(client).await;
+async fn facts(client: &Client, tkc: &TanzuKubernetesCluster, arguments: &[String]) -> Result<Facts, Error> {
+    let arguments = std::iter::once("gcm").chain(arguments.iter().map(String::as_str));
+    let flags = Flags::try_parse_from(arguments);
+    let Flags { virtual_ip, health, management_cidrs: management, .. } = flags.map_err(|error| {
+        Error::Waiting(format!("gcm has arguments that this version of layercake does not know: {error}"))
+    })?;
     let releases: Cache<TanzuKubernetesRelease> = Cache::filled(list(Api::all(client.clone()), None).await?);
     let os_images: Cache<OSImage> = Cache::filled(list(Api::all(client.clone()), None).await?);
     let vm_images: Cache<VirtualMachineImage> = Cache::filled(list(Api::all(client.clone()), None).await?);
@@ -125,23 +115,7 @@ async fn facts(client: &Client, tkc: &TanzuKubernetesCluster) -> Result<Facts, E
     Ok(facts)
 }
 
-/// The flags with which gcm runs in this management cluster. A user may not be able to read them, and a bootstrap cluster has no
-/// Deployment: then the nodes pull what their image lacks.
-async fn flags(client: &Client) -> PlanFlags {
-    let nodes_pull = VirtualIpFlags { nodes_pull_images: true, ..VirtualIpFlags::default() };
-    let unknown = PlanFlags { virtual_ip: nodes_pull, ..PlanFlags::default() };
-    let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
-    let Ok(Some(deployment)) = deployments.get_opt(DEPLOYMENT).await else { return unknown };
-    let pod = deployment.spec.and_then(|spec| spec.template.spec);
-    let arguments = pod.into_iter().flat_map(|pod| pod.containers).find_map(|container| container.args);
-    let arguments = std::iter::once("gcm".to_owned()).chain(arguments.unwrap_or_default());
-    let Ok(Flags { virtual_ip, health, management_cidrs, .. }) = Flags::try_parse_from(arguments) else {
-        return unknown;
-    };
-    PlanFlags { virtual_ip, health, management: management_cidrs }
-}
-
-/// The objects of a cluster that belong to it.
+/// Lists the objects of a cluster that belong to it.
 async fn ours<K>(client: &Client, tkc: &TanzuKubernetesCluster) -> Result<Vec<Arc<K>>, Error>
 where
     K: Watchable + Resource<Scope = NamespaceResourceScope>,
@@ -151,7 +125,7 @@ where
     Ok(found)
 }
 
-/// The objects of a cluster, by Cluster API's label and sorted by name.
+/// Lists the objects with Cluster API's label of the cluster, sorted by name.
 async fn of_cluster<K>(client: &Client, tkc: &TanzuKubernetesCluster) -> Result<Vec<Arc<K>>, Error>
 where
     K: Watchable + Resource<Scope = NamespaceResourceScope>,

@@ -5,8 +5,8 @@ pub fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
-/// Whether the API server says that it does not serve a list's kind: status 404, with or without a reason. An API server
-/// that lacks the whole group answers in plain text.
+/// Returns true if the answer to a list or get has status 404. The answer to a list has it only if the kind is not served. If no
+/// kind of the group is served, the answer is plain text.
 pub fn is_not_served(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }

@@ -97,7 +97,7 @@ fn build(
         .layer(config.extra_headers_layer()?)
         .map_response(move |answer: Response<Incoming>| answer.map(|body| Limited::new(body, bytes)))
         .service(service_fn(move |request: Request<Body>| {
-            // As that of kube's own client.
+            // kube's own client has the same span.
             let span = tracing::debug_span!(
                 "HTTP", http.method = %request.method(), http.url = %request.uri(), http.status_code = Empty,
             );

@@ -15,6 +15,7 @@ use anyhow::Result;
 
 pub use folder::Folder;
 pub use remove::delete_if_empty;
+pub use serve::arguments;
 pub use start::{Opened, open};
 
 use crate::args::BootstrapCommand;

@@ -81,7 +81,8 @@ async fn run(folder: &Folder, plane: &Plane, exe: &std::path::Path, mut record: 
     std::future::pending().await
 }
 
-fn arguments(program: &str, settings: &Settings) -> Vec<&'static str> {
+/// Returns the arguments of one of our programs that depend on the site and on how the bootstrap cluster is used.
+pub fn arguments(program: &str, settings: &Settings) -> Vec<&'static str> {
     let mut arguments = arguments_of_site(program, settings.networks(), settings.nodes_pull_images);
     if program == "vmop" && settings.simulated {
         arguments.push(SIMULATED_ADDRESSES);

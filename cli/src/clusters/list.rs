@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::SCHEMA;
 use crate::args::{List, Output};
+use crate::connection::not_served;
 use crate::describe::words::age;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::progress::{Count, control_plane_of_cluster, workers_of_cluster};
@@ -39,10 +40,7 @@ async fn run(target: &Target, args: &List) -> Result<()> {
         && is_not_served(one)
         && is_not_served(other)
     {
-        anyhow::bail!(
-            "the API server serves neither TanzuKubernetesClusters nor Clusters. Install them with layercake init \
-             (docs/install.md), or use the kubeconfig of a management cluster"
-        );
+        return Err(not_served("serves neither TanzuKubernetesClusters nor Clusters"));
     }
     let tkcs = served(tkcs).context("cannot list TanzuKubernetesClusters")?;
     let clusters = served(clusters).context("cannot list Clusters")?;

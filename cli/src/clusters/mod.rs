@@ -29,6 +29,7 @@ pub use upgrade::upgrade;
 
 use crate::apply::refusal_of_user;
 use crate::args::{ChangeFlags, Output, TargetFlags};
+use crate::connection::not_served;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::{follow_clusters, report_before_change};
@@ -68,10 +69,7 @@ async fn read(target: &Target, name: &str) -> Result<TanzuKubernetesCluster> {
         Err(error) if is_gone(&error) => anyhow::bail!(
             "TanzuKubernetesCluster {namespace}/{name} does not exist: list the clusters with `layercake list -A`"
         ),
-        Err(error) if is_not_served(&error) => anyhow::bail!(
-            "the API server does not serve TanzuKubernetesClusters. Install them with layercake init \
-             (docs/install.md), or use the kubeconfig of a management cluster"
-        ),
+        Err(error) if is_not_served(&error) => Err(not_served("does not serve TanzuKubernetesClusters")),
         found => found.with_context(|| format!("cannot read TanzuKubernetesCluster {namespace}/{name}")),
     }
 }

@@ -3,20 +3,21 @@
 use anyhow::{Context as _, Result};
 use api::gcm::{HUB, TanzuKubernetesCluster, convert};
 use gcm::cluster::error::Error;
-use kit::api_error::is_gone;
+use kit::api_error::{is_gone, message};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::apply::{namespace_of, read};
 use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Output, Render};
+use crate::bootstrap;
 use crate::exit::{ExitStatus, failed, refuse};
 use crate::manifest::{self, is_cluster};
 use crate::output::{say, write_out};
 use crate::target::Target;
 
-/// The uid of an owner that does not exist yet.
-const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+/// The argument of gcm that is assumed if its own cannot be read. It decides which program holds the address of a control plane.
+const ASSUMED: &str = "--nodes-pull-images";
 
 /// Renders manifests as the command line asks.
 pub async fn render(args: Render) -> ExitStatus {
@@ -31,9 +32,10 @@ async fn run(args: &Render) -> Result<ExitStatus> {
     }
     args.target
         .with(async |target| {
+            let arguments = read_arguments(target).await?;
             let mut objects = Vec::new();
             for document in &documents {
-                objects.extend(render_cluster(target, document).await?);
+                objects.extend(render_cluster(target, document, &arguments).await?);
             }
             match args.output {
                 None => write_out(&manifest::yaml(&objects)?),
@@ -47,7 +49,23 @@ async fn run(args: &Render) -> Result<ExitStatus> {
         .await
 }
 
-async fn render_cluster(target: &Target, document: &Value) -> Result<Vec<Value>> {
+/// Reads the arguments of gcm, on which some objects depend.
+async fn read_arguments(target: &Target) -> Result<Vec<String>> {
+    let settings = target.bootstrap.as_ref().map(|opened| opened.folder().settings()).transpose()?.flatten();
+    if let Some(settings) = settings {
+        return Ok(bootstrap::arguments("gcm", &settings).into_iter().map(str::to_owned).collect());
+    }
+    match gcm::render::deployed_arguments(&target.client).await {
+        Ok(Some(arguments)) => Ok(arguments),
+        Ok(None) => Ok(vec![ASSUMED.to_owned()]),
+        Err(error) => {
+            say!("The arguments of gcm cannot be read, so {ASSUMED} is assumed: {}", message(&error));
+            Ok(vec![ASSUMED.to_owned()])
+        }
+    }
+}
+
+async fn render_cluster(target: &Target, document: &Value, arguments: &[String]) -> Result<Vec<Value>> {
     let name = document["metadata"]["name"].as_str().unwrap_or_default();
     let namespace = namespace_of(document, target);
     // Admission checks it and adds defaults. Nothing is stored, so it does not matter who has set a field.
@@ -58,17 +76,18 @@ async fn render_cluster(target: &Target, document: &Value) -> Result<Vec<Value>>
         kube::Api::<TanzuKubernetesCluster>::namespaced(target.client.clone(), namespace).get(name).await;
     let uid = match existing {
         Ok(existing) => existing.metadata.uid,
-        Err(error) if is_gone(&error) => Some(NO_UID.to_owned()),
+        Err(error) if is_gone(&error) => Some(gcm::render::NO_UID.to_owned()),
         Err(error) => {
             return Err(error).context(format!("cannot read TanzuKubernetesCluster {namespace}/{name}"));
         }
     };
     let cluster =
         TanzuKubernetesCluster { metadata: kube::api::ObjectMeta { uid, ..cluster.metadata }, ..cluster };
-    let rendered = gcm::render::render(&target.client, &cluster).await.map_err(|error| match error {
-        Error::Api(error) => anyhow::Error::new(error).context("cannot read what the objects depend on"),
-        error => refuse(&format!("TanzuKubernetesCluster {namespace}/{name}: {error}")),
-    })?;
+    let rendered =
+        gcm::render::render(&target.client, &cluster, arguments).await.map_err(|error| match error {
+            Error::Api(error) => anyhow::Error::new(error).context("cannot read what the objects depend on"),
+            error => refuse(&format!("TanzuKubernetesCluster {namespace}/{name}: {error}")),
+        })?;
     if !rendered.secrets.is_empty() {
         say!(
             "{namespace}/{name}: Secrets {} are generated when the cluster is created, and not shown",

@@ -1,6 +1,8 @@
 //! Reading the objects of one cluster, or one VM.
 
-use anyhow::{Context, Result, bail};
+use crate::connection::not_served;
+use anyhow::{Context, Result};
+use kit::api_error::is_not_served;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -74,10 +76,10 @@ pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -
                 return Ok((kind, None));
             }
             // Kinds that the API server does not serve.
-            Err(kube::Error::Api(refused)) if refused.code == 404 && kind != root.kind() => Vec::new(),
-            Err(kube::Error::Api(refused)) if refused.code == 404 => bail!(
-                "the API server does not serve {kind} objects. Install the kind with layercake init (docs/install.md), or use the kubeconfig of a management cluster"
-            ),
+            Err(error) if is_not_served(&error) && kind != root.kind() => Vec::new(),
+            Err(error) if is_not_served(&error) => {
+                return Err(not_served(&format!("does not serve {kind} objects")));
+            }
             read => read.with_context(|| format!("cannot read {kind} objects in namespace {namespace}"))?,
         };
         for item in &mut items {

@@ -1,5 +1,6 @@
 //! After an import: the VM operator reads the library at once, and the image and its release are waited for.
 
+use kit::api_error::is_not_served;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -126,7 +127,7 @@ async fn look(client: &Client, item: &str) -> Result<Step> {
     match releases.list(&ListParams::default().fields(&format!("metadata.name={release}"))).await {
         Ok(found) => compare(&name, &release, found.items.first()),
         // Only the VM operator is installed.
-        Err(kube::Error::Api(refused)) if refused.code == 404 => {
+        Err(error) if is_not_served(&error) => {
             let why = "the cluster does not serve TanzuKubernetesReleases".to_owned();
             Ok(Step::Appeared(Appearance { image: name, release: None, without_release: Some(why) }))
         }

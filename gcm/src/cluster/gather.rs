@@ -52,7 +52,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
     })
 }
 
-/// Whether the object belongs to the TanzuKubernetesCluster of this name.
+/// Returns true if the object belongs to the TanzuKubernetesCluster of this name.
 pub fn is_of<K: Watchable>(object: &K, tkc: &TanzuKubernetesCluster) -> bool {
     controller_of::<TanzuKubernetesCluster, K>(object).is_some_and(|owner| owner.name == tkc.name_any())
 }

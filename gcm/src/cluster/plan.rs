@@ -6,6 +6,8 @@ use api::capi::{Cluster, KubeadmConfigTemplate, KubeadmControlPlane, MachineDepl
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachineTemplate};
 use api::gcm::TanzuKubernetesCluster;
 use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::{Value, to_value};
 
 use super::cluster_secret::NewSecrets;
 use super::encryption;
@@ -56,6 +58,36 @@ pub struct Plan {
     pub addons: Option<WantedAddons>,
     /// What nothing needs any more.
     pub obsolete: Obsolete,
+}
+
+impl Plan {
+    /// Returns the objects in the order in which they are applied, without the Secrets, whose contents stay secret.
+    ///
+    /// # Errors
+    /// An object cannot be written as JSON.
+    pub fn documents(&self) -> serde_json::Result<Vec<Value>> {
+        let Self {
+            new_secrets: _,
+            machine_templates,
+            config_templates,
+            wcp_cluster,
+            control_plane,
+            cluster,
+            deployments,
+            checks,
+            accounts,
+            addons: _,
+            obsolete: _,
+        } = self;
+        let mut all = [json_of(machine_templates)?, json_of(config_templates)?].concat();
+        all.extend([to_value(cluster)?, to_value(wcp_cluster)?, to_value(control_plane)?]);
+        all.extend([json_of(deployments)?, json_of(checks)?, json_of(accounts)?].concat());
+        Ok(all)
+    }
+}
+
+fn json_of<K: Serialize>(objects: &[K]) -> serde_json::Result<Vec<Value>> {
+    objects.iter().map(to_value).collect()
 }
 
 /// Names of objects that belong to the cluster and that nothing needs any more.

@@ -81,26 +81,7 @@ fn document<K: Serialize>(object: &K) -> Value {
 }
 
 pub(super) fn documents(plan: &Plan) -> Vec<Value> {
-    let Plan {
-        new_secrets: _,
-        machine_templates,
-        config_templates,
-        wcp_cluster,
-        control_plane,
-        cluster,
-        deployments,
-        checks,
-        accounts,
-        addons: _,
-        obsolete: _,
-    } = plan;
-    let mut all = vec![document(cluster), document(wcp_cluster), document(control_plane)];
-    all.extend(machine_templates.iter().map(document));
-    all.extend(config_templates.iter().map(document));
-    all.extend(deployments.iter().map(document));
-    all.extend(checks.iter().map(document));
-    all.extend(accounts.iter().map(document));
-    all
+    plan.documents().unwrap()
 }
 
 #[test]

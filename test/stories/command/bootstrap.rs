@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::harness::documented_commands::Page;
-use crate::harness::home::{Home, USER};
+use crate::harness::home::{Home, USER, small_cluster};
 use crate::harness::story::{assert_contains, story};
 
 /// The cluster, and the configuration of its container network.
@@ -35,7 +35,7 @@ fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path());
         let site = home.simulate_site("--site", "dev");
-        home.write("edge.yaml", MANIFEST);
+        home.write("edge.yaml", &small_cluster("edge", 1));
         let apply = ["apply", "-f", &home.path("edge.yaml"), "--bootstrap", "edge"].map(str::to_owned);
         let first = [apply.as_slice(), &site].concat();
         // At the first VM, at the second one, and when the change has just been made.
@@ -68,16 +68,6 @@ fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
         assert_eq!(home.processes(), Vec::<String>::new());
     });
 }
-
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: edge, namespace: dev}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: vsan-default-storage-policy, tkr: {reference: {name: v1.36}}}
-    nodePools: [{name: workers, replicas: 1, vmClass: best-effort-small, storageClass: vsan-default-storage-policy}]
-";
 
 /// An address that a control plane would get next is in use by something else.
 fn names_an_address_that_answers(home: &Home) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::home::Home;
+use crate::harness::home::{Home, small_cluster};
 use crate::harness::schedule;
 use crate::harness::story::assert_contains;
 
@@ -14,7 +14,7 @@ fn the_examples_of_commands_do_what_they_say() {
     let folder = tempfile::tempdir().unwrap();
     // A stack in the background belongs to its cache folder.
     let home = Home::with_own_cache(folder.path());
-    home.write("cluster.yaml", CLUSTER);
+    home.write("cluster.yaml", &small_cluster("team", 0));
     let file = home.path("cluster.yaml");
     let (exports, _) = home.layercake(&["up", "--detach", "-f", &file], 0);
     let kubeconfig = exports.lines().find_map(|line| line.strip_prefix("export KUBECONFIG=")).unwrap();
@@ -79,13 +79,3 @@ fn the_examples_of_commands_do_what_they_say() {
     assert_contains(&stopped, &["Stopped."]);
     assert_eq!(home.processes(), Vec::<String>::new());
 }
-
-const CLUSTER: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: team, namespace: dev}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: vsan-default-storage-policy, tkr: {reference: {name: v1.36}}}
-    nodePools: []
-";

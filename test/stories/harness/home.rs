@@ -16,6 +16,26 @@ use crate::harness::shared_stack::build_tool;
 /// The user of the simulated vSphere.
 pub const USER: &str = "administrator@vsphere.local";
 
+/// A TanzuKubernetesCluster in namespace `dev` with one control plane node and these workers.
+pub fn small_cluster(name: &str, workers: u32) -> String {
+    let nodes = "vmClass: best-effort-small, storageClass: vsan-default-storage-policy";
+    let pools = match workers {
+        0 => String::new(),
+        count => format!("{{name: workers, replicas: {count}, {nodes}}}"),
+    };
+    format!(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {{name: {name}, namespace: dev}}
+spec:
+  topology:
+    controlPlane: {{replicas: 1, {nodes}, tkr: {{reference: {{name: v1.36}}}}}}
+    nodePools: [{pools}]
+"
+    )
+}
+
 /// The home folder of a user, whose processes in the background end with it.
 pub struct Home {
     folder: PathBuf,

@@ -1,4 +1,4 @@
-//! What clusters and bootstrap clusters survive.
+//! Kills programs while clusters and bootstrap clusters are created, and counts the damage.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Lives of bootstrap clusters: started for the first time, and started again with a cluster.
+//! Starts of bootstrap clusters: the first one, and another one with a cluster.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,12 +11,11 @@ use serde_json::Value;
 use sim::VcenterEndpoint;
 use sim::control::{ControlApi, OrphanedFiles};
 use tempfile::TempDir;
-use tokio::time::Instant;
 
 use super::cases::{Case, Step};
+use super::cluster_run::Outcome;
 use super::command::User;
 use super::environment::NAMESPACE;
-use super::life::Outcome;
 
 /// The user of the simulated vCenter, and the file with the password.
 const VCENTER_USER: &str = "administrator@vsphere.local";
@@ -24,8 +23,8 @@ const PASSWORD: &str = ".local/state/layercake/site/password";
 /// The bootstrap cluster with a cluster, and the cluster.
 const KEPT: &str = "kept";
 const CLUSTER: &str = "edge";
-/// The time in which processes end.
-const ENDED: Duration = Duration::from_secs(20);
+/// The time in which processes end, or are started again.
+const SETTLED: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A user of bootstrap clusters, with a simulated site.
@@ -62,7 +61,7 @@ impl Bootstrap {
     }
 
     /// Starts a bootstrap cluster, with a process killed at the case's write, and the same command once more.
-    pub async fn live(&self, step: Step, number: usize, case: Option<&Case>) -> Result<Outcome> {
+    pub async fn run_start(&self, step: Step, number: usize, case: Option<&Case>) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         let name = if step == Step::Restart { KEPT.to_owned() } else { format!("b{number}") };
         if step == Step::Restart {
@@ -105,17 +104,14 @@ impl Bootstrap {
             outcome.wrong.push(format!("{}: no clusters can be listed: {}", step.name(), clusters.errors));
         }
         for program in ["etcd", "kube-apiserver", "gcm", "capw", "vmop"] {
-            let deadline = Instant::now() + ENDED;
-            let count = loop {
+            let mut count = 0;
+            // A killed program is started again.
+            let one = plane::wait::poll(SETTLED, POLL_INTERVAL, async || {
                 let all = processes(&self.state(name));
-                let count = all.iter().filter(|process| *process == program).count();
-                // One that was killed is started again.
-                if count == 1 || Instant::now() > deadline {
-                    break count;
-                }
-                tokio::time::sleep(POLL_INTERVAL).await;
-            };
-            if count != 1 {
+                count = all.iter().filter(|process| *process == program).count();
+                anyhow::Ok((count == 1).then_some(()))
+            });
+            if one.await?.is_none() {
                 outcome.findings.orphaned += count.saturating_sub(1);
                 outcome.wrong.push(format!("{}: {count} processes {program}", step.name()));
             }
@@ -130,21 +126,23 @@ impl Bootstrap {
             return Ok(());
         }
         self.must(&["bootstrap", "remove", name].map(str::to_owned)).await?;
-        let deadline = Instant::now() + ENDED;
-        while !processes(&self.state(name)).is_empty() && Instant::now() < deadline {
-            tokio::time::sleep(POLL_INTERVAL).await;
-        }
-        let left = processes(&self.state(name));
-        if !left.is_empty() || self.state(name).exists() {
+        let mut left = Vec::new();
+        let gone = plane::wait::poll(SETTLED, POLL_INTERVAL, async || {
+            left = processes(&self.state(name));
+            anyhow::Ok((left.is_empty() && !self.state(name).exists()).then_some(()))
+        });
+        if gone.await?.is_none() {
             outcome.findings.orphaned += left.len().max(1);
-            outcome
-                .wrong
-                .push(format!("{}: after the removal, processes {left:?} and files are left", step.name()));
+            let files = self.state(name).exists();
+            outcome.wrong.push(format!(
+                "{}: after the removal, these processes are left: {left:?}; its folder exists: {files}",
+                step.name()
+            ));
         }
         Ok(())
     }
 
-    /// Deletes the cluster and stops everything; returns what is left.
+    /// Deletes the cluster and stops everything. Returns descriptions of everything that is left.
     pub async fn stop(self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         self.must(&["delete", CLUSTER, "-n", NAMESPACE, "--bootstrap", KEPT].map(str::to_owned)).await?;

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use crate::proxy::injections::{ParkPoint, Side};
 
-/// A step of a life.
+/// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
 pub enum Step {
     /// A cluster is created, with one control plane node and one worker.
@@ -23,9 +23,9 @@ pub enum Step {
 }
 
 impl Step {
-    /// The steps of a cluster's life, in order.
+    /// The steps of a run with a cluster, in order.
     pub const OF_CLUSTER: [Self; 3] = [Self::Apply, Self::Scale, Self::Delete];
-    /// Those of a bootstrap cluster, each a life.
+    /// The steps of bootstrap clusters. Each is a run.
     pub const OF_BOOTSTRAP: [Self; 2] = [Self::Start, Self::Restart];
 
     /// Its name in cases.
@@ -40,14 +40,14 @@ impl Step {
     }
 }
 
-/// What a program writes, and where.
+/// A kind of write of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Write {
     /// The program.
     pub program: &'static str,
     /// The step.
     pub step: Step,
-    /// Where it is written.
+    /// The API server or vCenter.
     pub side: Side,
     /// Verb and resource, or method.
     pub what: String,
@@ -79,8 +79,8 @@ pub fn of(writes: &BTreeSet<Write>) -> Vec<Case> {
     writes.iter().flat_map(|write| points.map(|point| Case { write: write.clone(), point })).collect()
 }
 
-/// Lives of clusters with at most one case of each step, which have all cases together.
-pub fn lives(cases: Vec<Case>) -> Vec<Vec<Case>> {
+/// Distributes cases to runs that have at most one case of each step.
+pub fn runs(cases: Vec<Case>) -> Vec<Vec<Case>> {
     let mut by_step: BTreeMap<Step, Vec<Case>> = BTreeMap::new();
     for case in cases {
         by_step.entry(case.write.step).or_default().push(case);
@@ -98,18 +98,18 @@ mod tests {
     }
 
     #[test]
-    fn lives_have_each_case_once_and_one_of_each_step() {
+    fn runs_have_each_case_once_and_one_of_each_step() {
         let writes = [write("capw", Step::Apply), write("vmop", Step::Apply), write("vmop", Step::Delete)];
         let all = of(&writes.into());
         assert_eq!(all.len(), 6);
-        let lives = lives(all.clone());
-        assert_eq!(lives.len(), 4);
+        let runs = runs(all.clone());
+        assert_eq!(runs.len(), 4);
         assert!(
-            lives.iter().all(|cases| cases.iter().map(|case| case.write.step).collect::<BTreeSet<_>>().len()
+            runs.iter().all(|cases| cases.iter().map(|case| case.write.step).collect::<BTreeSet<_>>().len()
                 == cases.len())
         );
         let names = |cases: &[Case]| cases.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
-        assert_eq!(names(&lives.concat()), names(&all));
+        assert_eq!(names(&runs.concat()), names(&all));
         assert!(names(&all).contains("capw|apply|PATCH virtualmachines|before"));
     }
 }

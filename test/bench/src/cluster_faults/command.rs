@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -20,15 +21,17 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 pub struct User {
     home: PathBuf,
     executable: PathBuf,
+    /// The number of commands so far.
+    commands: AtomicUsize,
 }
 
-/// What a command has done.
+/// The result of a command.
 pub struct Finished {
-    /// Whether it succeeded.
+    /// True if it succeeded.
     pub ok: bool,
-    /// Whether a process killed itself at the given write.
+    /// True if a process killed itself at the given write.
     pub killed: bool,
-    /// What it wrote.
+    /// The writes of the command and of the processes that it started.
     pub writes: BTreeSet<Write>,
     /// Standard output.
     pub output: String,
@@ -43,7 +46,7 @@ impl User {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         // The folder may be on another disk.
         fs::hard_link(&exe, &executable).or_else(|_| fs::copy(&exe, &executable).map(drop))?;
-        Ok(Self { home: home.to_owned(), executable })
+        Ok(Self { home: home.to_owned(), executable, commands: AtomicUsize::new(0) })
     }
 
     /// A file of the user.
@@ -53,7 +56,9 @@ impl User {
 
     /// Runs a command, with a process killed at the case's write.
     pub async fn run(&self, step: Step, args: &[&str], fault: Option<&Case>) -> Result<Finished> {
-        let notes = self.home.join("notes");
+        // Processes in the background keep the file of the command that started them.
+        let number = self.commands.fetch_add(1, Ordering::Relaxed);
+        let notes = self.home.join(format!("notes-{number}"));
         fs::write(&notes, "")?;
         let mut command = Command::new(&self.executable);
         command.args(args).env("HOME", &self.home).env("KUBECONFIG", self.home.join("kubeconfig"));

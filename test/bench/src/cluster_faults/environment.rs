@@ -42,7 +42,7 @@ pub struct Environment {
     pub programs: Vec<Watched>,
     /// The control API of the simulated vCenter.
     pub control: ControlApi,
-    /// Who changes clusters.
+    /// The user who changes clusters.
     pub user: User,
 }
 

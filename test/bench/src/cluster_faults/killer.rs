@@ -1,10 +1,11 @@
 //! A program that notes its writes to API servers, and kills itself at one of them.
 
-use rustix::process::{Signal, getpid, kill_process};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use rustix::process::{Signal, getpid, kill_process};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
@@ -56,7 +57,7 @@ struct Killer {
     fault: Option<String>,
 }
 
-/// What a request writes: verb and resource. Kept with its span.
+/// The verb and resource of a request, which are kept with its span.
 struct Writes(String);
 
 impl Killer {
@@ -103,7 +104,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Killer {
     }
 }
 
-/// What a span says of its request.
+/// The fields of a span that describe its request.
 #[derive(Default)]
 struct Request {
     method: String,
@@ -121,7 +122,7 @@ impl Visit for Request {
 }
 
 impl Request {
-    /// Verb and resource of a request that changes an object.
+    /// Returns the verb and resource of a request that changes an object.
     fn written(&self) -> Option<String> {
         let request = http::Request::builder().method(self.method.as_str()).uri(self.url.as_str());
         let (parts, ()) = request.body(()).ok()?.into_parts();

@@ -1,16 +1,15 @@
-//! What clusters survive: a program is killed at a write while a cluster is created, scaled or deleted, or a bootstrap cluster
-//! is started.
+//! Kills a program at a write while a cluster is created, scaled or deleted, or a bootstrap cluster is started.
 //!
-//! A case is a program, what it writes, and the step in which it first does so, with the program killed just before the write or
-//! just after it. Clean lives show all cases. Afterwards each life of a cluster has one case of each step, and each start of a
-//! bootstrap cluster has one case.
+//! A case is a program, a kind of write, and a step. The program is killed before or after its first such write in the step. Runs
+//! without faults list the cases. Afterwards each run with a cluster has one case of each step, and each start of a bootstrap
+//! cluster has one case.
 
 mod bootstrap;
 mod cases;
+mod cluster_run;
 mod command;
 mod environment;
 pub mod killer;
-mod life;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -25,11 +24,11 @@ use serde::Serialize;
 
 use crate::faults::CasePart;
 use bootstrap::Bootstrap;
-use cases::{Case, Step, lives};
+use cases::{Case, Step, runs};
+use cluster_run::{Outcome, run_cluster};
 use environment::Environment;
-use life::Outcome;
 
-/// Kills each of our programs at each of its writes while clusters come and go, and reports what was not survived.
+/// Kills each of our programs at each of its writes while clusters are created and deleted, and reports lost and duplicated VMs.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cluster-faults")]
 pub struct Flags {
@@ -56,7 +55,7 @@ pub struct Flags {
 /// The sum of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClusterFaultReport {
-    /// All cases that the clean life showed.
+    /// The cases that the runs without faults have listed.
     pub cases: usize,
     /// Faults that were injected.
     pub injected: usize,
@@ -68,16 +67,16 @@ pub struct ClusterFaultReport {
     pub duplicated: usize,
     /// VMs and objects that belong to nothing.
     pub orphaned: usize,
-    /// Lives that did not come to their end.
+    /// Runs that did not finish.
     pub stuck: usize,
-    /// What was wrong, with the case.
+    /// The findings, each with its case.
     pub failures: Vec<String>,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
 }
 
 impl ClusterFaultReport {
-    /// Whether everything was survived.
+    /// Returns true if there are no findings.
     pub fn is_clean(&self) -> bool {
         self.failures.is_empty()
     }
@@ -85,7 +84,7 @@ impl ClusterFaultReport {
 
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a report of this process has a failure.
+/// Returns true if a report of this process has a finding.
 pub fn failed() -> bool {
     FAILED.load(Ordering::Relaxed)
 }
@@ -100,7 +99,7 @@ struct Line<'a> {
     seconds: f64,
 }
 
-/// Runs what the flags ask for.
+/// Runs the cases that the flags choose.
 pub async fn run(flags: Flags) -> Result<ClusterFaultReport> {
     let began = Instant::now();
     let results = match &flags.results {
@@ -156,7 +155,7 @@ impl Sum<'_> {
         chosen
     }
 
-    /// Adds a life with these cases.
+    /// Adds a run with these cases.
     fn add(&mut self, cases: &[Case], outcome: &Outcome, seconds: f64) -> Result<()> {
         let Outcome { wrong, injected, findings, .. } = outcome;
         let report = &mut self.report;
@@ -180,22 +179,22 @@ impl Sum<'_> {
     }
 }
 
-/// Runs lives with all cases. Returns the cases whose write did not come: those of the first cluster of a site, whose images become
-/// releases and templates.
+/// Runs all cases with clusters of one site. Returns the cases whose write did not come: those of the first cluster of a site, whose
+/// images become releases and templates.
 async fn run_clusters(environment: &Environment, sum: &mut Sum<'_>) -> Result<Vec<Case>> {
-    let clean = life::live(environment, "clean", &[], Step::Delete).await?;
-    anyhow::ensure!(clean.wrong.is_empty(), "a life without faults: {}", clean.wrong.join("; "));
-    let lives = lives(sum.choose(cases::of(&clean.writes)));
+    let clean = run_cluster(environment, "clean", &[], Step::Delete).await?;
+    anyhow::ensure!(clean.wrong.is_empty(), "a run without faults: {}", clean.wrong.join("; "));
+    let runs = runs(sum.choose(cases::of(&clean.writes)));
     let mut once = Vec::new();
-    for (number, cases) in lives.iter().enumerate() {
+    for (number, cases) in runs.iter().enumerate() {
         let began = Instant::now();
-        let outcome = life::live(environment, &format!("c{number}"), cases, Step::Delete).await?;
+        let outcome = run_cluster(environment, &format!("c{number}"), cases, Step::Delete).await?;
         let seconds = began.elapsed().as_secs_f64();
         let (came, missed): (Vec<_>, Vec<_>) =
             cases.iter().cloned().partition(|case| outcome.injected.contains(case));
         once.extend(missed);
         sum.add(&came, &outcome, seconds)?;
-        tracing::info!(life = number, of = lives.len(), seconds, ok = outcome.wrong.is_empty(), "done");
+        tracing::info!(run = number, of = runs.len(), seconds, ok = outcome.wrong.is_empty(), "done");
     }
     Ok(once)
 }
@@ -205,7 +204,7 @@ async fn run_once(cases: &[Case], sum: &mut Sum<'_>) -> Result<()> {
     for (number, case) in cases.iter().enumerate() {
         let began = Instant::now();
         let environment = Environment::start().await?;
-        let outcome = life::live(&environment, "c", std::slice::from_ref(case), case.write.step).await;
+        let outcome = run_cluster(&environment, "c", std::slice::from_ref(case), case.write.step).await;
         environment.stop().await?;
         let (outcome, seconds) = (outcome?, began.elapsed().as_secs_f64());
         sum.add(std::slice::from_ref(case), &outcome, seconds)?;
@@ -217,14 +216,15 @@ async fn run_once(cases: &[Case], sum: &mut Sum<'_>) -> Result<()> {
 async fn run_starts(bootstrap: &Bootstrap, sum: &mut Sum<'_>) -> Result<()> {
     let mut writes = BTreeSet::new();
     for (number, step) in Step::OF_BOOTSTRAP.into_iter().enumerate() {
-        let clean = bootstrap.live(step, number, None).await?;
+        let clean = bootstrap.run_start(step, number, None).await?;
         anyhow::ensure!(clean.wrong.is_empty(), "a start without faults: {}", clean.wrong.join("; "));
         writes.extend(clean.writes);
     }
     let chosen = sum.choose(cases::of(&writes));
     for (number, case) in chosen.iter().enumerate() {
         let began = Instant::now();
-        let outcome = bootstrap.live(case.write.step, number + Step::OF_BOOTSTRAP.len(), Some(case)).await?;
+        let outcome =
+            bootstrap.run_start(case.write.step, number + Step::OF_BOOTSTRAP.len(), Some(case)).await?;
         let seconds = began.elapsed().as_secs_f64();
         sum.add(std::slice::from_ref(case), &outcome, seconds)?;
         tracing::info!(start = number, of = chosen.len(), seconds, ok = outcome.wrong.is_empty(), %case, "done");

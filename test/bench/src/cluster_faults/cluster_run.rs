@@ -1,4 +1,4 @@
-//! One life of a cluster, with at most one fault in each step, and what became of it.
+//! One cluster that is created, scaled and deleted, with at most one fault in each step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,6 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use sim::control::{Fault, FaultKind, InventoryVm};
-use tokio::time::Instant;
 
 use super::cases::{Case, Step, Write};
 use super::environment::{CLASS, Environment, NAMESPACE, STORAGE, Watched};
@@ -18,8 +17,9 @@ use crate::proxy::injections::{ParkPoint, Side};
 
 /// A step that takes longer is stuck.
 const TIMEOUT: Duration = Duration::from_mins(5);
-/// How often is looked.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// The time in which controllers finish after the cluster has its state.
+const SETTLED: Duration = Duration::from_secs(20);
 /// The kinds of which nothing of a cluster may be left.
 const KINDS: [(&str, &str, &str); 9] = [
     ("cluster.x-k8s.io", "v1beta2", "Cluster"),
@@ -33,20 +33,20 @@ const KINDS: [(&str, &str, &str); 9] = [
     ("", "v1", "Secret"),
 ];
 
-/// What became of a life.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What our programs wrote.
+    /// The writes of our programs.
     pub writes: BTreeSet<Write>,
     /// The cases whose fault happened.
     pub injected: Vec<Case>,
-    /// What is wrong.
+    /// Descriptions of the findings.
     pub wrong: Vec<String>,
-    /// The same in numbers.
+    /// The findings by kind.
     pub findings: Findings,
 }
 
-/// What is wrong, in numbers.
+/// The numbers of findings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Findings {
     pub lost: usize,
@@ -55,8 +55,13 @@ pub struct Findings {
     pub stuck: bool,
 }
 
-/// Lets a cluster come, grow and go, up to the last step.
-pub async fn live(environment: &Environment, name: &str, cases: &[Case], last: Step) -> Result<Outcome> {
+/// Creates, scales and deletes a cluster, up to the last step.
+pub async fn run_cluster(
+    environment: &Environment,
+    name: &str,
+    cases: &[Case],
+    last: Step,
+) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let clusters = Api::<TanzuKubernetesCluster>::namespaced(environment.client(), NAMESPACE);
     for step in Step::OF_CLUSTER {
@@ -111,7 +116,7 @@ pub async fn live(environment: &Environment, name: &str, cases: &[Case], last: S
     Ok(outcome)
 }
 
-/// What `layercake` did in a step.
+/// The result of the command of a step.
 #[derive(Default)]
 struct Begun {
     killed: bool,
@@ -139,23 +144,24 @@ async fn begin(
         _ => vec!["delete", name],
     };
     args.extend(["--wait=false", "-n", NAMESPACE, "--kubeconfig", &kubeconfig]);
-    let deadline = Instant::now() + TIMEOUT;
     let mut begun = Begun::default();
-    loop {
+    let mut errors = String::new();
+    let done = plane::wait::poll(TIMEOUT, POLL_INTERVAL, async || {
         let finished = user.run(step, &args, case).await?;
         begun.writes.extend(finished.writes);
+        errors = finished.errors;
         if finished.killed {
             begun.killed = true;
             case = None;
-            continue;
+            return Ok(None);
         }
-        // The one that was killed may have deleted it.
-        if finished.ok || (step == Step::Delete && clusters.get_opt(name).await?.is_none()) {
-            return Ok(begun);
-        }
-        anyhow::ensure!(Instant::now() < deadline, "{args:?}: {}", finished.errors);
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
+        // The command that was killed may have deleted it.
+        let is_deleted = step == Step::Delete && clusters.get_opt(name).await?.is_none();
+        anyhow::Ok((finished.ok || is_deleted).then_some(()))
+    });
+    let done = done.await?;
+    done.with_context(|| format!("{args:?} does not succeed within {TIMEOUT:?}: {errors}"))?;
+    Ok(begun)
 }
 
 fn cluster(name: &str) -> Value {
@@ -171,31 +177,30 @@ fn cluster(name: &str) -> Value {
     })
 }
 
-/// Waits for the end of a step; returns what it is stuck at.
+/// Waits for the end of a step. Returns the last state if it does not come.
 async fn wait_until_done(
     clusters: &Api<TanzuKubernetesCluster>,
     name: &str,
     step: Step,
 ) -> Result<Option<String>> {
-    let deadline = Instant::now() + TIMEOUT;
     let mut state = String::new();
-    while Instant::now() < deadline {
+    let done = plane::wait::poll(TIMEOUT, POLL_INTERVAL, async || {
+        let mut is_done = false;
         match clusters.get_opt(name).await {
-            Ok(None) if step == Step::Delete => return Ok(None),
+            Ok(None) if step == Step::Delete => is_done = true,
             Ok(Some(cluster)) => {
                 let status = serde_json::to_value(&cluster.status)?;
                 let is_current = status["observedGeneration"].as_i64() == cluster.metadata.generation;
-                if step != Step::Delete && is_current && status["phase"] == "running" && is_ready(&status) {
-                    return Ok(None);
-                }
+                is_done =
+                    step != Step::Delete && is_current && status["phase"] == "running" && is_ready(&status);
                 state = status["conditions"].to_string();
             }
             Ok(None) => "it does not exist".clone_into(&mut state),
             Err(error) => state = error.to_string(),
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
-    Ok(Some(state))
+        anyhow::Ok(is_done.then_some(()))
+    });
+    Ok(if done.await?.is_some() { None } else { Some(state) })
 }
 
 fn is_ready(status: &Value) -> bool {
@@ -215,13 +220,13 @@ async fn inject(environment: &Environment, case: &Case) -> Result<()> {
                 ParkPoint::After => FaultKind::ParkAnswer,
             };
             environment.control.plant(&Fault::once(what, kind)).await?;
-            loop {
+            // If the call does not come, the step ends first, and drops this future.
+            let held = plane::wait::poll(2 * TIMEOUT, POLL_INTERVAL / 4, async || {
                 let faults = environment.control.faults().await?;
-                if faults["faults"].as_array().is_some_and(|all| all.iter().any(|fault| fault["held"] == 1)) {
-                    break;
-                }
-                tokio::time::sleep(POLL_INTERVAL / 4).await;
-            }
+                let mut faults = faults["faults"].as_array().into_iter().flatten();
+                anyhow::Ok(faults.any(|fault| fault["held"] == 1).then_some(()))
+            });
+            held.await?.with_context(|| format!("{what} is not called"))?;
         }
         Side::Api | Side::Event => {
             let mut reached = proxy.park_next(what, case.point);
@@ -248,68 +253,45 @@ async fn note_writes(environment: &Environment, step: Step, outcome: &mut Outcom
     Ok(())
 }
 
-/// As many VMs as Machines, none twice, and nothing left of a cluster that is gone.
+/// Checks the VMs and the objects of a cluster after a step. Controllers have a moment to finish.
 async fn check(environment: &Environment, name: &str, step: Step, outcome: &mut Outcome) -> Result<()> {
     let wanted = match step {
         Step::Apply => 2,
         Step::Scale => 3,
         _ => 0,
     };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let found = look(environment, name, wanted).await?;
-        if found.is_empty() {
-            return Ok(());
+    let mut found = Vec::new();
+    plane::wait::poll(SETTLED, POLL_INTERVAL, async || {
+        found = find_faults(environment, name, wanted).await?;
+        anyhow::Ok(found.is_empty().then_some(()))
+    })
+    .await?;
+    for (count, wrong) in found {
+        match count {
+            Count::Lost => outcome.findings.lost += 1,
+            Count::Duplicated => outcome.findings.duplicated += 1,
+            Count::Orphaned => outcome.findings.orphaned += 1,
         }
-        if Instant::now() > deadline {
-            for (count, wrong) in found {
-                match count {
-                    Count::Lost => outcome.findings.lost += 1,
-                    Count::Duplicated => outcome.findings.duplicated += 1,
-                    Count::Orphaned => outcome.findings.orphaned += 1,
-                }
-                outcome.wrong.push(format!("{}: {wrong}", step.name()));
-            }
-            return Ok(());
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
+        outcome.wrong.push(format!("{}: {wrong}", step.name()));
     }
+    Ok(())
 }
 
-#[derive(Clone, Copy)]
+/// A kind of finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
     Lost,
     Duplicated,
     Orphaned,
 }
 
-async fn look(environment: &Environment, name: &str, wanted: usize) -> Result<Vec<(Count, String)>> {
+async fn find_faults(environment: &Environment, name: &str, wanted: usize) -> Result<Vec<(Count, String)>> {
     let is_of = |object: &str| object.starts_with(&format!("{name}-"));
-    let inventory = environment.control.inventory().await?;
-    let vms: Vec<&InventoryVm> = inventory.vms.iter().filter(|vm| is_of(&vm.name)).collect();
+    let mut vms = environment.control.inventory().await?.vms;
+    vms.retain(|vm| is_of(&vm.name));
     let machines = list(&environment.client(), KINDS[1]).await?;
-    let machines: BTreeSet<_> = machines.into_iter().filter(|machine| is_of(machine)).collect();
-    let mut found = Vec::new();
-    let names: BTreeSet<_> = vms.iter().map(|vm| vm.name.clone()).collect();
-    found.extend(
-        machines.difference(&names).map(|machine| (Count::Lost, format!("Machine {machine} has no VM"))),
-    );
-    found.extend(names.difference(&machines).map(|vm| (Count::Orphaned, format!("VM {vm} has no Machine"))));
-    let mut identities = BTreeMap::new();
-    for vm in &vms {
-        if let Some(other) = identities.insert(&vm.instance_uuid, &vm.name) {
-            found.push((Count::Duplicated, format!("VMs {other} and {} are one", vm.name)));
-        }
-    }
-    if vms.len() > names.len() {
-        found.push((Count::Duplicated, format!("{} VMs have {} names", vms.len(), names.len())));
-    }
-    if vms.len() < wanted {
-        found.push((Count::Lost, format!("{} of {wanted} VMs", vms.len())));
-    }
-    if vms.len() > wanted {
-        found.push((Count::Orphaned, format!("{} VMs instead of {wanted}", vms.len())));
-    }
+    let machines = machines.into_iter().filter(|machine| is_of(machine)).collect();
+    let mut found = compare(&vms, &machines, wanted);
     if wanted == 0 {
         for kind in KINDS {
             let left = list(&environment.client(), kind).await?;
@@ -324,10 +306,61 @@ async fn look(environment: &Environment, name: &str, wanted: usize) -> Result<Ve
     Ok(found)
 }
 
+/// Compares the VMs in vCenter with the Machines of a cluster that is to have this number of nodes.
+fn compare(vms: &[InventoryVm], machines: &BTreeSet<String>, wanted: usize) -> Vec<(Count, String)> {
+    let mut found = Vec::new();
+    let names: BTreeSet<_> = vms.iter().map(|vm| vm.name.clone()).collect();
+    found.extend(
+        machines.difference(&names).map(|machine| (Count::Lost, format!("Machine {machine} has no VM"))),
+    );
+    found.extend(names.difference(machines).map(|vm| (Count::Orphaned, format!("VM {vm} has no Machine"))));
+    let mut identities = BTreeMap::new();
+    for vm in vms {
+        if let Some(other) = identities.insert(&vm.instance_uuid, &vm.name) {
+            let both = format!("VMs {other} and {} have the same instance UUID", vm.name);
+            found.push((Count::Duplicated, both));
+        }
+    }
+    if vms.len() > names.len() {
+        found.push((Count::Duplicated, format!("{} VMs have {} names", vms.len(), names.len())));
+    }
+    if vms.len() < wanted {
+        found.push((Count::Lost, format!("{} of {wanted} VMs", vms.len())));
+    }
+    if vms.len() > wanted {
+        found.push((Count::Orphaned, format!("{} VMs instead of {wanted}", vms.len())));
+    }
+    found
+}
+
 async fn list(client: &Client, (group, version, kind): (&str, &str, &str)) -> Result<Vec<String>> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
     let found =
         api.list_metadata(&ListParams::default()).await.with_context(|| format!("cannot list {kind}"))?;
     Ok(found.iter().map(ResourceExt::name_any).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_vms_that_are_lost_duplicated_or_orphaned() {
+        let vm = |name: &str, uuid: &str| InventoryVm {
+            name: name.to_owned(),
+            instance_uuid: uuid.to_owned(),
+            ..InventoryVm::default()
+        };
+        let machines = BTreeSet::from(["c-a".to_owned(), "c-b".to_owned()]);
+        let (a, b) = (vm("c-a", "1"), vm("c-b", "2"));
+        let counts = |vms: &[InventoryVm]| -> Vec<_> {
+            compare(vms, &machines, 2).into_iter().map(|(count, _)| count).collect()
+        };
+        assert_eq!(counts(&[a.clone(), b.clone()]), []);
+        assert_eq!(counts(std::slice::from_ref(&a)), [Count::Lost, Count::Lost]);
+        assert_eq!(counts(&[a.clone(), b.clone(), vm("c-c", "3")]), [Count::Orphaned, Count::Orphaned]);
+        assert_eq!(counts(&[a.clone(), vm("c-b", "1")]), [Count::Duplicated]);
+        assert_eq!(counts(&[a.clone(), a, b]), [Count::Duplicated, Count::Duplicated, Count::Orphaned]);
+    }
 }
