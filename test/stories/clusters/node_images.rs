@@ -295,26 +295,40 @@ fn an_upgrade_leaves_the_agents_of_old_nodes_alone() {
     story("agents", |story| async move {
         story.apply(&cluster_of_release("agents", HOLDS_NOTHING, 1, ("workers", 2))).await;
         story.wait_until_running("agents").await;
-        story.patch("TanzuKubernetesCluster", "agents", upgrade("v1.34.2---vmware.1-vkr.1")).await;
         let pods: Api<Pod> = Api::all(story.guest_client("agents").await);
-        let missed = RefCell::new(BTreeSet::new());
+        // A cluster runs before its DNS does.
+        dns_may_lose_a_pod(&story).await;
+        story.patch("TanzuKubernetesCluster", "agents", upgrade("v1.34.2---vmware.1-vkr.1")).await;
+        let began = Instant::now();
+        let missed = RefCell::new(BTreeMap::new());
         story
             .wait_until("the cluster runs v1.34.2", CLUSTER * 2, async || {
                 let Ok(pods) = pods.list(&ListParams::default()).await else { return false };
-                missed.borrow_mut().extend(pods.iter().filter_map(missed_image));
+                let mut now: Vec<_> = pods.iter().filter_map(missed_image).collect();
                 if !pods.iter().any(serves_dns) {
-                    missed.borrow_mut().insert("no Pod of CoreDNS is ready".to_owned());
+                    now.push("no Pod of CoreDNS is ready".to_owned());
+                }
+                for what in now {
+                    missed.borrow_mut().entry(what).or_insert_with(|| began.elapsed());
                 }
                 let Some(cluster) = story.get("TanzuKubernetesCluster", "agents").await else { return false };
                 let status = &cluster["status"];
                 status["version"] == "v1.34.2+vmware.1-vkr.1" && status["phase"] == "running"
             })
             .await;
-        assert_eq!(missed.into_inner(), BTreeSet::new());
-        for (image, count) in [("kube-proxy:v1.34.2_vmware.1", 3), ("coredns:v1.12.1_vmware.1", 2)] {
-            let pods = pods.list(&ListParams::default()).await.unwrap();
-            let all = pods.iter().filter_map(|pod| pod.spec.as_ref()?.containers.first()?.image.clone());
-            assert_eq!(all.filter(|one| one.ends_with(image)).count(), count, "{image}");
+        assert_eq!(missed.into_inner(), BTreeMap::new());
+        // Pods of nodes that were deleted go after them.
+        for (image, wanted) in [("kube-proxy:v1.34.2_vmware.1", 3), ("coredns:v1.12.1_vmware.1", 2)] {
+            let has_image = |pod: &Pod| {
+                let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+                containers.any(|one| one.image.as_ref().is_some_and(|one| one.ends_with(image)))
+            };
+            story
+                .wait_until(&format!("{wanted} Pods have image {image}"), SOON, async || {
+                    let pods = pods.list(&ListParams::default()).await;
+                    pods.is_ok_and(|pods| pods.iter().filter(|pod| has_image(pod)).count() == wanted)
+                })
+                .await;
         }
         a_drain_leaves_one_pod_of_coredns(&story).await;
     });
@@ -322,14 +336,8 @@ fn an_upgrade_leaves_the_agents_of_old_nodes_alone() {
 
 /// Evicts both Pods of CoreDNS, as the drain of a node with both does. The second eviction is refused until another Pod is ready.
 async fn a_drain_leaves_one_pod_of_coredns(story: &Story) {
+    dns_may_lose_a_pod(story).await;
     let guest = story.guest_client("agents").await;
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(guest.clone(), "kube-system");
-    story
-        .wait_until("the budget of CoreDNS allows one disruption", SOON, async || {
-            let budget = budgets.get("coredns").await.ok().and_then(|budget| budget.status);
-            budget.is_some_and(|status| status.disruptions_allowed == Some(1))
-        })
-        .await;
     let pods: Api<Pod> = Api::namespaced(guest, "kube-system");
     let of_coredns = ListParams::default().labels("k8s-app=kube-dns");
     let dns = pods.list(&of_coredns).await.unwrap();
@@ -340,6 +348,18 @@ async fn a_drain_leaves_one_pod_of_coredns(story: &Story) {
     }
     let left = pods.list(&of_coredns).await.unwrap();
     assert!(left.iter().any(|pod| serves_dns(pod) && pod.metadata.deletion_timestamp.is_none()));
+}
+
+/// Waits until the budget of CoreDNS is there, and both its Pods are healthy.
+async fn dns_may_lose_a_pod(story: &Story) {
+    let budgets: Api<PodDisruptionBudget> =
+        Api::namespaced(story.guest_client("agents").await, "kube-system");
+    story
+        .wait_until("the budget of CoreDNS allows one disruption", SOON, async || {
+            let budget = budgets.get("coredns").await.ok().and_then(|budget| budget.status);
+            budget.is_some_and(|status| status.disruptions_allowed == Some(1))
+        })
+        .await;
 }
 
 fn serves_dns(pod: &Pod) -> bool {
