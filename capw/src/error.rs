@@ -94,7 +94,7 @@ pub enum InvalidInput {
     },
     /// The parts of a running cluster are gone.
     #[error(
-        "the VirtualMachineSetResourcePolicy and all WCPMachines of Cluster {0}, which was running, are gone, so they are not created again. If a move to another management cluster was interrupted, the cluster continues there: remove the remaining objects here as the move does, with annotation {DELETE_FOR_MOVE}. If the cluster was not moved, delete Cluster {0} and create it again"
+        "the VirtualMachineSetResourcePolicy and all WCPMachines of running Cluster {0} were deleted. They are not created again, because the cluster may have been moved to another management cluster. If the move was interrupted, the cluster runs in the other one: delete its remaining objects here as the move does, with annotation {DELETE_FOR_MOVE}. If the cluster was not moved, delete Cluster {0} and create it again"
     )]
     MovedAway(String),
     /// Two Machines were given one name for their VirtualMachine.

@@ -73,7 +73,7 @@ impl Options {
 fn up_nodes(args: &Up) -> Result<Nodes> {
     ensure!(
         args.nodes == NodeKind::Simulated || args.network == SiteNetwork::PortGroups,
-        "--nodes qemu requires --network port-groups: NSX is not simulated for real machines"
+        "--nodes qemu requires --network port-groups: NSX is simulated only for simulated nodes"
     );
     nodes(&SimulatedVms { nodes: args.nodes, images: args.images.clone(), releases: args.releases.clone() })
 }

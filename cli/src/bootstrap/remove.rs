@@ -92,7 +92,7 @@ fn refusal(name: &str, vms: &[(String, String)]) -> String {
     }
     let count = if vms.len() == 1 { "1 VM".to_owned() } else { format!("{} VMs", vms.len()) };
     format!(
-        "bootstrap cluster {name} has {count} in vCenter: {}. Nothing was changed. Delete their clusters first (layercake list -A --bootstrap {name}, layercake delete). With --orphan, {name} is deleted and its VMs stay, but nothing manages them",
+        "bootstrap cluster {name} has {count} in vCenter: {}. Nothing was changed. First delete the clusters of these VMs with layercake delete: layercake list -A --bootstrap {name} lists them. With --orphan, {name} is deleted and its VMs stay, but nothing manages them",
         named.join(", ")
     )
 }

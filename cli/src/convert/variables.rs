@@ -53,7 +53,7 @@ const LOAD_BALANCER: VariableDestination =
     LeftOut("Services of type LoadBalancer use the load balancer of the management cluster");
 const NSX: VariableDestination = Elsewhere("the network provider of the management cluster");
 const ANTREA: VariableDestination =
-    LeftOut("the manifests of Antrea, in the node image or a bundle, have its settings");
+    LeftOut("set it in the manifests of Antrea, which are in the node image or in a bundle");
 const DNS: VariableDestination = Elsewhere("DHCP, or the network provider of the management cluster");
 const ADDRESS_POOL: VariableDestination = Elsewhere("the pool of control plane addresses in the site file");
 const NOT_NEEDED: VariableDestination = LeftOut("only the tanzu command line reads it");

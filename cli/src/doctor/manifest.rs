@@ -25,8 +25,8 @@ const FIELDS: Check = Check::new("LC1001", "the manifest's fields exist and are 
 const ACCEPTED: Check = Check::new("LC1002", "the API server accepts the manifest");
 const RANGES: Check =
     Check::new("LC1003", "pods, services and endpoint do not overlap with addresses in use");
-const CLASSES: Check = Check::new("LC1004", "the namespace may use the VM classes");
-const STORAGE: Check = Check::new("LC1005", "the namespace may use the storage classes");
+const CLASSES: Check = Check::new("LC1004", "the namespace is allowed to use the VM classes");
+const STORAGE: Check = Check::new("LC1005", "the namespace is allowed to use the storage classes");
 
 /// The checks of this file.
 pub const ALL: &[Check] = &[FIELDS, ACCEPTED, RANGES, CLASSES, STORAGE];

@@ -135,7 +135,7 @@ async fn read_library(
     let client = args.operator.cluster.client().await?;
     if let Err(error) = appearance::request_read(&client, &args.operator.operator_namespace).await {
         say!(
-            "the item exists, but the VM operator will only find it when it next reads the library, after up to --image-sync-period: {error:#}"
+            "the item exists, but the request to the VM operator to read the library failed ({error:#}). The VM operator finds the item when it next reads the library, after at most --image-sync-period"
         );
     }
     if !args.wait {

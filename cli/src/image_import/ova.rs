@@ -118,7 +118,7 @@ fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Re
     for reference in references {
         let Some(part) = find(&reference.href) else {
             bail!(
-                "{descriptor} names {}, which it does not contain: it was truncated or repacked. {AGAIN}",
+                "it does not contain {}, which {descriptor} names, so it was truncated or repacked. {AGAIN}",
                 reference.href
             );
         };

@@ -69,7 +69,7 @@ fn decide_one(component: &Component, installed: Option<&Installed>) -> Result<De
         (Source::Config(_), _) | (Source::Upstream { .. }, Installer::Init) => {
             if is_older(Some(image.tag), installed.version.as_deref()) {
                 return Err(format!(
-                    "{name} {shown} is installed in namespace {}, and this program installs {}. Use layercake of the same or a later version: an older one cannot read what a newer one stores",
+                    "{name} {shown} is installed in namespace {}, and this program installs {}. Use the layercake that installed it, or a later version: an older version cannot read the objects that a newer version stores",
                     installed.namespace, image.tag
                 ));
             }

@@ -103,7 +103,7 @@ fn obstacle(facts: &Facts, components: &[&Component]) -> Option<String> {
         others.map(|(name, _)| *name).chain(facts.other_providers.iter().map(String::as_str)).collect();
     (!others.is_empty()).then(|| {
         format!(
-            "other tools installed programs that need Cluster API: {}. Delete them with these tools first",
+            "these programs need Cluster API and were installed by other tools: {}. Delete each with its tool first",
             others.join(", ")
         )
     })
@@ -201,7 +201,7 @@ fn plan(facts: &Facts) -> String {
             if facts.begun.contains(component.name) {
                 let _ = writeln!(
                     text,
-                    "{:<22} not complete: delete namespace {}",
+                    "{:<22} installed in part: namespace {} will be deleted",
                     component.name, component.namespace
                 );
             }
@@ -269,9 +269,9 @@ mod tests {
         assert_eq!(reason(&whole), "");
         let names: Vec<_> = components_to_delete(&whole).iter().map(|component| component.name).collect();
         assert_eq!(names, ["cluster-api", "vmop", "gcm"], "also what was begun");
-        assert!(
-            plan(&whole).contains("gcm                    not complete: delete namespace vmware-system-tkg")
-        );
+        assert!(plan(&whole).contains(
+            "gcm                    installed in part: namespace vmware-system-tkg will be deleted"
+        ));
 
         let facts = Facts { remaining: [("VirtualNetwork", 2)].into(), ..whole.clone() };
         assert!(
@@ -283,10 +283,10 @@ mod tests {
         let facts = Facts { other_clusters: 3, ..whole.clone() };
         assert!(reason(&facts).contains("3 Clusters of other"));
         let facts = Facts { other_providers: vec!["infrastructure-vsphere".to_owned()], ..whole.clone() };
-        assert!(reason(&facts).contains("need Cluster API: infrastructure-vsphere."));
+        assert!(reason(&facts).contains("installed by other tools: infrastructure-vsphere."));
         let mut facts = whole.clone();
         facts.installed.insert("capw", by(Installer::Clusterctl));
-        assert!(reason(&facts).contains("need Cluster API: capw."));
+        assert!(reason(&facts).contains("installed by other tools: capw."));
         // Cluster API stays, so its clusters and providers are no obstacle.
         facts.installed.insert("cluster-api", by(Installer::Clusterctl));
         facts.other_clusters = 3;

@@ -11,8 +11,8 @@ use kube::core::PartialObjectMeta;
 
 use super::builtin::{self, BuiltIn};
 use super::bundle::AddonType;
-use super::generated::Generated;
 use super::image;
+use super::own_objects::Generated;
 
 /// The most add-ons of a cluster: what its namespace's users bring more is reported, and not applied.
 pub const MAX_ADDONS: usize = 24;

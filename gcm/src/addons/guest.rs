@@ -113,8 +113,7 @@ impl Guest {
             && refusal.code == 409
         {
             if self.member(kind, &manifest.key, of.set).await?.is_none() {
-                let what =
-                    "the object exists, and another field manager owns the fields to change. Delete it";
+                let what = "the object exists, and another field manager owns the fields to change. Delete the object";
                 let remedy = of.remedy;
                 return Err(Refusal::new(&format!("{what}{remedy}: {refusal}")).into());
             }

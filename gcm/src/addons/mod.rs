@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`choice`] | which bundles a cluster gets, and which of several of one name |
 //! | [`config_map`], [`image`], [`builtin`] | where bundles come from |
-//! | [`generated`] | sets of objects that this program makes itself, and that are no add-ons ([`crate::sync`]) |
+//! | [`own_objects`] | sets of objects that this program makes itself, and that are no add-ons ([`crate::sync`]) |
 //! | [`bundle`], [`render`], [`manifest`] | from a bundle's texts to objects |
 //! | [`node_bound`] | objects that only nodes of the release have the container images of |
 //! | [`apply_set`], [`marks`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
@@ -35,7 +35,6 @@ pub mod config_map;
 pub mod deployment;
 pub mod drift;
 pub mod engine;
-pub mod generated;
 pub mod guest;
 pub mod health;
 pub mod image;
@@ -43,6 +42,7 @@ pub mod kubeadm;
 pub mod manifest;
 pub mod marks;
 pub mod node_bound;
+pub mod own_objects;
 pub mod pods;
 pub mod render;
 pub mod report;

@@ -1,4 +1,4 @@
-//! Every read of a reconcile from caches. Secrets are in no cache: [`super::login`] reads them.
+//! Every read of a reconcile from caches. Secrets are in no cache: [`super::login`] and [`super::encryption`] read them.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names;

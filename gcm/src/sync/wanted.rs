@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::addons::generated::Generated;
 use crate::addons::manifest;
+use crate::addons::own_objects::Generated;
 
 /// What can't be had before somebody acts.
 #[derive(Clone, Debug, PartialEq, Eq)]

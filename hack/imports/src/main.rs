@@ -5,14 +5,17 @@
 //! closes a circle, so circles are what is looked for. `mod x;` is no import; a name that is imported through a re-export
 //! counts as one of the file that defines it; code for tests does not count.
 //!
-//! It also shows files outside a crate that the crate includes. This check covers test code.
+//! It also shows files outside a crate that the crate includes; this check covers test code. Without names of crates, it compares the
+//! table of crates in docs/architecture.md with their manifests, too.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod circles;
+mod crates;
 mod includes;
 mod tree;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,10 +24,11 @@ use tree::Tree;
 
 fn main() -> ExitCode {
     match check() {
-        Ok((0, 0)) => ExitCode::SUCCESS,
-        Ok((circles, included)) => {
+        Ok(Findings { circles: 0, included: 0, rows: 0 }) => ExitCode::SUCCESS,
+        Ok(Findings { circles, included, rows }) => {
             eprintln!(
-                "circles of imports: {circles}, files of others included: {included}; docs/architecture.md has the rules"
+                "circles of imports: {circles}, files of others included: {included}, wrong rows in the table of crates: {rows}; {} has the rules",
+                crates::PAGE
             );
             ExitCode::FAILURE
         }
@@ -35,8 +39,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints every circle and every included file of others, of the wanted crates, and counts both.
-fn check() -> Result<(usize, usize), String> {
+/// How many there are of each.
+#[derive(Default)]
+struct Findings {
+    circles: usize,
+    included: usize,
+    rows: usize,
+}
+
+/// Prints every circle and every included file of others, of the wanted crates, and what is wrong in the table of crates.
+fn check() -> Result<Findings, String> {
     let mut root = PathBuf::from(".");
     let mut wanted = Vec::new();
     let mut arguments = std::env::args().skip(1);
@@ -50,7 +62,7 @@ fn check() -> Result<(usize, usize), String> {
     if let Some(unknown) = wanted.iter().find(|wanted| !members.contains(wanted)) {
         return Err(format!("{unknown} is no crate of the workspace; there are {}", members.join(", ")));
     }
-    let (mut circles, mut included) = (0, 0);
+    let mut findings = Findings::default();
     for member in members.iter().filter(|member| wanted.is_empty() || wanted.contains(member)) {
         let src = root.join(member).join("src");
         let main = if src.join("lib.rs").exists() { "lib.rs" } else { "main.rs" };
@@ -58,14 +70,34 @@ fn check() -> Result<(usize, usize), String> {
         let tree = Tree::read(main, &read).map_err(|error| format!("{member}/src/{error}"))?;
         for circle in circles::find(&tree) {
             println!("{member}: {circle}");
-            circles += 1;
+            findings.circles += 1;
         }
         for (file, path) in foreign_files(&root, member)? {
             println!("{member}: {} includes {}, which is not of this crate", file.display(), path.display());
-            included += 1;
+            findings.included += 1;
         }
     }
-    Ok((circles, included))
+    if wanted.is_empty() {
+        for difference in table_differences(&root, &members)? {
+            println!("{}: {difference}", crates::PAGE);
+            findings.rows += 1;
+        }
+    }
+    Ok(findings)
+}
+
+/// What the table of crates gets wrong. It has the crates that are no tests and none of maintainers.
+fn table_differences(root: &Path, members: &[String]) -> Result<Vec<String>, String> {
+    let read = |path: PathBuf| {
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let shipped = members.iter().filter(|member| !member.contains('/'));
+    let manifests = shipped.map(|member| {
+        let manifest = read(root.join(member).join("Cargo.toml"))?;
+        Ok((member.as_str(), manifest))
+    });
+    let manifests = manifests.collect::<Result<BTreeMap<_, _>, String>>()?;
+    Ok(crates::differences(&read(root.join(crates::PAGE))?, &manifests))
 }
 
 /// Each source of a crate, tests and examples among them, with each file of others that it includes.

@@ -38,9 +38,10 @@ fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
         home.write("edge.yaml", &small_cluster("edge", 1));
         let apply = ["apply", "-f", &home.path("edge.yaml"), "--bootstrap", "edge"].map(str::to_owned);
         let first = [apply.as_slice(), &site].concat();
-        // At the first VM, at the second one, and when the change has just been made.
+        // At the first VM, at the second one, and when the change has just been made. Nodes boot on while nothing manages them, but only gcm
+        // gives them the container network that makes them ready.
         home.kill_when("edge", &first, "first VM created");
-        home.kill_when("edge", &apply, "API server up");
+        home.kill_when("edge", &apply, "control plane ready");
         let (_, errors) = home.layercake(&apply, 0);
         assert_contains(
             &errors,

@@ -50,7 +50,7 @@ fn who_names_a_secret_may_get_it() {
 
 async fn naming_a_secret_in_a_vm(tenants: &Tenants) {
     let (hostile, metadata) = (&tenants.hostile, json!({"secretName": WANTED, "transport": "CloudInit"}));
-    let refusal = ["spec.vmMetadata.secretName", WANTED, "may not get it"];
+    let refusal = ["spec.vmMetadata.secretName", WANTED, "you are not allowed to get it"];
     let mut vm = PlainVm::named("secrets-vm").object(&hostile.namespace);
     vm["spec"]["vmMetadata"] = metadata.clone();
     assert_contains(tenants.mallory_applies(&vm).await.expect_err("a Secret at creation"), &refusal);
@@ -91,15 +91,15 @@ async fn naming_a_secret_elsewhere(tenants: &Tenants) {
     };
     let labels = json!({"tkg.tanzu.vmware.com/addon-name": "mine"});
     let refusal = tenants.mallory_applies(&bundle(labels.clone())).await.expect_err("a bundle");
-    assert_contains(refusal, &["data.secret", WANTED, "may not get it"]);
+    assert_contains(refusal, &["data.secret", WANTED, "you are not allowed to get it"]);
     tenants.mallory_applies(&bundle(json!({}))).await.expect("a ConfigMap that is no bundle");
     let refusal = tenants.mallory_applies(&bundle(labels)).await.expect_err("it becomes one");
-    assert_contains(refusal, &["data.secret", WANTED, "may not get it"]);
+    assert_contains(refusal, &["data.secret", WANTED, "you are not allowed to get it"]);
 
     let cluster = CLUSTER.replace("NAMESPACE", &hostile.namespace);
     let cluster = serde_saphyr::from_str::<Value>(&cluster).expect("YAML");
     let refusal = tenants.mallory_applies(&cluster).await.expect_err("a cluster");
-    assert_contains(refusal, &["Secret secrets-cluster-ca", "may not get it"]);
+    assert_contains(refusal, &["Secret secrets-cluster-ca", "you are not allowed to get it"]);
 
     let rule = json!({"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["*"]});
     tenants.grant("mallory-granted", &json!([rule])).await;

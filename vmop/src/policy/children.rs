@@ -158,7 +158,7 @@ async fn look(
             Whereabouts::Here(made) => return Ok(Look::Ours(made)),
             Whereabouts::Moved { name, parent: now } => {
                 let message = format!(
-                    "{name} ({made}) was moved in vCenter from {parent} to {now}. Move it back, or destroy it there"
+                    "folder or resource pool {name} ({made}) was moved in vCenter from {parent} to {now}. Move it back, or delete it in vCenter"
                 );
                 return Err(Unmet::in_vcenter(reason::RESOURCE_POLICY_NOT_READY, message).into());
             }

@@ -183,7 +183,7 @@ fn missing(error: vsphere::Error, name: &str) -> Result<Result<String, Unfit>, E
 
 fn unknown(namespace: &str, name: &str) -> Unfit {
     let message = format!(
-        "Namespace {namespace} has no content library {name} to publish to. Use a ContentLibrary, or a ContentLibraryProvider whose ContentSource is bound there and is labelled {}=true",
+        "Namespace {namespace} has no content library {name} to publish to. Use a ContentLibrary, or a ContentLibraryProvider whose ContentSource is bound in the namespace and has label {}=true",
         label::WRITABLE
     );
     Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_EXIST, message }

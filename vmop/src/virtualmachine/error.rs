@@ -42,7 +42,7 @@ impl fmt::Display for Claim {
             }
             None => write!(
                 f,
-                "{what} belongs to another VM. Use another for this VirtualMachine, or ask the vSphere administrator: VM Operator's log names that VM"
+                "{what} belongs to another VM. Use a different one for this VirtualMachine, or ask the vSphere administrator, who finds the other VM in VM Operator's log"
             ),
         }
     }

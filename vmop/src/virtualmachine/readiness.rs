@@ -113,7 +113,7 @@ pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Res
     let Some(reported) = address(vsphere_vm) else { return Ok(None) };
     let Some(first) = own.first() else {
         return Err(format!(
-            "The guest reports the address {reported}, which is not probed: no network provider assigned it, and no range of GuestAddressRanges in the provider configuration contains it. Add its range there"
+            "The address {reported}, which the guest reports, is not probed: no network provider assigned it, and no range of GuestAddressRanges in the provider configuration contains it. Add a range with this address to GuestAddressRanges"
         ));
     };
     let host = socket.host.as_deref().filter(|host| !host.is_empty());

@@ -41,7 +41,7 @@ pub fn compare(digests: &Digests, parts: &[Part]) -> Result<()> {
     for (name, digest) in digests {
         let Some(part) = parts.iter().find(|part| part.name == *name) else {
             bail!(
-                "its manifest names {name}, which it does not contain: it was truncated or repacked. {AGAIN}"
+                "it does not contain {name}, which its manifest names, so it was truncated or repacked. {AGAIN}"
             );
         };
         if part.sha256 != *digest {

@@ -71,7 +71,7 @@ fn what_is_not_whole_is_refused() {
         (&[], "no .ovf"),
         (&[("disk.vmdk", DISK)], "no .ovf"),
         (&[("a.ovf", OVF), ("b.ovf", OVF), ("disk.vmdk", DISK)], "more than one .ovf"),
-        (&[("node.ovf", OVF)], "names disk.vmdk, which it does not contain"),
+        (&[("node.ovf", OVF)], "it does not contain disk.vmdk, which node.ovf names"),
         (&[("node.ovf", OVF), ("disk.vmdk", b"disks")], "has 5 bytes"),
         (&[("node.ovf", OVF), ("node.mf", whole), ("disk.vmdk", b"risk")], "disk.vmdk is damaged"),
         (

@@ -40,7 +40,7 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
                 )));
             }
             _ => format!(
-                "CSI driver {PROVISIONER} is not the paravirtual one, which alone accepts these classes: no running Pod uses the token in Secret {STORAGE_DRIVER_SECRET}"
+                "CSI driver {PROVISIONER} is not the paravirtual driver, because no running Pod uses the token in Secret {STORAGE_DRIVER_SECRET}. Only the paravirtual driver accepts these classes"
             ),
         },
         Presence::Refused(why) => {

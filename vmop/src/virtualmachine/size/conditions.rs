@@ -32,7 +32,7 @@ pub fn hardware_condition(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Condit
     outdated(vm, vsphere_vm).then(|| {
         let least = vm.spec.min_hardware_version.unwrap_or_default();
         let message = format!(
-            "The VM has the virtual hardware version {}; it is upgraded to vmx-{least} when it is powered off",
+            "The VM has virtual hardware version {}. To upgrade it to vmx-{least}, power off the VM",
             vsphere_vm.hardware_version
         );
         Condition::is_false(condition_types::COMPUTE_SYNCED, INFO, known::POWER_OFF_REQUIRED, message)

@@ -1,0 +1,5 @@
+//! Has the crate compiled again when a file that it embeds appears, changes or goes.
+
+fn main() {
+    println!("cargo::rerun-if-changed=../config");
+}

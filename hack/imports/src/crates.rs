@@ -1,0 +1,82 @@
+//! Compares the table of crates in docs/architecture.md with the crates' manifests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The page with the table.
+pub const PAGE: &str = "docs/architecture.md";
+/// The table's first row.
+const HEADER: &str = "| crate | depends on |";
+
+/// The crates of the workspace on which a crate depends, of the crates in `members`. Tests may use others.
+pub fn dependencies<'a>(manifest: &'a str, members: &BTreeSet<&str>) -> BTreeSet<&'a str> {
+    let of_section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
+    of_section
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|name| members.contains(name))
+        .collect()
+}
+
+/// Each row of the page's table that differs from the manifests, and each crate that has none.
+pub fn differences(page: &str, manifests: &BTreeMap<&str, String>) -> Vec<String> {
+    let members: BTreeSet<_> = manifests.keys().copied().collect();
+    let rows =
+        page.lines().skip_while(|line| *line != HEADER).skip(2).take_while(|line| line.starts_with('|'));
+    let mut differences = Vec::new();
+    let mut missing = members.clone();
+    for row in rows {
+        let mut cells = row.split('|').skip(1).map(quoted);
+        let (crates, written) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        for name in crates {
+            missing.remove(name);
+            let Some(manifest) = manifests.get(name) else {
+                differences.push(format!("there is no crate {name}"));
+                continue;
+            };
+            let actual = dependencies(manifest, &members);
+            if actual != written {
+                differences.push(format!(
+                    "{name} depends on {}, and not on {}",
+                    list(&actual),
+                    list(&written)
+                ));
+            }
+        }
+    }
+    differences.extend(missing.into_iter().map(|name| format!("{name} has no row")));
+    differences
+}
+
+/// The words in backquotes.
+fn quoted(cell: &str) -> BTreeSet<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+fn list(names: &BTreeSet<&str>) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.iter().copied().collect::<Vec<_>>().join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_differs_from_the_manifest_is_found() {
+        let manifests = BTreeMap::from([
+            ("api", "[dependencies]\nserde.workspace = true\n".to_owned()),
+            (
+                "kit",
+                "[dependencies]\napi.workspace = true\n\n[dev-dependencies]\nplane.workspace = true\n"
+                    .to_owned(),
+            ),
+            ("plane", "[dependencies]\napi.workspace = true\n".to_owned()),
+        ]);
+        let of =
+            |rows: &str| differences(&format!("text\n\n{HEADER}\n|---|---|\n{rows}\n\nmore"), &manifests);
+        assert_eq!(of("| `api` | no other crate |\n| `kit`, `plane` | `api` |"), Vec::<String>::new());
+        assert_eq!(
+            of("| `api`, `gone` | no other crate |\n| `kit` | `api`, `plane` |"),
+            ["there is no crate gone", "kit depends on api, and not on api, plane", "plane has no row"]
+        );
+    }
+}
