@@ -32,7 +32,7 @@ pub fn all() -> Vec<Rule> {
 
 const NAME: &str =
     "self.metadata.name.size() <= 41 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')";
-const NAME_MESSAGE: &str = "metadata.name must have at most 41 characters: lower case letters, digits and hyphens, beginning with a letter and ending with a letter or a digit, because the name is part of the Service <name>-control-plane-service";
+const NAME_MESSAGE: &str = "metadata.name must have at most 41 lower case letters, digits and hyphens, begin with a letter and end with a letter or a digit, because the name is part of the Service <name>-control-plane-service";
 const ONE_OR_THREE: &str = "control plane can only be either 1 or 3 nodes";
 
 fn tanzu_kubernetes_cluster() -> Vec<Rule> {

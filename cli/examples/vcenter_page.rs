@@ -58,7 +58,7 @@ fn import_privileges() -> String {
 
 fn privileges() -> String {
     let mut text = table(PRIVILEGES);
-    text += "\nThese govc commands create a role with the privileges and assign it. Every role has the privileges of `System`:\n\n```sh\n";
+    text += "\nThese govc commands create both roles, and assign `layercake`. Every role has the privileges of `System`:\n\n```sh\n";
     let grants = PrivilegeScope::ALL.map(|scope| {
         let path = match scope {
             PrivilegeScope::VCenter => "/",

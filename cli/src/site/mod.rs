@@ -298,9 +298,10 @@ impl Places {
 
 fn explain_roles(user: &str, grants: &[Grant]) -> String {
     format!(
-        "\nThe role of {user}, with govc:\n\n{}\nThe same with PowerCLI:\n\n{}\nContent libraries take their permissions from the global root: also give the role as a global permission (vSphere Client, Administration, Global Permissions).\n\n",
+        "\nThe role of {user}, with govc:\n\n{}\nThe same with PowerCLI:\n\n{}\nContent libraries take their permissions from the global root: also give the role {} as a global permission that propagates to children (vSphere Client, Administration, Global Permissions).\n\n",
         roles::govc(user, grants),
-        roles::power_cli(user, grants)
+        roles::power_cli(user, grants),
+        roles::LIBRARY_ROLE
     )
 }
 

@@ -6,6 +6,8 @@ use vsphere::{MoRef, PRIVILEGES, PrivilegeScope};
 
 /// The role with Layercake's privileges.
 const ROLE: &str = "layercake";
+/// The role with its privileges on content libraries only. It is given globally, and so on the whole inventory.
+pub const LIBRARY_ROLE: &str = "layercake-library";
 
 /// Where a role is given in vCenter.
 #[derive(Clone, Debug)]
@@ -47,11 +49,20 @@ fn ids() -> impl Iterator<Item = &'static str> {
     PRIVILEGES.iter().map(|privilege| privilege.id).filter(|id| !id.starts_with("System."))
 }
 
+/// Both roles, each with its privileges.
+fn roles() -> [(&'static str, Vec<&'static str>); 2] {
+    let of_libraries = ids().filter(|id| id.starts_with("ContentLibrary."));
+    [(ROLE, ids().collect()), (LIBRARY_ROLE, of_libraries.collect())]
+}
+
 /// The commands of govc, for a POSIX shell.
 pub fn govc(user: &str, grants: &[Grant]) -> String {
     let is_plain = user.chars().all(|c| c.is_ascii_alphanumeric() || "@.-_".contains(c));
     let user = if is_plain { user.to_owned() } else { format!("'{}'", user.replace('\'', "'\\''")) };
-    let mut text = format!("govc role.create {ROLE} {}\n", ids().collect::<Vec<_>>().join(" "));
+    let mut text = String::new();
+    for (role, ids) in roles() {
+        let _ = writeln!(text, "govc role.create {role} {}", ids.join(" "));
+    }
     for grant in grants {
         let ((role, propagate), object, scope) = (grant.role(), &grant.govc, grant.scope.name());
         let _ = writeln!(
@@ -64,8 +75,12 @@ pub fn govc(user: &str, grants: &[Grant]) -> String {
 
 /// The commands of PowerCLI, for grants on known objects.
 pub fn power_cli(user: &str, grants: &[Grant]) -> String {
-    let quoted: Vec<_> = ids().map(quote).collect();
-    let mut text = format!("New-VIRole -Name {ROLE} -Privilege (Get-VIPrivilege -Id {})\n", quoted.join(","));
+    let mut text = String::new();
+    for (role, ids) in roles() {
+        let quoted: Vec<_> = ids.into_iter().map(quote).collect();
+        let _ =
+            writeln!(text, "New-VIRole -Name {role} -Privilege (Get-VIPrivilege -Id {})", quoted.join(","));
+    }
     for grant in grants {
         let Some(object) = &grant.object else { continue };
         let (role, propagate) = grant.role();
@@ -107,7 +122,7 @@ mod tests {
             object(PrivilegeScope::Network, "DistributedVirtualPortgroup", "dvportgroup-7"),
             object(PrivilegeScope::Network, "Network", "network-7"),
         ];
-        let without_ids = |text: String| text.lines().skip(1).collect::<Vec<_>>().join("\n");
+        let without_ids = |text: String| text.lines().skip(2).collect::<Vec<_>>().join("\n");
         let all = without_ids(govc("user@domain", &grants))
             + "\n\n"
             + &without_ids(power_cli("user@domain", &grants));
@@ -116,6 +131,9 @@ mod tests {
         assert!(principal.contains(r"-principal 'CORP\o'\''neil' -role"), "{principal}");
         for text in [govc("u", &[]), power_cli("u", &[])] {
             assert!(text.contains("VirtualMachine.Inventory.Delete") && !text.contains("System."), "{text}");
+            let of_libraries = text.lines().find(|line| line.contains(LIBRARY_ROLE)).unwrap();
+            assert!(of_libraries.contains("ContentLibrary.DownloadSession"), "{of_libraries}");
+            assert!(!of_libraries.contains("VirtualMachine."), "{of_libraries}");
         }
     }
 }
