@@ -213,7 +213,7 @@ async fn what_the_guests_user_changes_is_corrected_or_named(story: &Story, guest
     api.create(&PostParams::default(), &serde_json::from_value(own).unwrap()).await.unwrap();
     assign(story, "synced-lead", json!({})).await;
     ask_for(story, json!({"classes": ["synced-gold", "synced-silver", "synced-lead"]})).await;
-    wait_for_complaint(story, &["StorageClass synced-lead", "the object exists", "Delete it"]).await;
+    wait_for_complaint(story, &["StorageClass synced-lead", "the object exists", "Delete the object"]).await;
     assert_eq!(classes(guest).await["synced-lead"].provisioner, "example.com/own");
     api.delete("synced-lead", &DeleteParams::default()).await.unwrap();
     wait_until_synced(story).await;
