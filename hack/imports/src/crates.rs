@@ -7,7 +7,7 @@ pub const PAGE: &str = "docs/architecture.md";
 /// The table's first row.
 const HEADER: &str = "| crate | depends on |";
 
-/// The crates of the workspace on which a crate depends, of the crates in `members`. Tests may use others.
+/// Returns the crates in `members` on which a crate depends. Dependencies of its tests do not count.
 pub fn dependencies<'a>(manifest: &'a str, members: &BTreeSet<&str>) -> BTreeSet<&'a str> {
     let of_section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
     of_section
@@ -17,7 +17,7 @@ pub fn dependencies<'a>(manifest: &'a str, members: &BTreeSet<&str>) -> BTreeSet
         .collect()
 }
 
-/// Each row of the page's table that differs from the manifests, and each crate that has none.
+/// Returns a message for each row of the page's table that differs from the manifests, and for each crate without a row.
 pub fn differences(page: &str, manifests: &BTreeMap<&str, String>) -> Vec<String> {
     let members: BTreeSet<_> = manifests.keys().copied().collect();
     let rows =

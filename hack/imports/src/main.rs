@@ -86,7 +86,7 @@ fn check() -> Result<Findings, String> {
     Ok(findings)
 }
 
-/// What the table of crates gets wrong. It has the crates that are no tests and none of maintainers.
+/// Returns what differs between the table of crates and the manifests. Crates in test/ and hack/ have no row in the table.
 fn table_differences(root: &Path, members: &[String]) -> Result<Vec<String>, String> {
     let read = |path: PathBuf| {
         std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))

@@ -77,7 +77,7 @@ impl Tree {
         for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
             if let syn::Item::Mod(module) = item {
                 let name = module.ident.to_string();
-                // Nobody writes it.
+                // A tool writes this module, and its imports are not a choice of ours.
                 if name == "generated" {
                     continue;
                 }
