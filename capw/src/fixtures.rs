@@ -20,6 +20,8 @@ use uuid::Uuid;
 use crate::caches::Caches;
 use crate::network::{NetworkFlags, NetworkProvider};
 use crate::scope::Scope;
+use crate::wcpcluster;
+use crate::wcpcluster::address_pool::PoolState;
 use crate::wcpmachine::gather::{BootstrapSource, Facts};
 
 pub const UUID: &str = "423697d9-706c-4e92-b514-088978955321";
@@ -104,6 +106,24 @@ pub fn bootstrap(format: Option<&str>, value: &str) -> BootstrapSource {
 /// The flags of an installation with NSX.
 pub fn nsx() -> NetworkFlags {
     NetworkFlags { network_provider: NetworkProvider::Nsx, endpoint_provider: None, endpoint_pool: None }
+}
+
+pub fn cluster_facts() -> wcpcluster::gather::Facts {
+    wcpcluster::gather::Facts {
+        cluster: Some(Arc::new(cluster())),
+        name: "test-cluster".into(),
+        policy: None,
+        network: None,
+        service: None,
+        address_claim: None,
+        address: None,
+        pool: PoolState::default(),
+        flags: nsx(),
+        machines: Vec::new(),
+        accounts: Vec::new(),
+        failure_domains: Vec::new(),
+        paused: false,
+    }
 }
 
 pub fn facts(control_plane: bool) -> Facts {

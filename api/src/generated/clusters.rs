@@ -110,15 +110,8 @@ pub struct ClusterStatusControlPlane {
     pub replicas: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "upToDateReplicas")]
     pub up_to_date_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "upgradePlan")]
-    pub upgrade_plan: Option<Vec<ClusterStatusControlPlaneUpgradePlan>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<Vec<StatusVersions>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct ClusterStatusControlPlaneUpgradePlan {
-    pub version: String,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -160,13 +153,6 @@ pub struct ClusterStatusWorkers {
     pub replicas: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "upToDateReplicas")]
     pub up_to_date_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "upgradePlan")]
-    pub upgrade_plan: Option<Vec<ClusterStatusWorkersUpgradePlan>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<Vec<StatusVersions>>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct ClusterStatusWorkersUpgradePlan {
-    pub version: String,
 }

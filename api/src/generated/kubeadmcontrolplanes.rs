@@ -118,8 +118,6 @@ pub struct KubeadmControlPlaneStatus {
     pub conditions: Option<Vec<Condition>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<KubeadmControlPlaneStatusInitialization>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "lastRemediation")]
-    pub last_remediation: Option<KubeadmControlPlaneStatusLastRemediation>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "observedGeneration")]
     pub observed_generation: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "readyReplicas")]
@@ -140,12 +138,4 @@ pub struct KubeadmControlPlaneStatus {
 pub struct KubeadmControlPlaneStatusInitialization {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "controlPlaneInitialized")]
     pub control_plane_initialized: Option<bool>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct KubeadmControlPlaneStatusLastRemediation {
-    pub machine: String,
-    #[serde(rename = "retryCount")]
-    pub retry_count: i32,
-    pub time: String,
 }

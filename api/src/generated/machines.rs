@@ -47,16 +47,12 @@ pub struct MachineStatus {
     pub certificates_expiry_date: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deletion: Option<MachineStatusDeletion>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "failureDomain")]
     pub failure_domain: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<MachineStatusInitialization>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "lastUpdated")]
     pub last_updated: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeInfo")]
-    pub node_info: Option<MachineStatusNodeInfo>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeRef")]
     pub node_ref: Option<MachineStatusNodeRef>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "observedGeneration")]
@@ -86,54 +82,11 @@ pub enum MachineStatusAddressesType {
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineStatusDeletion {
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "nodeDrainStartTime")]
-    pub node_drain_start_time: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "waitForNodeVolumeDetachStartTime")]
-    pub wait_for_node_volume_detach_start_time: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "waitForPreDrainHookStartTime")]
-    pub wait_for_pre_drain_hook_start_time: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "waitForPreTerminateHookStartTime")]
-    pub wait_for_pre_terminate_hook_start_time: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct MachineStatusInitialization {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "bootstrapDataSecretCreated")]
     pub bootstrap_data_secret_created: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "infrastructureProvisioned")]
     pub infrastructure_provisioned: Option<bool>,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineStatusNodeInfo {
-    pub architecture: String,
-    #[serde(rename = "bootID")]
-    pub boot_id: String,
-    #[serde(rename = "containerRuntimeVersion")]
-    pub container_runtime_version: String,
-    #[serde(rename = "kernelVersion")]
-    pub kernel_version: String,
-    #[serde(rename = "kubeProxyVersion")]
-    pub kube_proxy_version: String,
-    #[serde(rename = "kubeletVersion")]
-    pub kubelet_version: String,
-    #[serde(rename = "machineID")]
-    pub machine_id: String,
-    #[serde(rename = "operatingSystem")]
-    pub operating_system: String,
-    #[serde(rename = "osImage")]
-    pub os_image: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub swap: Option<MachineStatusNodeInfoSwap>,
-    #[serde(rename = "systemUUID")]
-    pub system_uuid: String,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineStatusNodeInfoSwap {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]

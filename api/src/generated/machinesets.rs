@@ -23,8 +23,6 @@ pub struct MachineSetSpec {
     pub cluster_name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<MachineSetDeletion>,
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "machineNaming")]
-    pub machine_naming: Option<MachineSetMachineNaming>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     pub selector: MachineSelector,
@@ -42,12 +40,6 @@ pub enum MachineSetDeletionOrder {
     Random,
     Newest,
     Oldest,
-}
-
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-pub struct MachineSetMachineNaming {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]

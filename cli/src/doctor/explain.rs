@@ -2,27 +2,21 @@
 
 use kit::diagnosis::Check;
 
-/// One section for each check, under its code.
-const SECTIONS: &str = include_str!("explanations.txt");
+/// One section for each check, under its code: what the check verifies, then its explanation.
+const PAGE: &str = include_str!("../../../docs/checks.md");
 
-/// The section of a check, without its head.
-pub fn section(code: &str) -> Option<&'static str> {
-    SECTIONS.split("## ").find_map(|section| section.strip_prefix(code)?.strip_prefix('\n')).map(str::trim)
+/// What a check verifies, and its explanation.
+fn section(code: &str) -> Option<(&'static str, &'static str)> {
+    let text = PAGE.split("\n## ").find_map(|section| section.strip_prefix(code)?.strip_prefix("\n\n"))?;
+    let (title, explanation) = text.strip_prefix("The check verifies: ")?.split_once(".\n\n")?;
+    Some((title, explanation.trim()))
 }
 
 /// The explanation of a check, for a terminal.
 pub fn explain(check: Check) -> Option<String> {
     let Check { code, title } = check;
-    Some(format!("{code}: {title}\n\n{}\n", section(code)?))
-}
-
-/// The sections of all checks, as a page.
-pub fn page(checks: &[Check]) -> String {
-    let sections = checks.iter().filter_map(|check| {
-        let Check { code, title } = check;
-        Some(format!("## {code}\n\nThe check verifies: {title}.\n\n{}\n", section(code)?))
-    });
-    sections.collect::<Vec<_>>().join("\n")
+    let (_, explanation) = section(code)?;
+    Some(format!("{code}: {title}\n\n{explanation}\n"))
 }
 
 #[cfg(test)]
@@ -31,15 +25,19 @@ mod tests {
     use crate::doctor::checks;
 
     #[test]
-    fn each_check_has_a_cause_an_example_and_a_command() {
-        let mut codes: Vec<_> = checks().iter().map(|check| check.code).collect();
-        codes.dedup();
-        for code in &codes {
-            let section = section(code).unwrap_or_else(|| panic!("{code} is not explained"));
-            assert!(!section.starts_with("Example") && section.contains("\nExample: `"), "{code}: {section}");
-            assert!(section.lines().any(|line| line.starts_with("    ")), "{code} has no command");
+    fn each_check_has_a_title_a_cause_an_example_and_a_command() {
+        let mut checks = checks();
+        checks.dedup_by_key(|check| check.code);
+        for Check { code, title } in &checks {
+            let (on_page, explanation) = section(code).unwrap_or_else(|| panic!("{code} is not explained"));
+            assert_eq!(on_page, *title, "{code}");
+            assert!(
+                !explanation.starts_with("Example") && explanation.contains("\nExample: `"),
+                "{code}: {explanation}"
+            );
+            assert!(explanation.lines().any(|line| line.starts_with("    ")), "{code} has no command");
         }
-        let explained: Vec<_> = SECTIONS.lines().filter_map(|line| line.strip_prefix("## ")).collect();
-        assert_eq!(explained, codes);
+        let explained: Vec<_> = PAGE.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        assert_eq!(explained, checks.iter().map(|check| check.code).collect::<Vec<_>>());
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Folders of shared data that lie in no crate, each with the only crate that embeds it.
-const OWNERS: [(&str, &str); 1] = [("components", "config")];
+/// What lies in no crate, each with the only crate that embeds it.
+const OWNERS: [(&str, &str); 2] = [("components", "config"), ("cli", "docs/checks.md")];
 /// The variable with the crate's folder, in `env!` and in paths of `include_dir!`.
 const CRATE_FOLDER: &str = "CARGO_MANIFEST_DIR";
 
@@ -37,9 +37,9 @@ impl Package {
 
     /// Returns true if the crate can embed a file.
     fn owns(&self, path: &Path) -> bool {
-        let shared =
-            |(owner, folder): &(&str, &str)| self.folder == Path::new(owner) && path.starts_with(folder);
-        self.folders().any(|folder| path.starts_with(folder)) || OWNERS.iter().any(shared)
+        let embeds =
+            |(owner, shared): &(&str, &str)| self.folder == Path::new(owner) && path.starts_with(shared);
+        self.folders().any(|folder| path.starts_with(folder)) || OWNERS.iter().any(embeds)
     }
 
     /// The files outside the crate that one of its files includes, in the order of the text.

@@ -116,105 +116,99 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
         "v1.26.5+vmware.2-fips.1",
         Os::Photon3,
     ),
+    shaped(Shape::ImageBuilder, "ubuntu-2204-kube-v1.29.4", "v1.29.4", "v1.29.4", Os::Ubuntu2204),
+    shaped(Shape::ImageBuilder, "photon-5-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Photon5),
+    shaped(Shape::ImageBuilder, "ubuntu-2204-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Ubuntu2204),
+    shaped(
+        Shape::Layercake,
+        "debian-13-amd64-v1.35.4---layercake.1",
+        "v1.35.4+layercake.1",
+        "v1.35.4",
+        Os::Debian13,
+    ),
+    shaped(
+        Shape::Layercake,
+        "debian-13-amd64-v1.36.3---layercake.1",
+        "v1.36.3+layercake.1",
+        "v1.36.3",
+        Os::Debian13,
+    ),
+    shaped(
+        Shape::Embedded,
+        "ob-24026550-photon-5-amd64-v1.30.1---vmware.1-fips-tkg.5",
+        "v1.30.1+vmware.1-fips-tkg.5",
+        "v1.30.1+vmware.1-fips",
+        Os::Photon5,
+    ),
+    shaped(
+        Shape::Embedded,
+        "ob-24613402-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2",
+        "v1.32.0+vmware.6-fips-vkr.2",
+        "v1.32.0+vmware.6-fips",
+        Os::Photon5,
+    ),
+    shaped(
+        Shape::Embedded,
+        "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2",
+        "v1.33.1+vmware.1-fips-vkr.2",
+        "v1.33.1+vmware.1-fips",
+        Os::Photon5,
+    ),
+    shaped(
+        Shape::Embedded,
+        "ob-24892154-ubuntu-2204-amd64-v1.33.1---vmware.1-fips-vkr.2",
+        "v1.33.1+vmware.1-fips-vkr.2",
+        "v1.33.1+vmware.1-fips",
+        Os::Ubuntu2204,
+    ),
     NodeImage {
-        shape: Shape::ImageBuilder,
-        ..image("ubuntu-2204-kube-v1.29.4", "v1.29.4", "v1.29.4", Os::Ubuntu2204)
-    },
-    NodeImage {
-        shape: Shape::ImageBuilder,
-        ..image("photon-5-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Photon5)
-    },
-    NodeImage {
-        shape: Shape::ImageBuilder,
-        ..image("ubuntu-2204-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Ubuntu2204)
-    },
-    NodeImage {
-        shape: Shape::Layercake,
-        ..image("debian-13-amd64-v1.35.4---layercake.1", "v1.35.4+layercake.1", "v1.35.4", Os::Debian13)
-    },
-    NodeImage {
-        shape: Shape::Layercake,
-        ..image("debian-13-amd64-v1.36.3---layercake.1", "v1.36.3+layercake.1", "v1.36.3", Os::Debian13)
-    },
-    NodeImage {
-        shape: Shape::Embedded,
-        ..image(
-            "ob-24026550-photon-5-amd64-v1.30.1---vmware.1-fips-tkg.5",
-            "v1.30.1+vmware.1-fips-tkg.5",
-            "v1.30.1+vmware.1-fips",
-            Os::Photon5,
-        )
-    },
-    NodeImage {
-        shape: Shape::Embedded,
-        ..image(
-            "ob-24613402-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2",
-            "v1.32.0+vmware.6-fips-vkr.2",
-            "v1.32.0+vmware.6-fips",
-            Os::Photon5,
-        )
-    },
-    NodeImage {
-        shape: Shape::Embedded,
-        ..image(
-            "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2",
-            "v1.33.1+vmware.1-fips-vkr.2",
-            "v1.33.1+vmware.1-fips",
-            Os::Photon5,
-        )
-    },
-    NodeImage {
-        shape: Shape::Embedded,
-        ..image(
-            "ob-24892154-ubuntu-2204-amd64-v1.33.1---vmware.1-fips-vkr.2",
-            "v1.33.1+vmware.1-fips-vkr.2",
-            "v1.33.1+vmware.1-fips",
-            Os::Ubuntu2204,
-        )
-    },
-    NodeImage {
-        shape: Shape::Embedded,
         kube_vip: Some("v0.8.9_vmware.1"),
-        ..image(
+        ..shaped(
+            Shape::Embedded,
             "ob-25037201-photon-5-amd64-v1.34.2---vmware.1-vkr.1",
             "v1.34.2+vmware.1-vkr.1",
             "v1.34.2+vmware.1",
             Os::Photon5,
         )
     },
-    NodeImage {
-        shape: Shape::Embedded,
-        ..image(
-            "ob-25160311-photon-5-amd64-v1.35.1---vmware.1-vkr.1",
-            "v1.35.1+vmware.1-vkr.1",
-            "v1.35.1+vmware.1",
-            Os::Photon5,
-        )
-    },
-    NodeImage {
-        shape: Shape::Embedded,
-        ..image(
-            "ob-25310047-photon-5-amd64-v1.36.3---vmware.1-vkr.1",
-            "v1.36.3+vmware.1-vkr.1",
-            "v1.36.3+vmware.1",
-            Os::Photon5,
-        )
-    },
+    shaped(
+        Shape::Embedded,
+        "ob-25160311-photon-5-amd64-v1.35.1---vmware.1-vkr.1",
+        "v1.35.1+vmware.1-vkr.1",
+        "v1.35.1+vmware.1",
+        Os::Photon5,
+    ),
+    shaped(
+        Shape::Embedded,
+        "ob-25310047-photon-5-amd64-v1.36.3---vmware.1-vkr.1",
+        "v1.36.3+vmware.1-vkr.1",
+        "v1.36.3+vmware.1",
+        Os::Photon5,
+    ),
 ];
 
 /// A second image of a release in [`NODE_IMAGES`], in a library of its own.
-pub const SHARED_IMAGE: NodeImage<'_> = NodeImage {
-    shape: Shape::Embedded,
-    ..image(
-        "ob-24613403-ubuntu-2204-amd64-v1.32.0---vmware.6-fips-vkr.2",
-        "v1.32.0+vmware.6-fips-vkr.2",
-        "v1.32.0+vmware.6-fips",
-        Os::Ubuntu2204,
-    )
-};
+pub const SHARED_IMAGE: NodeImage<'_> = shaped(
+    Shape::Embedded,
+    "ob-24613403-ubuntu-2204-amd64-v1.32.0---vmware.6-fips-vkr.2",
+    "v1.32.0+vmware.6-fips-vkr.2",
+    "v1.32.0+vmware.6-fips",
+    Os::Ubuntu2204,
+);
 
 pub(super) const fn image<'a>(item: &'a str, version: &'a str, kubernetes: &'a str, os: Os) -> NodeImage<'a> {
     NodeImage { item, version, kubernetes, kube_vip: None, os, shape: Shape::Distribution }
+}
+
+/// An image of another shape than the first ones of VMware.
+const fn shaped<'a>(
+    shape: Shape,
+    item: &'a str,
+    version: &'a str,
+    kubernetes: &'a str,
+    os: Os,
+) -> NodeImage<'a> {
+    NodeImage { shape, ..image(item, version, kubernetes, os) }
 }
 
 impl NodeImage<'_> {

@@ -3,29 +3,10 @@ use std::sync::Arc;
 use api::capi::IpAddressSpec;
 use api::vmop::{LoadBalancerIngress, LoadBalancerStatus, VirtualMachineServiceStatus};
 
-use crate::fixtures::{cluster, nsx, wcp_cluster};
+use crate::fixtures::{cluster, cluster_facts, nsx, wcp_cluster};
 use crate::network::NetworkFlags;
-use crate::wcpcluster::address_pool::PoolState;
 
 use super::*;
-
-fn facts() -> Facts {
-    Facts {
-        cluster: Some(Arc::new(cluster())),
-        name: "test-cluster".into(),
-        policy: None,
-        network: None,
-        service: None,
-        address_claim: None,
-        address: None,
-        pool: PoolState::default(),
-        flags: nsx(),
-        machines: Vec::new(),
-        accounts: Vec::new(),
-        failure_domains: Vec::new(),
-        paused: false,
-    }
-}
 
 /// The flags of an installation without NSX or load balancers.
 fn on_port_groups() -> NetworkFlags {
@@ -49,20 +30,20 @@ fn with_address(ip: Option<&str>) -> VirtualMachineService {
 
 #[test]
 fn a_cluster_needs_what_the_seed_shows() {
-    let Plan { policy, network, front } = plan(&wcp_cluster(), &facts()).unwrap();
+    let Plan { policy, network, front } = plan(&wcp_cluster(), &cluster_facts()).unwrap();
     let Front::LoadBalancer(service) = front else { panic!("{front:?}") };
     insta::assert_yaml_snapshot!((policy, network.unwrap(), service));
 }
 
 #[test]
 fn a_plan_of_the_planned_state_is_the_same() {
-    let first = plan(&wcp_cluster(), &facts()).unwrap();
+    let first = plan(&wcp_cluster(), &cluster_facts()).unwrap();
     let Front::LoadBalancer(service) = &first.front else { panic!("{first:?}") };
     let planned = Facts {
         policy: Some(Arc::new(first.policy.clone())),
         network: first.network.clone().map(Arc::new),
         service: Some(Arc::new((**service).clone())),
-        ..facts()
+        ..cluster_facts()
     };
     assert_eq!(plan(&wcp_cluster(), &planned).unwrap(), first);
     let elsewhere = Facts { flags: on_port_groups(), ..planned };
@@ -71,11 +52,11 @@ fn a_plan_of_the_planned_state_is_the_same() {
 
 #[test]
 fn nothing_is_made_without_an_owner_or_of_somebody_elses() {
-    let orphan = Facts { cluster: None, ..facts() };
+    let orphan = Facts { cluster: None, ..cluster_facts() };
     assert_eq!(plan(&wcp_cluster(), &orphan), Err(Stop::Waiting(Waiting::OwnerCluster)));
-    let mut policy = plan(&wcp_cluster(), &facts()).unwrap().policy;
+    let mut policy = plan(&wcp_cluster(), &cluster_facts()).unwrap().policy;
     policy.metadata.owner_references.as_mut().unwrap()[0].name = "other".into();
-    let taken = Facts { policy: Some(Arc::new(policy)), ..facts() };
+    let taken = Facts { policy: Some(Arc::new(policy)), ..cluster_facts() };
     let name = "VirtualMachineSetResourcePolicy ben-test/test-cluster";
     assert_eq!(
         plan(&wcp_cluster(), &taken),
@@ -89,10 +70,10 @@ fn a_running_cluster_without_policy_and_machines_was_moved_and_gets_nothing() {
     let status = initialized.status.as_mut().unwrap();
     status.initialization.as_mut().unwrap().control_plane_initialized = Some(true);
     let initialized = Some(Arc::new(initialized));
-    let moved = || Facts { cluster: initialized.clone(), ..facts() };
+    let moved = || Facts { cluster: initialized.clone(), ..cluster_facts() };
     let refused = Err(Stop::Invalid(InvalidInput::MovedAway("test-cluster".into())));
     assert_eq!(plan(&wcp_cluster(), &moved()), refused);
-    let policy = plan(&wcp_cluster(), &facts()).unwrap().policy;
+    let policy = plan(&wcp_cluster(), &cluster_facts()).unwrap().policy;
     let without_machines = Facts { policy: Some(Arc::new(policy)), ..moved() };
     assert!(plan(&wcp_cluster(), &without_machines).is_ok());
     let without_policy = Facts { machines: vec!["WCPMachine ben-test/node".into()], ..moved() };
@@ -101,11 +82,11 @@ fn a_running_cluster_without_policy_and_machines_was_moved_and_gets_nothing() {
 
 #[test]
 fn what_a_user_made_is_neither_taken_nor_overwritten() {
-    let ours = plan(&wcp_cluster(), &facts()).unwrap().network.unwrap();
+    let ours = plan(&wcp_cluster(), &cluster_facts()).unwrap().network.unwrap();
     let mut users = ours.clone();
     users.metadata.owner_references = None;
     users.metadata.labels = None;
-    let taken = Facts { network: Some(Arc::new(users.clone())), ..facts() };
+    let taken = Facts { network: Some(Arc::new(users.clone())), ..cluster_facts() };
     let name = "VirtualNetwork ben-test/test-cluster-vnet";
     assert_eq!(
         plan(&wcp_cluster(), &taken),
@@ -114,7 +95,7 @@ fn what_a_user_made_is_neither_taken_nor_overwritten() {
     assert_eq!(whose(&wcp_cluster(), Some(&users), "test-cluster"), Claim::Taken, "nor deleted");
     let mut left_behind = ours;
     left_behind.metadata.owner_references = None;
-    let adopted = Facts { network: Some(Arc::new(left_behind)), ..facts() };
+    let adopted = Facts { network: Some(Arc::new(left_behind)), ..cluster_facts() };
     assert!(plan(&wcp_cluster(), &adopted).is_ok());
 }
 
@@ -165,7 +146,7 @@ fn a_long_list_is_cut() {
 
 #[test]
 fn a_cluster_on_port_groups_claims_an_address_and_has_no_network_of_its_own() {
-    let facts = Facts { cluster: Some(without_endpoint()), flags: on_port_groups(), ..facts() };
+    let facts = Facts { cluster: Some(without_endpoint()), flags: on_port_groups(), ..cluster_facts() };
     let first = plan(&wcp_cluster(), &facts).unwrap();
     assert_eq!(first.network, None);
     let Front::VirtualIp(claim) = &first.front else { panic!("{first:?}") };
@@ -182,25 +163,29 @@ fn a_cluster_on_port_groups_claims_an_address_and_has_no_network_of_its_own() {
 fn a_cluster_on_port_groups_stays_there_and_a_new_one_with_an_endpoint_gets_its_network() {
     let mut given = wcp_cluster();
     given.spec.control_plane_endpoint = Some(ApiEndpoint { host: "192.168.123.3".into(), port: 6443 });
-    assert!(plan(&given, &facts()).unwrap().network.is_some(), "NSX is there, and nothing was made yet");
+    assert!(
+        plan(&given, &cluster_facts()).unwrap().network.is_some(),
+        "NSX is there, and nothing was made yet"
+    );
     given.metadata.finalizers = Some(vec![finalizer::WCP_CLUSTER.into()]);
-    assert_eq!(plan(&given, &facts()).unwrap().network, None);
-    let balanced = Facts { service: Some(Arc::new(service(&given, "test-cluster", None))), ..facts() };
+    assert_eq!(plan(&given, &cluster_facts()).unwrap().network, None);
+    let balanced =
+        Facts { service: Some(Arc::new(service(&given, "test-cluster", None))), ..cluster_facts() };
     assert!(plan(&given, &balanced).unwrap().network.is_some(), "one that somebody deleted is made again");
 }
 
 #[test]
 fn an_endpoint_that_is_given_needs_no_address_and_one_that_cannot_be_had_is_missing() {
-    let given = Facts { flags: on_port_groups(), ..facts() };
+    let given = Facts { flags: on_port_groups(), ..cluster_facts() };
     assert_eq!(plan(&wcp_cluster(), &given).unwrap().front, Front::Given);
     let flags = NetworkFlags { endpoint_pool: None, ..on_port_groups() };
-    let none = Facts { cluster: Some(without_endpoint()), flags, ..facts() };
+    let none = Facts { cluster: Some(without_endpoint()), flags, ..cluster_facts() };
     assert_eq!(plan(&wcp_cluster(), &none).unwrap().front, Front::Missing);
 }
 
 #[test]
 fn somebody_elses_namesakes_are_neither_taken_nor_in_the_way_where_none_is_needed() {
-    let ours = plan(&wcp_cluster(), &facts()).unwrap().network.unwrap();
+    let ours = plan(&wcp_cluster(), &cluster_facts()).unwrap().network.unwrap();
     let mut users = ours;
     users.metadata.owner_references = None;
     users.metadata.labels = None;
@@ -208,7 +193,7 @@ fn somebody_elses_namesakes_are_neither_taken_nor_in_the_way_where_none_is_neede
         cluster: Some(without_endpoint()),
         network: Some(Arc::new(users)),
         flags: on_port_groups(),
-        ..facts()
+        ..cluster_facts()
     };
     assert_eq!(plan(&wcp_cluster(), &there).unwrap().network, None);
     let Front::VirtualIp(mut claim) = plan(&wcp_cluster(), &there).unwrap().front else { panic!() };

@@ -4,32 +4,14 @@ use api::capw::ApiEndpoint;
 use api::conditions::Condition as Graded;
 
 use crate::error::{InvalidInput, Waiting};
-use crate::fixtures::{cluster, nsx, wcp_cluster};
+use crate::fixtures::{cluster_facts, wcp_cluster};
 use crate::wcpcluster::plan;
 
 use super::*;
 
-fn facts(paused: bool) -> Facts {
-    Facts {
-        cluster: Some(Arc::new(cluster())),
-        name: "test-cluster".into(),
-        policy: None,
-        network: None,
-        service: None,
-        address_claim: None,
-        address: None,
-        pool: PoolState::default(),
-        flags: nsx(),
-        machines: Vec::new(),
-        accounts: Vec::new(),
-        failure_domains: Vec::new(),
-        paused,
-    }
-}
-
 /// All three objects made, the network realised or not, the endpoint known or not.
 fn made(network: Option<Graded>, endpoint: bool) -> StepResults {
-    let plan = plan::plan(&wcp_cluster(), &facts(false)).unwrap();
+    let plan = plan::plan(&wcp_cluster(), &cluster_facts()).unwrap();
     let mut realised = plan.network.unwrap();
     let plan::Front::LoadBalancer(service) = plan.front else { panic!() };
     realised.status.get_or_insert_default().conditions = network.into_iter().collect();
@@ -48,7 +30,7 @@ fn refused() -> Error {
 
 fn of(made: StepResults) -> WCPClusterStatus {
     let outcome = Ok(Done::Tried(Box::new(made)));
-    status(&wcp_cluster(), &facts(false), &outcome, Timestamp::UNIX_EPOCH)
+    status(&wcp_cluster(), &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH)
 }
 
 fn ready(status: &WCPClusterStatus) -> (&str, &str) {
@@ -108,14 +90,14 @@ fn provisioned_once_is_provisioned_for_good() {
     let mut cluster = wcp_cluster();
     cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
     let outcome = Ok(Done::Tried(Box::new(made(None, true))));
-    let status = status(&cluster, &facts(false), &outcome, Timestamp::UNIX_EPOCH);
+    let status = status(&cluster, &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH);
     assert_eq!((status.initialization.is_some(), status.ready), (true, Some(false)));
 }
 
 #[test]
 fn on_the_way_out_the_summary_says_what_it_waits_for() {
     let waiting = Err(Error::Waiting(Waiting::MachinesGone(vec!["WCPMachine ben-test/node".into()])));
-    let status = status(&wcp_cluster(), &facts(false), &waiting, Timestamp::UNIX_EPOCH);
+    let status = status(&wcp_cluster(), &cluster_facts(), &waiting, Timestamp::UNIX_EPOCH);
     let left = "waiting for the remaining objects of the cluster to be deleted: WCPMachine ben-test/node";
     assert_eq!(ready(&status), ("Deleting", left));
 }
@@ -125,7 +107,7 @@ fn a_policy_that_was_moved_away_is_not_reported_as_ready() {
     let mut cluster = wcp_cluster();
     cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
     let moved = Err(Error::Invalid(InvalidInput::MovedAway("test-cluster".into())));
-    let status = status(&cluster, &facts(false), &moved, Timestamp::UNIX_EPOCH);
+    let status = status(&cluster, &cluster_facts(), &moved, Timestamp::UNIX_EPOCH);
     for type_ in ["Ready", "ResourcePolicyReady"] {
         let condition = find(&status.conditions, type_).unwrap();
         assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "MovedAway"), "{type_}");
@@ -138,7 +120,12 @@ fn pause_keeps_the_conditions() {
     let mut cluster = wcp_cluster();
     let before = of(made(Some(Graded::is_true("Ready")), true));
     cluster.status = Some(before.clone());
-    let paused = status(&cluster, &facts(true), &Ok(Done::Nothing), Timestamp::UNIX_EPOCH);
+    let paused = status(
+        &cluster,
+        &Facts { paused: true, ..cluster_facts() },
+        &Ok(Done::Nothing),
+        Timestamp::UNIX_EPOCH,
+    );
     assert_eq!(find(&paused.conditions, "Paused").unwrap().status, "True");
     assert_eq!(paused.ready, before.ready);
     assert_eq!(ready(&paused), ready(&before));
@@ -148,9 +135,9 @@ fn pause_keeps_the_conditions() {
 fn the_same_facts_later_make_the_same_status() {
     let mut cluster = wcp_cluster();
     let outcome = || Ok(Done::Tried(Box::new(made(None, false))));
-    let one = status(&cluster, &facts(false), &outcome(), Timestamp::UNIX_EPOCH);
+    let one = status(&cluster, &cluster_facts(), &outcome(), Timestamp::UNIX_EPOCH);
     cluster.status = Some(one.clone());
-    assert_eq!(status(&cluster, &facts(false), &outcome(), Timestamp::from_second(9).unwrap()), one);
+    assert_eq!(status(&cluster, &cluster_facts(), &outcome(), Timestamp::from_second(9).unwrap()), one);
 }
 
 #[test]
@@ -178,7 +165,7 @@ fn a_load_balancer_with_another_address_than_the_endpoint_is_mentioned() {
 
 #[test]
 fn a_name_that_is_taken_is_worth_an_event_and_a_summary_is_not() {
-    let of = |outcome| status(&wcp_cluster(), &facts(false), &outcome, Timestamp::UNIX_EPOCH).conditions;
+    let of = |outcome| status(&wcp_cluster(), &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH).conditions;
     let taken = notable(&of(Err(Error::Invalid(InvalidInput::NameTaken {
         object: "VirtualNetwork n/a".into(),
         advice: "rename it",
