@@ -108,6 +108,7 @@ pub fn nsx() -> NetworkFlags {
     NetworkFlags { network_provider: NetworkProvider::Nsx, endpoint_provider: None, endpoint_pool: None }
 }
 
+/// The facts about a WCPCluster with NSX for which nothing has been created.
 pub fn cluster_facts() -> wcpcluster::gather::Facts {
     wcpcluster::gather::Facts {
         cluster: Some(Arc::new(cluster())),

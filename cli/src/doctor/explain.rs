@@ -2,10 +2,10 @@
 
 use kit::diagnosis::Check;
 
-/// One section for each check, under its code: what the check verifies, then its explanation.
+/// The page with a section for each check: its code, what it verifies, and the explanation.
 const PAGE: &str = include_str!("../../../docs/checks.md");
 
-/// What a check verifies, and its explanation.
+/// Returns what a check verifies and its explanation, as the page has them.
 fn section(code: &str) -> Option<(&'static str, &'static str)> {
     let text = PAGE.split("\n## ").find_map(|section| section.strip_prefix(code)?.strip_prefix("\n\n"))?;
     let (title, explanation) = text.strip_prefix("The check verifies: ")?.split_once(".\n\n")?;
@@ -26,8 +26,7 @@ mod tests {
 
     #[test]
     fn each_check_has_a_title_a_cause_an_example_and_a_command() {
-        let mut checks = checks();
-        checks.dedup_by_key(|check| check.code);
+        let checks = checks();
         for Check { code, title } in &checks {
             let (on_page, explanation) = section(code).unwrap_or_else(|| panic!("{code} is not explained"));
             assert_eq!(on_page, *title, "{code}");

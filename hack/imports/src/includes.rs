@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// What lies in no crate, each with the only crate that embeds it.
+/// Each crate that can embed a folder or file outside all crates, with that path. No other crate can embed it.
 const OWNERS: [(&str, &str); 2] = [("components", "config"), ("cli", "docs/checks.md")];
 /// The variable with the crate's folder, in `env!` and in paths of `include_dir!`.
 const CRATE_FOLDER: &str = "CARGO_MANIFEST_DIR";

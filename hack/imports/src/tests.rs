@@ -144,13 +144,17 @@ fn files_of_others_are_found_in_tests_too() {
 }
 
 #[test]
-fn a_folder_beside_the_crate_is_its_targets_or_has_an_owner() {
+fn a_path_outside_the_crate_is_its_targets_or_has_an_owner() {
     let text = r#"const CONFIG: Dir = include_dir!("$CARGO_MANIFEST_DIR/../config");"#;
     assert_eq!(
         foreign_files(&Package::new("components", ""), "components/src/config.rs", text),
         Vec::<PathBuf>::new()
     );
     assert_eq!(foreign_files(&Package::new("kit", ""), "kit/src/config.rs", text), [PathBuf::from("config")]);
+    let text = r#"const PAGES: [&str; 2] = [include_str!("../../docs/checks.md"), include_str!("../../docs/cli.md")];"#;
+    let pages = ["docs/checks.md", "docs/cli.md"].map(PathBuf::from);
+    assert_eq!(foreign_files(&Package::new("cli", ""), "cli/src/doctor.rs", text), pages[1..]);
+    assert_eq!(foreign_files(&Package::new("kit", ""), "kit/src/doctor.rs", text), pages);
     let manifest = "[[test]]\nname = \"stories\"\npath = \"../test/stories/main.rs\"\n";
     let package = Package::new("cli", manifest);
     assert_eq!(package.folders().collect::<Vec<_>>(), [Path::new("cli"), Path::new("test/stories")]);

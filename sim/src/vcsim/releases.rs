@@ -116,45 +116,45 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
         "v1.26.5+vmware.2-fips.1",
         Os::Photon3,
     ),
-    shaped(Shape::ImageBuilder, "ubuntu-2204-kube-v1.29.4", "v1.29.4", "v1.29.4", Os::Ubuntu2204),
-    shaped(Shape::ImageBuilder, "photon-5-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Photon5),
-    shaped(Shape::ImageBuilder, "ubuntu-2204-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Ubuntu2204),
-    shaped(
+    image_of_shape(Shape::ImageBuilder, "ubuntu-2204-kube-v1.29.4", "v1.29.4", "v1.29.4", Os::Ubuntu2204),
+    image_of_shape(Shape::ImageBuilder, "photon-5-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Photon5),
+    image_of_shape(Shape::ImageBuilder, "ubuntu-2204-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Ubuntu2204),
+    image_of_shape(
         Shape::Layercake,
         "debian-13-amd64-v1.35.4---layercake.1",
         "v1.35.4+layercake.1",
         "v1.35.4",
         Os::Debian13,
     ),
-    shaped(
+    image_of_shape(
         Shape::Layercake,
         "debian-13-amd64-v1.36.3---layercake.1",
         "v1.36.3+layercake.1",
         "v1.36.3",
         Os::Debian13,
     ),
-    shaped(
+    image_of_shape(
         Shape::Embedded,
         "ob-24026550-photon-5-amd64-v1.30.1---vmware.1-fips-tkg.5",
         "v1.30.1+vmware.1-fips-tkg.5",
         "v1.30.1+vmware.1-fips",
         Os::Photon5,
     ),
-    shaped(
+    image_of_shape(
         Shape::Embedded,
         "ob-24613402-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2",
         "v1.32.0+vmware.6-fips-vkr.2",
         "v1.32.0+vmware.6-fips",
         Os::Photon5,
     ),
-    shaped(
+    image_of_shape(
         Shape::Embedded,
         "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2",
         "v1.33.1+vmware.1-fips-vkr.2",
         "v1.33.1+vmware.1-fips",
         Os::Photon5,
     ),
-    shaped(
+    image_of_shape(
         Shape::Embedded,
         "ob-24892154-ubuntu-2204-amd64-v1.33.1---vmware.1-fips-vkr.2",
         "v1.33.1+vmware.1-fips-vkr.2",
@@ -163,7 +163,7 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
     ),
     NodeImage {
         kube_vip: Some("v0.8.9_vmware.1"),
-        ..shaped(
+        ..image_of_shape(
             Shape::Embedded,
             "ob-25037201-photon-5-amd64-v1.34.2---vmware.1-vkr.1",
             "v1.34.2+vmware.1-vkr.1",
@@ -171,14 +171,14 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
             Os::Photon5,
         )
     },
-    shaped(
+    image_of_shape(
         Shape::Embedded,
         "ob-25160311-photon-5-amd64-v1.35.1---vmware.1-vkr.1",
         "v1.35.1+vmware.1-vkr.1",
         "v1.35.1+vmware.1",
         Os::Photon5,
     ),
-    shaped(
+    image_of_shape(
         Shape::Embedded,
         "ob-25310047-photon-5-amd64-v1.36.3---vmware.1-vkr.1",
         "v1.36.3+vmware.1-vkr.1",
@@ -188,7 +188,7 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
 ];
 
 /// A second image of a release in [`NODE_IMAGES`], in a library of its own.
-pub const SHARED_IMAGE: NodeImage<'_> = shaped(
+pub const SHARED_IMAGE: NodeImage<'_> = image_of_shape(
     Shape::Embedded,
     "ob-24613403-ubuntu-2204-amd64-v1.32.0---vmware.6-fips-vkr.2",
     "v1.32.0+vmware.6-fips-vkr.2",
@@ -200,8 +200,8 @@ pub(super) const fn image<'a>(item: &'a str, version: &'a str, kubernetes: &'a s
     NodeImage { item, version, kubernetes, kube_vip: None, os, shape: Shape::Distribution }
 }
 
-/// An image of another shape than the first ones of VMware.
-const fn shaped<'a>(
+/// A node image whose release data have the form `shape`.
+const fn image_of_shape<'a>(
     shape: Shape,
     item: &'a str,
     version: &'a str,

@@ -120,12 +120,8 @@ fn pause_keeps_the_conditions() {
     let mut cluster = wcp_cluster();
     let before = of(made(Some(Graded::is_true("Ready")), true));
     cluster.status = Some(before.clone());
-    let paused = status(
-        &cluster,
-        &Facts { paused: true, ..cluster_facts() },
-        &Ok(Done::Nothing),
-        Timestamp::UNIX_EPOCH,
-    );
+    let facts = Facts { paused: true, ..cluster_facts() };
+    let paused = status(&cluster, &facts, &Ok(Done::Nothing), Timestamp::UNIX_EPOCH);
     assert_eq!(find(&paused.conditions, "Paused").unwrap().status, "True");
     assert_eq!(paused.ready, before.ready);
     assert_eq!(ready(&paused), ready(&before));
