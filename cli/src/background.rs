@@ -73,6 +73,14 @@ pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
     outcome
 }
 
+/// Resolves when the background stack, which runs in `process`, has ended.
+pub async fn ended(process: u32) -> anyhow::Error {
+    match daemon() {
+        Ok(daemon) => daemon.ended(process).await,
+        Err(error) => error,
+    }
+}
+
 /// Stops the background stack, also one that is still starting.
 pub async fn stop() -> Result<()> {
     let stopped = daemon()?.stop().await?;

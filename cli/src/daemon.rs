@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +20,8 @@ use crate::wait::until;
 const START: Duration = Duration::from_mins(40);
 const LOCK: Duration = Duration::from_secs(2);
 const STOP: Duration = Duration::from_mins(1);
+/// Between two looks whether it still runs.
+const LOOK: Duration = Duration::from_millis(300);
 /// Permissions of the files that describe the process.
 const OWNER_ONLY: u32 = 0o600;
 
@@ -159,6 +161,14 @@ impl Daemon {
         outcome
     }
 
+    /// Resolves when the process has ended.
+    pub async fn ended(&self, process: u32) -> anyhow::Error {
+        while self.holder().is_ok_and(|holder| holder == Some(process)) {
+            tokio::time::sleep(LOOK).await;
+        }
+        anyhow!("{} has ended. {}", self.what, self.reason())
+    }
+
     /// The last words of the process.
     fn reason(&self) -> String {
         let log = fs::read_to_string(self.log()).unwrap_or_default();
@@ -206,7 +216,11 @@ mod tests {
         assert!(refused.contains("another process runs the site"), "{refused}");
         daemon.write(&json!({"pid": 1})).unwrap();
         assert_eq!(daemon.read::<Value>().unwrap(), None, "the record of another process");
+        let mut ended = std::pin::pin!(daemon.ended(std::process::id()));
+        assert!(futures::poll!(&mut ended).is_pending());
         drop(lock);
         assert_eq!(daemon.holder().unwrap(), None);
+        let ended = ended.await.to_string();
+        assert!(ended.starts_with("the site has ended. Its log is "), "{ended}");
     }
 }

@@ -123,9 +123,12 @@ async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts
     let Some(session) = background::start(args, interrupts.next()).await? else {
         return Ok(Ended::Interrupted);
     };
+    let ended = background::ended(session.pid);
     let run = Run::new(args, session, started.elapsed());
-    let outcome = run.complete(documents, &mut interrupts, std::future::pending()).await;
-    say!("The stack runs until `layercake down`.");
+    let outcome = run.complete(documents, &mut interrupts, ended).await;
+    if background::folder().is_some() {
+        say!("The stack runs until `layercake down`.");
+    }
     outcome
 }
 
