@@ -3,7 +3,20 @@
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
+use kube::runtime::watcher;
 use serde_json::{Value, json};
+use tracing::{debug, warn};
+
+/// Logs that a watch of objects was interrupted. It begins again by itself.
+pub(crate) fn log_interruption(objects: &str, error: &watcher::Error) {
+    match error {
+        // The first watch of a kind that was defined a moment ago often ends so.
+        watcher::Error::WatchError(status) if status.code == 410 => {
+            debug!(objects, %error, "a watch begins again");
+        }
+        _ => warn!(objects, %error, "a watch was interrupted"),
+    }
+}
 
 /// A condition in the shape of Cluster API v1beta1.
 pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {

@@ -17,9 +17,9 @@ use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::objects::key;
+use crate::objects::{key, log_interruption};
 use crate::vcsim::control::{ControlApi, Error};
 
 const DRIVER: &str = "csi.vsphere.vmware.com";
@@ -84,7 +84,7 @@ async fn work(client: Client, control: ControlApi) {
         };
         match event {
             Some(Ok(())) => settled = provider.settle().await,
-            Some(Err(error)) => warn!(%error, "a watch of the storage provider was interrupted"),
+            Some(Err(error)) => log_interruption("storage provider", &error),
             None => return,
         }
     }

@@ -16,7 +16,7 @@ use watcher::Event;
 
 use super::networks::Networks;
 use crate::addresses::Subnet;
-use crate::objects::{condition, has_condition, key};
+use crate::objects::{condition, has_condition, key, log_interruption};
 
 /// The subnet of every interface, as a mask.
 const MASK: &str = "255.255.0.0";
@@ -111,7 +111,7 @@ impl Provider {
                     self.subnet.release_guest_address(&lease(kind, &interface));
                 }
                 Some((kind, Err(error))) => {
-                    warn!(%error, kind = kind.resource().kind, "a watch of interfaces was interrupted");
+                    log_interruption(&kind.resource().kind, &error);
                 }
                 Some(_) => {}
                 None => self.settle_all().await,

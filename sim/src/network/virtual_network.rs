@@ -22,6 +22,7 @@ use tracing::{info, warn};
 
 use super::balancer::VirtualServer;
 use crate::addresses::{self, Subnet};
+use crate::objects::log_interruption;
 
 const MANAGER: &str = "nsx-container-ncp";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -81,7 +82,7 @@ async fn work(client: Client, subnet: Subnet) {
     while let Some(event) = events.next().await {
         match event {
             Ok(()) => provider.settle().await,
-            Err(error) => warn!(%error, "a watch of the network provider was interrupted"),
+            Err(error) => log_interruption("network provider", &error),
         }
     }
 }
