@@ -198,7 +198,7 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
         async {
             let definitions = sim::tools::definitions()?;
             let options = plane::Options { stack: stack.clone(), tools: tools.clone(), definitions };
-            Plane::start(options).await.map_err(anyhow::Error::from)
+            Plane::without_managers(options).await.map_err(anyhow::Error::from)
         },
         async {
             let registry = Registry::new(options.registry == RegistryAccess::Reachable);
@@ -208,8 +208,10 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
     )?;
     let client = plane.client();
     site.serve(&client, site_networks(options.network));
-    configure_vcenter(&client, site.vcenter(), stack.id(), options.wire).await?;
-    apply_endpoint_pool(&client, &site).await?;
+    let cluster_api = async {
+        plane.run_managers().await?;
+        apply_endpoint_pool(&client, &site).await
+    };
     let run = async |name: &'static str| {
         let program = Program::new(name, &options.exe);
         // Whatever dials a guest's address goes to where the site serves it.
@@ -230,8 +232,14 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
         let running = plane.run(program).await;
         running.map(|running| (name, running)).with_context(|| format!("cannot start {name}"))
     };
-    let programs = futures::future::try_join_all(PROGRAMS.map(run)).await?.into_iter().collect();
-    wait_for_releases(&client, &options.nodes).await?;
+    let programs = async {
+        configure_vcenter(&client, site.vcenter(), stack.id(), options.wire).await?;
+        let programs = futures::future::try_join_all(PROGRAMS.map(run)).await?;
+        wait_for_releases(&client, &options.nodes).await?;
+        Ok(programs)
+    };
+    let ((), programs) = tokio::try_join!(cluster_api, programs)?;
+    let programs = programs.into_iter().collect();
     Ok((plane, site, programs))
 }
 

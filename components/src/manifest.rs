@@ -101,7 +101,7 @@ impl Endpoint {
     }
 
     /// Rewrites every client configuration in a webhook configuration or a definition that leads to a Service.
-    fn reach(&self, document: &mut Value) {
+    pub fn reach(&self, document: &mut Value) {
         for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
             self.rewrite(webhook.get_mut("clientConfig"));
         }

@@ -1,9 +1,9 @@
 //! Starts and stops the control plane, in the order in which its parts need each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use components::catalogue::{Component, Source};
@@ -53,10 +53,14 @@ pub struct Plane {
     tools: Tools,
     kubeconfig: PathBuf,
     definitions: Vec<Value>,
+    /// The ports of programs that have not run yet, by namespace. The definitions whose objects they convert lead there.
+    converting: Mutex<BTreeMap<String, Ports>>,
     store: Supervised,
     server: Supervised,
-    /// Kubernetes' controllers and Cluster API's managers; none of a plane that is [bare](Plane::bare).
-    managers: Vec<Supervised>,
+    /// Cluster API's managers, until they are [run](Plane::run_managers); none of a plane that is [bare](Plane::bare).
+    prepared: Vec<Prepared>,
+    /// Kubernetes' controllers, and Cluster API's managers that run.
+    managers: OnceLock<Vec<Supervised>>,
     programs: Mutex<Vec<Arc<Supervised>>>,
 }
 
@@ -72,28 +76,41 @@ impl Plane {
     /// Starts etcd, the API server, Kubernetes' controllers and Cluster API, defines our kinds, and returns when
     /// all of it is ready.
     pub async fn start(options: Options) -> Result<Self> {
-        let began = Instant::now();
+        let plane = Self::without_managers(options).await?;
+        plane.run_managers().await?;
+        Ok(plane)
+    }
+
+    /// Starts etcd and the API server, and defines our kinds and Cluster API's. Its managers are [run](Self::run_managers) later,
+    /// beside other programs if need be.
+    pub async fn without_managers(options: Options) -> Result<Self> {
         let prepared = capi::prepare(&options.tools)?;
-        let mut plane = Self::served(options, &prepared).await?;
-        let (cluster, tools) = (&plane.cluster, &plane.tools);
+        Self::served(options, prepared).await
+    }
+
+    /// Starts Kubernetes' controllers and Cluster API, once, and returns when they are ready.
+    pub async fn run_managers(&self) -> Result<()> {
+        let began = Instant::now();
+        let (cluster, tools) = (&self.cluster, &self.tools);
         // Not before: its garbage collector would learn of the kinds only half a minute later.
         let controllers = Supervised::start(manager::command(cluster, &tools.kube_controller_manager)?)?;
-        let managers = try_join_all(prepared.iter().map(|one| one.start(cluster, tools))).await?;
+        let managers = try_join_all(self.prepared.iter().map(|one| one.start(cluster, tools))).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "Cluster API is ready");
-        plane.managers = managers.into_iter().map(|started| started.process).chain([controllers]).collect();
-        Ok(plane)
+        let all = managers.into_iter().map(|started| started.process).chain([controllers]).collect();
+        let _ = self.managers.set(all);
+        Ok(())
     }
 
     /// Starts etcd and the API server alone and defines our kinds: no controller but those that are [run](Self::run)
     /// later does anything, so that their cost can be measured.
     pub async fn bare(options: Options) -> Result<Self> {
-        Self::served(options, &[]).await
+        Self::served(options, Vec::new()).await
     }
 
     /// Starts etcd and the API server alone, and defines no kind but the given ones.
     pub async fn empty(options: Options) -> Result<Self> {
         let Options { stack, tools, definitions } = options;
-        Self::defined(stack, tools, definitions, &[], None).await
+        Self::defined(stack, tools, definitions, Vec::new(), BTreeMap::new(), None).await
     }
 
     /// Starts what a Kubernetes cluster has beside its nodes: etcd, the API server, Kubernetes' controllers.
@@ -101,9 +118,9 @@ impl Plane {
     /// The API server reaches Services, such as those of webhooks, by an HTTP proxy (`CONNECT`) on the Unix socket `services`.
     pub async fn without_nodes(options: Options, services: &Path) -> Result<Self> {
         let Options { stack, tools, definitions } = options;
-        let mut plane = Self::defined(stack, tools, definitions, &[], Some(services)).await?;
-        let controllers = manager::command(&plane.cluster, &plane.tools.kube_controller_manager)?;
-        plane.managers.push(Supervised::start(controllers)?);
+        let none = BTreeMap::new();
+        let plane = Self::defined(stack, tools, definitions, Vec::new(), none, Some(services)).await?;
+        plane.run_managers().await?;
         Ok(plane)
     }
 
@@ -149,34 +166,40 @@ impl Plane {
         Ok(running)
     }
 
-    async fn served(options: Options, prepared: &[Prepared]) -> Result<Self> {
+    async fn served(options: Options, prepared: Vec<Prepared>) -> Result<Self> {
         let Options { stack, tools, definitions: further } = options;
         let mut definitions = config::definitions()?;
         definitions.extend(further);
-        Self::defined(stack, tools, definitions, prepared, None).await
+        let namespaces: BTreeSet<_> = definitions.iter().filter_map(converting_namespace).collect();
+        let converting = namespaces.into_iter().map(|namespace| Ok((namespace.to_owned(), Ports::free()?)));
+        let converting = converting.collect::<Result<_>>()?;
+        Self::defined(stack, tools, definitions, prepared, converting, None).await
     }
 
     async fn defined(
         stack: Arc<Stack>,
         tools: Tools,
         definitions: Vec<Value>,
-        prepared: &[Prepared],
+        prepared: Vec<Prepared>,
+        converting: BTreeMap<String, Ports>,
         services: Option<&Path>,
     ) -> Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let began = Instant::now();
         let (cluster, kubeconfig, store, server) = start_server(stack, &tools, services).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "the API server is ready");
-        define(&cluster, &tools, prepared, &definitions).await?;
+        define(&cluster, &tools, &prepared, &reached(&cluster, &definitions, &converting)).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "all kinds are available");
         Ok(Self {
             cluster: Arc::new(cluster),
             tools,
             kubeconfig,
             definitions,
+            converting: Mutex::new(converting),
             store,
             server,
-            managers: Vec::new(),
+            prepared,
+            managers: OnceLock::new(),
             programs: Mutex::default(),
         })
     }
@@ -208,8 +231,14 @@ impl Plane {
             args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
             env: &program.env,
         };
-        let ports = Ports::free()?;
-        workload.have_conversions_called(&self.cluster, ports).await?;
+        let expected = namespace.and_then(|namespace| self.converting.lock().remove(&namespace));
+        let ports = if let Some(ports) = expected {
+            ports
+        } else {
+            let ports = Ports::free()?;
+            workload.have_conversions_called(&self.cluster, ports).await?;
+            ports
+        };
         let running = Running::new(workload.start(&self.cluster, ports).await?);
         self.programs.lock().push(running.process().clone());
         Ok(running)
@@ -242,7 +271,7 @@ impl Plane {
 
     /// The processes of the control plane itself, from the store to Cluster API's managers.
     pub fn parts(&self) -> impl Iterator<Item = &Supervised> {
-        [&self.store, &self.server].into_iter().chain(&self.managers)
+        [&self.store, &self.server].into_iter().chain(self.managers.get().into_iter().flatten())
     }
 
     /// Memory in MiB of every process of the stack, by name; not only of the control plane's.
@@ -254,7 +283,8 @@ impl Plane {
     pub async fn stop(&self) {
         let programs: Vec<_> = std::mem::take(&mut *self.programs.lock());
         join_all(programs.iter().map(|program| program.stop(GRACE))).await;
-        join_all(self.managers.iter().map(|manager| manager.stop(Duration::ZERO))).await;
+        let managers = self.managers.get().into_iter().flatten();
+        join_all(managers.map(|manager| manager.stop(Duration::ZERO))).await;
         if !self.cluster.stack.is_ephemeral() {
             // What is not deleted only makes the next start slower.
             let _ = tokio::time::timeout(GRACE, policies::forget(&self.cluster.client)).await;
@@ -273,6 +303,18 @@ async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &
     let all: Vec<_> = prepared.iter().flat_map(|one| one.definitions().iter().cloned()).collect();
     objects::served(&cluster.client, &all, SERVED_WITHIN).await?;
     objects::served(&cluster.client, ours, SERVED_WITHIN).await
+}
+
+/// The definitions, with the ways to those who will convert their objects, whose ports are given by namespace.
+fn reached(cluster: &Cluster, definitions: &[Value], converting: &BTreeMap<String, Ports>) -> Vec<Value> {
+    let mut definitions = definitions.to_vec();
+    for definition in &mut definitions {
+        let ports = converting_namespace(definition).and_then(|namespace| converting.get(namespace));
+        if let Some(ports) = ports {
+            cluster.endpoint(ports.webhooks).reach(definition);
+        }
+    }
+    definitions
 }
 
 /// Starts etcd and the API server on ports that nobody else takes.
