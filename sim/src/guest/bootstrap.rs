@@ -1,5 +1,9 @@
 //! Does what `kubeadm init` and `kubeadm join` do. The real kubeadm checks the configuration; certificates, tokens and static Pods
 //! are written here.
+//!
+//! The real `kubeadm init phase …` would be fast enough: certificates and kubeconfigs take 0.5 s each. But it only deploys its own
+//! release and the one before, so `kubeadm-config`, add-ons and images would have the wrong versions; it does not advertise a loopback
+//! address, which each guest has; and `kubeadm join` starts a kubelet by systemd.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
