@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use layercake::args::SiteNetwork;
 use serde_json::Value;
 
+use crate::harness::home::{Home, small_cluster};
 use crate::harness::schedule;
 use crate::harness::shared_stack::{other_network, other_wire};
 use crate::harness::story::assert_contains;
@@ -131,6 +132,21 @@ fn a_killed_up_leaves_no_process_and_no_folder() {
         assert!(killed.elapsed() < Duration::from_secs(20), "{:?} are left", processes_of(folder));
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn up_in_the_background_ends_when_its_stack_is_stopped() {
+    let _place = schedule::enter().wait();
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::with_own_cache(folder.path());
+    home.write("cluster.yaml", &small_cluster("team", 0));
+    let up = ["up", "--detach", "-f", &home.path("cluster.yaml")];
+    let (mut up, printed) = home.start_until(&up, "Cluster API objects exist");
+    home.layercake(&["down"], 0);
+    let printed: Vec<_> = printed.collect();
+    assert_eq!(up.wait().unwrap().code(), Some(1));
+    assert_contains(printed.join("\n"), &["error: the stack in the background has ended"]);
+    assert!(!printed.iter().any(|line| line.contains("runs until")), "{printed:?}");
 }
 
 /// A process that ends with its story, however that ends.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use sim::VcenterEndpoint;
@@ -92,14 +92,24 @@ impl Home {
         (printed, errors)
     }
 
-    /// Runs a command, and kills it and bootstrap cluster `name` when it prints these words.
-    pub fn kill_when(&self, name: &str, args: &[impl AsRef<OsStr> + Debug], words: &str) {
+    /// Starts a command, and returns it, with the lines that it still prints, when it has printed these words.
+    pub fn start_until(
+        &self,
+        args: &[impl AsRef<OsStr> + Debug],
+        words: &str,
+    ) -> (Child, impl Iterator<Item = String>) {
         let mut child = self.command(args).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let printed = lines.by_ref().map(|line| line.unwrap()).inspect(|line| eprintln!("{line}"));
-        let is_there = { printed }.any(|line| line.contains(words));
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut printed = lines.map(|line| line.unwrap()).inspect(|line| eprintln!("{line}"));
+        let is_there = printed.any(|line| line.contains(words));
         let status = child.try_wait().unwrap();
         assert!(is_there && status.is_none(), "{args:?} never printed {words:?}");
+        (child, printed)
+    }
+
+    /// Runs a command, and kills it and bootstrap cluster `name` when it prints these words.
+    pub fn kill_when(&self, name: &str, args: &[impl AsRef<OsStr> + Debug], words: &str) {
+        let (mut child, _printed) = self.start_until(args, words);
         let lock = format!(".local/state/layercake/bootstrap/{name}/process.lock");
         let process = std::fs::read_to_string(self.folder.join(lock));
         for pid in [child.id().to_string(), process.unwrap()] {
