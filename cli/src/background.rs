@@ -73,7 +73,7 @@ pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
     outcome
 }
 
-/// Resolves when the background stack, which runs in `process`, has ended.
+/// Waits until the background stack, which runs in `process`, has ended, and returns an error that says so.
 pub async fn ended(process: u32) -> anyhow::Error {
     match daemon() {
         Ok(daemon) => daemon.ended(process).await,

@@ -20,8 +20,8 @@ use crate::wait::until;
 const START: Duration = Duration::from_mins(40);
 const LOCK: Duration = Duration::from_secs(2);
 const STOP: Duration = Duration::from_mins(1);
-/// Between two looks whether it still runs.
-const LOOK: Duration = Duration::from_millis(300);
+/// Longer than any command waits for a process to end by itself.
+const YEAR: Duration = Duration::from_hours(24 * 365);
 /// Permissions of the files that describe the process.
 const OWNER_ONLY: u32 = 0o600;
 
@@ -161,12 +161,12 @@ impl Daemon {
         outcome
     }
 
-    /// Resolves when the process has ended.
+    /// Waits until the process has ended, and returns an error that says so, or why it cannot be seen.
     pub async fn ended(&self, process: u32) -> anyhow::Error {
-        while self.holder().is_ok_and(|holder| holder == Some(process)) {
-            tokio::time::sleep(LOOK).await;
+        match until(&self.what, YEAR, async || Ok(self.holder()? != Some(process))).await {
+            Ok(()) => anyhow!("{} has ended. {}", self.what, self.reason()),
+            Err(error) => error,
         }
-        anyhow!("{} has ended. {}", self.what, self.reason())
     }
 
     /// The last words of the process.

@@ -92,8 +92,12 @@ impl Report {
             text += &cluster.text(true, self.consoles);
         }
         let Memory { stack, gcm, capw, vmop } = self.memory_mib;
-        let _ = writeln!(text, "vCenter requests: {}", self.vcenter.requests);
-        let _ = writeln!(text, "memory: stack {stack} MiB, gcm {gcm} MiB, capw {capw} MiB, vmop {vmop} MiB");
+        // A stack that is gone has no figures.
+        if stack > 0 {
+            let _ = writeln!(text, "vCenter requests: {}", self.vcenter.requests);
+            let _ =
+                writeln!(text, "memory: stack {stack} MiB, gcm {gcm} MiB, capw {capw} MiB, vmop {vmop} MiB");
+        }
         text
     }
 }

@@ -92,7 +92,7 @@ impl Home {
         (printed, errors)
     }
 
-    /// Starts a command, and returns it, with the lines that it still prints, when it has printed these words.
+    /// Starts a command and waits until it prints these words. Returns the process and the lines that follow.
     pub fn start_until(
         &self,
         args: &[impl AsRef<OsStr> + Debug],

@@ -82,8 +82,8 @@ const LONG: &[(&str, u32, u32)] = &[
     ("command::layercake_command::a_refused_manifest_does_not_stop_the_others", 57, 3),
     ("install::clusterctl_release::a_release_is_installed_and_removed_with_clusterctl", 53, 2),
     ("command::layercake_command::a_killed_up_leaves_no_process_and_no_folder", 50, 3),
-    ("command::layercake_command::up_in_the_background_ends_when_its_stack_is_stopped", 40, 2),
     ("causes::first_boot::a_first_boot_that_fails_names_its_cause_at_the_top", 46, 2),
+    ("command::layercake_command::up_detach_ends_when_its_stack_is_stopped", 46, 3),
     ("command::bundle::who_may_only_view_gets_a_bundle_that_says_what_it_lacks", 33, 2),
 ];
 
