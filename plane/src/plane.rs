@@ -53,13 +53,14 @@ pub struct Plane {
     tools: Tools,
     kubeconfig: PathBuf,
     definitions: Vec<Value>,
-    /// The ports of programs that have not run yet, by namespace. The definitions whose objects they convert lead there.
+    /// The ports reserved for programs that have not run yet, by namespace. They will convert objects there: the definitions name the
+    /// ports already.
     converting: Mutex<BTreeMap<String, Ports>>,
     store: Supervised,
     server: Supervised,
-    /// Cluster API's managers, until they are [run](Plane::run_managers); none of a plane that is [bare](Plane::bare).
+    /// Cluster API's managers, for [`Plane::run_managers`]. A plane that is [bare](Plane::bare) has none.
     prepared: Vec<Prepared>,
-    /// Kubernetes' controllers, and Cluster API's managers that run.
+    /// The processes that [`Plane::run_managers`] has started.
     managers: OnceLock<Vec<Supervised>>,
     programs: Mutex<Vec<Arc<Supervised>>>,
 }
@@ -81,14 +82,14 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Starts etcd and the API server, and defines our kinds and Cluster API's. Its managers are [run](Self::run_managers) later,
-    /// beside other programs if need be.
+    /// Starts etcd and the API server, and defines our kinds and those of Cluster API. The caller then calls
+    /// [`run_managers`](Self::run_managers), and can start other programs at the same time.
     pub async fn without_managers(options: Options) -> Result<Self> {
         let prepared = capi::prepare(&options.tools)?;
         Self::served(options, prepared).await
     }
 
-    /// Starts Kubernetes' controllers and Cluster API, once, and returns when they are ready.
+    /// Starts Kubernetes' controllers and Cluster API's managers, and returns when they are ready. It is called once.
     pub async fn run_managers(&self) -> Result<()> {
         let began = Instant::now();
         let (cluster, tools) = (&self.cluster, &self.tools);
@@ -231,8 +232,8 @@ impl Plane {
             args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
             env: &program.env,
         };
-        let expected = namespace.and_then(|namespace| self.converting.lock().remove(&namespace));
-        let ports = if let Some(ports) = expected {
+        let reserved = namespace.and_then(|namespace| self.converting.lock().remove(&namespace));
+        let ports = if let Some(ports) = reserved {
             ports
         } else {
             let ports = Ports::free()?;
@@ -305,7 +306,7 @@ async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &
     objects::served(&cluster.client, ours, SERVED_WITHIN).await
 }
 
-/// The definitions, with the ways to those who will convert their objects, whose ports are given by namespace.
+/// The definitions, with the URLs of the programs that will convert their objects. The programs' ports are given by namespace.
 fn reached(cluster: &Cluster, definitions: &[Value], converting: &BTreeMap<String, Ports>) -> Vec<Value> {
     let mut definitions = definitions.to_vec();
     for definition in &mut definitions {

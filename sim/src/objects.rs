@@ -1,4 +1,4 @@
-//! Keys and conditions of the objects that providers serve.
+//! Keys, conditions and watches of the objects that providers serve.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -7,10 +7,10 @@ use kube::runtime::watcher;
 use serde_json::{Value, json};
 use tracing::{debug, warn};
 
-/// Logs that a watch of objects was interrupted. It begins again by itself.
+/// Logs that a watch of these objects was interrupted. It begins again by itself.
 pub(crate) fn log_interruption(objects: &str, error: &watcher::Error) {
     match error {
-        // The first watch of a kind that was defined a moment ago often ends so.
+        // Gone: this often happens to the first watch of a kind that was defined a moment ago.
         watcher::Error::WatchError(status) if status.code == 410 => {
             debug!(objects, %error, "a watch begins again");
         }

@@ -84,7 +84,7 @@ async fn work(client: Client, control: ControlApi) {
         };
         match event {
             Some(Ok(())) => settled = provider.settle().await,
-            Some(Err(error)) => log_interruption("storage provider", &error),
+            Some(Err(error)) => log_interruption("claims, volumes and attachments", &error),
             None => return,
         }
     }

@@ -1,9 +1,10 @@
 //! Does what `kubeadm init` and `kubeadm join` do. The real kubeadm checks the configuration; certificates, tokens and static Pods
 //! are written here.
 //!
-//! The real `kubeadm init phase …` would be fast enough: certificates and kubeconfigs take 0.5 s each. But it only deploys its own
-//! release and the one before, so `kubeadm-config`, add-ons and images would have the wrong versions; it does not advertise a loopback
-//! address, which each guest has; and `kubeadm join` starts a kubelet by systemd.
+//! The real `kubeadm init phase …` is fast enough (certificates and kubeconfigs take about half a second each), but cannot do it:
+//! - It deploys only its own release and the one before. `kubeadm-config`, add-ons and images would have wrong versions.
+//! - It does not advertise a loopback address, and guests have only such addresses.
+//! - `kubeadm join` starts the kubelet with systemd.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};

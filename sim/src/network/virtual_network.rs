@@ -82,7 +82,7 @@ async fn work(client: Client, subnet: Subnet) {
     while let Some(event) = events.next().await {
         match event {
             Ok(()) => provider.settle().await,
-            Err(error) => log_interruption("network provider", &error),
+            Err(error) => log_interruption("networks, Services and EndpointSlices", &error),
         }
     }
 }
