@@ -78,8 +78,10 @@ impl Accelerator {
                 "-rtc",
                 "base=utc,clock=vm",
                 "-cpu",
-                // QEMU 7.2 sets wrong flags with cmpxchg16b: an interrupt just after it is a double fault in the kernel.
-                "max,-cx16",
+                // QEMU 7.2 sets wrong flags with cmpxchg16b: an interrupt just after it is a double fault in the kernel. The others
+                // are slow where they are emulated: erms clears and copies memory byte by byte, la57 is a page table level more, and
+                // with smap or pku each access to a program's memory changes the mode of the processor.
+                "max,-cx16,-erms,-la57,-smap,-pku,-mpx",
             ],
         }
     }
