@@ -1,8 +1,10 @@
 //! Decides which stories run at the same time. All stories begin at once, and each waits here for its places. The longest stories
-//! get theirs first. The running stories take at most [`PLACES`].
+//! get theirs first. The running stories take at least [`PLACES`], and up to [`MOST`] as long as processors are idle. So fewer run beside
+//! other programs, for example machines that are emulated, and stories meet their deadlines.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::num::NonZero;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, MutexGuard};
@@ -13,8 +15,12 @@ use tokio::sync::Notify;
 
 use crate::harness::shared_stack::RUNTIME;
 
-/// The sum of the weights of the stories that run at the same time. It keeps two cores busy, and stories still meet their deadlines.
-const PLACES: u32 = 12;
+/// The sum of the weights of stories that run even if no processor is idle.
+const PLACES: u32 = 4;
+/// The largest sum. More would need too much memory.
+const MOST: u32 = 16;
+/// For how long the processors must have been idle.
+const IDLE: Duration = Duration::from_secs(3);
 /// The weight of a story that is not in [`LONG`].
 const LIGHT: u32 = 1;
 /// The number of slow stories that are printed.
@@ -99,28 +105,36 @@ struct State {
     beside_others: Lane,
     one_by_one: Lane,
     finished: Vec<(Duration, String)>,
-    /// When the first story came, and the machine's processor time then.
-    began: (Instant, Duration),
+    /// When the first story came.
+    began: Load,
+    /// When it was last asked whether the processors are idle.
+    asked: Load,
 }
 
 impl Default for State {
     fn default() -> Self {
-        let (beside_others, one_by_one) = (Lane::of(PLACES), Lane::of(1));
-        Self { beside_others, one_by_one, finished: Vec::new(), began: (Instant::now(), busy()) }
+        Self {
+            beside_others: Lane::of(PLACES, MOST),
+            one_by_one: Lane::of(1, 1),
+            finished: Vec::new(),
+            began: Load::now(),
+            asked: Load::now(),
+        }
     }
 }
 
 /// A number of places, and the stories that wait for them.
 struct Lane {
     places: u32,
+    most: u32,
     taken: u32,
     /// By length, the longest last.
     waiting: BTreeSet<(u32, String)>,
 }
 
 impl Lane {
-    fn of(places: u32) -> Self {
-        Self { places, taken: 0, waiting: BTreeSet::new() }
+    fn of(places: u32, most: u32) -> Self {
+        Self { places, most, taken: 0, waiting: BTreeSet::new() }
     }
 
     fn is_idle(&self) -> bool {
@@ -163,9 +177,8 @@ fn enter_lane(lane: Choose) -> Waiting {
     let (_, seconds, weight) =
         LONG.iter().find(|(long, ..)| *long == name).copied().unwrap_or(("", 0, LIGHT));
     let mut state = STORIES.lock();
-    let lane_of_story = lane(&mut state);
-    lane_of_story.waiting.insert((seconds, name.clone()));
-    Waiting { name, seconds, weight: weight.min(lane_of_story.places), lane }
+    lane(&mut state).waiting.insert((seconds, name.clone()));
+    Waiting { name, seconds, weight, lane }
 }
 
 impl Stories {
@@ -183,9 +196,14 @@ impl Waiting {
             {
                 let mut state = STORIES.lock();
                 let lane = (self.lane)(&mut state);
-                if lane.waiting.last() == Some(&entry) && lane.taken + self.weight <= lane.places {
+                let sum = lane.taken + self.weight;
+                let (is_next, fits) =
+                    (lane.waiting.last() == Some(&entry), sum <= lane.places || lane.taken == 0);
+                let may_fit = sum <= lane.most;
+                if is_next && (fits || may_fit && state.asked.were_processors_idle()) {
+                    let lane = (self.lane)(&mut state);
                     lane.waiting.remove(&entry);
-                    lane.taken += self.weight;
+                    lane.taken = sum;
                     STORIES.changed.notify_waiters();
                     return Place {
                         name: entry.1,
@@ -195,7 +213,7 @@ impl Waiting {
                     };
                 }
             }
-            changed.await;
+            let _ = tokio::time::timeout(IDLE, changed).await;
         }
     }
 
@@ -224,14 +242,42 @@ impl State {
         self.finished.sort_unstable_by(|one, other| other.cmp(one));
         let line = |(took, name): &(Duration, String)| format!("{:6.0} s  {name}\n", took.as_secs_f64());
         let slowest: String = self.finished.iter().take(SHOWN).map(line).collect();
-        let (minutes, busy) =
-            (self.began.0.elapsed().as_secs_f64() / 60.0, busy().saturating_sub(self.began.1));
+        let (took, busy) = self.began.since();
+        let minutes = took.as_secs_f64() / 60.0;
         let text = format!(
             "\n\nthe slowest of {} stories, which took {minutes:.1} min, and {:.1} min of processor time:\n{slowest}",
             self.finished.len(),
             busy.as_secs_f64() / 60.0
         );
         let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+/// An instant, and the processor time that the machine had used until then.
+struct Load {
+    at: Instant,
+    busy: Duration,
+}
+
+impl Load {
+    fn now() -> Self {
+        Self { at: Instant::now(), busy: busy() }
+    }
+
+    /// The time since then, and the processor time.
+    fn since(&self) -> (Duration, Duration) {
+        (self.at.elapsed(), busy().saturating_sub(self.busy))
+    }
+
+    /// Returns whether a fifth of the processors was idle since this was last asked, at least [`IDLE`] ago.
+    fn were_processors_idle(&mut self) -> bool {
+        let (took, busy) = self.since();
+        if took < IDLE {
+            return false;
+        }
+        *self = Self::now();
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        busy.as_secs_f64() < 0.8 * took.as_secs_f64() * f64::from(u32::try_from(processors).unwrap_or(1))
     }
 }
 
