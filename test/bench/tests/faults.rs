@@ -5,7 +5,9 @@ use std::process::Command;
 
 /// Runs the program; its report must have no violation.
 fn survives(args: &[&str]) -> serde_json::Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_vm-faults")).args(args).output().unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_vm-faults"));
+    // As in stories: the API servers need less processor time than with what they save in memory by default.
+    let output = program.args(args).env("GOGC", "400").output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {}\n{log}", String::from_utf8_lossy(&output.stdout));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

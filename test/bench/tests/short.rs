@@ -10,6 +10,7 @@ const COUNT: u32 = 10;
 fn measured(wire: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_vm-scale"))
         .args(["--count", &COUNT.to_string(), "--wire", wire, "--rest", "3", "--no-floor"])
+        .env("GOGC", "400")
         .output()
         .unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
