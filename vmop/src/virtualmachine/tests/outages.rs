@@ -130,6 +130,16 @@ async fn stays(vm: &VirtualMachine, word: &str, sim: &Sim, vcenter: &VCenter, ct
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Unavailable(_)))), "{refused:?}");
 }
 
+/// That nothing was made or destroyed, and that the VM of each object is found as it was.
+async fn all_are_back(objects: &[VirtualMachine], sim: &Sim, vcenter: &VCenter, ctx: &Context) {
+    assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("Destroy_Task").await), (0, 0));
+    for vm in objects {
+        let found = find_now(vm, sim, vcenter, ctx).await;
+        assert!(matches!(found, Found::Ours(_)), "{found:?}");
+        assert_eq!(Some(shown(vm, &found)), vm.status);
+    }
+}
+
 async fn hosts(sim: &Sim) -> BTreeSet<String> {
     let inventory = sim.get("/v1/inventory").await;
     let vms = inventory["vms"].as_array().unwrap().iter();
@@ -156,7 +166,7 @@ fn started(vcenter: &Arc<VCenter>) -> (Runtime, Context) {
     (runtime, ctx)
 }
 
-async fn an_outage_takes_nothing_and_makes_nothing(sim: Sim) {
+async fn hosts_that_are_away_take_nothing_and_make_nothing(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let (runtime, ctx) = started(&vcenter);
     let objects = made(MACHINES, &sim, &vcenter, &ctx).await;
@@ -172,6 +182,18 @@ async fn an_outage_takes_nothing_and_makes_nothing(sim: Sim) {
     }
     sim.delete("/v1/outages").await;
     away(&vcenter, 0).await;
+    all_are_back(&objects, &sim, &vcenter, &ctx).await;
+    assert_eq!(names(&sim).await, before);
+    runtime.shutdown.cancel();
+}
+
+async fn an_outage_takes_nothing_and_makes_nothing(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let (runtime, ctx) = started(&vcenter);
+    let objects = made(MACHINES, &sim, &vcenter, &ctx).await;
+    let before = names(&sim).await;
+    sim.forget_requests().await;
+
     sim.put("/v1/datastores/ds1/outage", json!({ "accessible": false })).await;
     away(&vcenter, objects.len() + 1).await;
     for vm in &objects {
@@ -195,12 +217,7 @@ async fn an_outage_takes_nothing_and_makes_nothing(sim: Sim) {
     sim.delete("/v1/outages").await;
     away(&vcenter, 0).await;
     away(&late, 0).await;
-    assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("Destroy_Task").await), (0, 0));
-    for vm in &objects {
-        let found = find_now(vm, &sim, &late, &late_ctx).await;
-        assert!(matches!(found, Found::Ours(_)), "{found:?}");
-        assert_eq!(Some(shown(vm, &found)), vm.status);
-    }
+    all_are_back(&objects, &sim, &late, &late_ctx).await;
     assert_eq!(names(&sim).await, before);
     destroy_vm(&objects[0], &ctx).await.unwrap();
     assert_eq!(names(&sim).await.len(), before.len() - 1);
@@ -395,6 +412,7 @@ async fn a_vm_is_destroyed_whose_object_went_while_its_finalizer_was_put_on(sim:
 }
 
 on_both_wires!(
+    hosts_that_are_away_take_nothing_and_make_nothing,
     an_outage_takes_nothing_and_makes_nothing,
     what_is_known_of_a_vm_outlasts_its_configuration,
     no_template_goes_while_a_vm_cannot_be_read,
