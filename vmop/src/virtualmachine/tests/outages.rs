@@ -130,7 +130,7 @@ async fn stays(vm: &VirtualMachine, word: &str, sim: &Sim, vcenter: &VCenter, ct
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Unavailable(_)))), "{refused:?}");
 }
 
-/// That nothing was made or destroyed, and that the VM of each object is found as it was.
+/// Checks that no VM was made or destroyed, and that each object's VM is found with the same status.
 async fn all_are_back(objects: &[VirtualMachine], sim: &Sim, vcenter: &VCenter, ctx: &Context) {
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("Destroy_Task").await), (0, 0));
     for vm in objects {
@@ -166,7 +166,7 @@ fn started(vcenter: &Arc<VCenter>) -> (Runtime, Context) {
     (runtime, ctx)
 }
 
-async fn hosts_that_are_away_take_nothing_and_make_nothing(sim: Sim) {
+async fn no_vm_is_made_or_destroyed_while_hosts_are_away(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let (runtime, ctx) = started(&vcenter);
     let objects = made(MACHINES, &sim, &vcenter, &ctx).await;
@@ -187,7 +187,7 @@ async fn hosts_that_are_away_take_nothing_and_make_nothing(sim: Sim) {
     runtime.shutdown.cancel();
 }
 
-async fn an_outage_takes_nothing_and_makes_nothing(sim: Sim) {
+async fn no_vm_is_made_or_destroyed_while_a_datastore_is_away(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let (runtime, ctx) = started(&vcenter);
     let objects = made(MACHINES, &sim, &vcenter, &ctx).await;
@@ -412,8 +412,8 @@ async fn a_vm_is_destroyed_whose_object_went_while_its_finalizer_was_put_on(sim:
 }
 
 on_both_wires!(
-    hosts_that_are_away_take_nothing_and_make_nothing,
-    an_outage_takes_nothing_and_makes_nothing,
+    no_vm_is_made_or_destroyed_while_hosts_are_away,
+    no_vm_is_made_or_destroyed_while_a_datastore_is_away,
     what_is_known_of_a_vm_outlasts_its_configuration,
     no_template_goes_while_a_vm_cannot_be_read,
     a_disk_in_a_vacated_place_outlives_the_vm,
