@@ -6,7 +6,7 @@ use std::process::Command;
 /// Runs the program; its report must have no violation.
 fn survives(args: &[&str]) -> serde_json::Value {
     let mut program = Command::new(env!("CARGO_BIN_EXE_vm-faults"));
-    // As in stories: the API servers need less processor time than with what they save in memory by default.
+    // The API servers collect garbage less often, as in the stories.
     let output = program.args(args).env("GOGC", "400").output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {}\n{log}", String::from_utf8_lossy(&output.stdout));

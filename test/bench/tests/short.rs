@@ -10,6 +10,7 @@ const COUNT: u32 = 10;
 fn measured(wire: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_vm-scale"))
         .args(["--count", &COUNT.to_string(), "--wire", wire, "--rest", "3", "--no-floor"])
+        // The API servers collect garbage less often, as in the stories.
         .env("GOGC", "400")
         .output()
         .unwrap();

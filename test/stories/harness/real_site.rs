@@ -413,9 +413,9 @@ impl Guest {
             mounts += &self.kubectl(&cat("/proc/mounts"), None).await.unwrap();
             let links =
                 ["exec", pod, "--", BUSYBOX, "grep", "-rh", "ID_NET_LINK_FILE", "/host/run/udev/data"];
-            // udev can be behind: Pods answer a moment before.
-            let has_its_own = |links: &str| links.contains("/etc/systemd/network/10-flannel.link");
-            self.wait_for_output("the link file of flannel's interface", &links, has_its_own).await;
+            // Pods can answer before udev has recorded the interface.
+            let is_recorded = |links: &str| links.contains("/etc/systemd/network/10-flannel.link");
+            self.wait_for_output("the link file of flannel's interface", &links, is_recorded).await;
         }
         for place in ["/host/var/lib/etcd", "/host/var/lib/containerd"] {
             assert!(mounts.contains(&format!(" {place} ext4 ")), "{place}: {mounts}");

@@ -19,9 +19,9 @@ use crate::harness::shared_stack::RUNTIME;
 const PLACES: u32 = 4;
 /// The largest sum.
 const MOST: u32 = 36;
-/// For how long the processors must have been idle.
+/// The shortest time over which idle processors are measured.
 const IDLE: Duration = Duration::from_secs(2);
-/// What must be free to have more than [`PLACES`], in KiB. A stack of its own and its guests need up to 3 GiB.
+/// The memory in KiB that must be free before more than [`PLACES`] are taken. A story with its own stack and a cluster needs about 3 GiB.
 const FREE: u64 = 5 << 20;
 /// The weight of a story that is not in [`LONG`].
 const LIGHT: u32 = 1;
@@ -110,9 +110,9 @@ struct State {
     finished: Vec<(Duration, String)>,
     /// When the first story came.
     began: Load,
-    /// When it was last asked whether the processors are idle.
-    asked: Load,
-    /// The weight that may still be added because they were.
+    /// When the load was last measured.
+    measured: Load,
+    /// The weight that may still begin before the load is measured again.
     spare: u32,
 }
 
@@ -123,7 +123,7 @@ impl Default for State {
             one_by_one: Lane::of(1, 1),
             finished: Vec::new(),
             began: Load::now(),
-            asked: Load::now(),
+            measured: Load::now(),
             spare: 0,
         }
     }
@@ -245,7 +245,7 @@ impl State {
     /// Returns whether a story of the weight may begin because processors are idle.
     fn take_spare(&mut self, weight: u32) -> bool {
         if self.spare == 0 {
-            if !self.asked.is_low() {
+            if !self.measured.is_low() {
                 return false;
             }
             self.spare = PLACES;
@@ -287,7 +287,8 @@ impl Load {
         (self.at.elapsed(), busy().saturating_sub(self.busy))
     }
 
-    /// Returns whether a sixth of the processors was idle since this was last asked, at least [`IDLE`] ago, and memory is free.
+    /// Returns whether a sixth of the processor time was idle since the last measurement, and [`FREE`] memory is left. It measures
+    /// again only after [`IDLE`].
     fn is_low(&mut self) -> bool {
         let (took, busy) = self.since();
         if took < IDLE || free_memory() < FREE {
@@ -330,8 +331,7 @@ fn start_all_at_once() {
     let mut again = Command::new(program);
     again.args(std::env::args_os().skip(1)).env(THREADS, ALL);
     if std::env::var_os("GOGC").is_none() {
-        // The API servers use most of the processor time. By default they save memory instead, of which a machine with two cores and
-        // 24 GiB has enough.
+        // The API servers use most of the processor time. They collect garbage less often with this, and need more memory.
         again.env("GOGC", "400");
     }
     let error = again.exec();
