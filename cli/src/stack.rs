@@ -281,7 +281,7 @@ pub async fn clean_up(guard: Guard, folder: &std::path::Path) {
     }
 }
 
-/// Releases are made from the images of the content library; without them no version can be resolved.
+/// Releases are made from the images of the content library, and gcm checks each. Until then it refuses clusters.
 async fn wait_for_releases(client: &Client, nodes: &Nodes) -> Result<()> {
     let simulated = || sim::releases::NODE_IMAGES.iter().map(sim::releases::NodeImage::release);
     let wanted: std::collections::BTreeSet<_> = match nodes {
@@ -294,7 +294,12 @@ async fn wait_for_releases(client: &Client, nodes: &Nodes) -> Result<()> {
     let resource = ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     until("Kubernetes releases made from the content library's images", RELEASES, async || {
-        Ok(api.list_metadata(&ListParams::default()).await?.items.len() >= wanted.len())
+        let releases = api.list(&ListParams::default()).await?.items;
+        let is_checked = |release: &DynamicObject| {
+            let conditions = release.data["status"]["conditions"].as_array();
+            conditions.is_some_and(|all| all.iter().any(|condition| condition["type"] == "Compatible"))
+        };
+        Ok(releases.len() >= wanted.len() && releases.iter().all(is_checked))
     })
     .await
 }
