@@ -87,6 +87,16 @@ pub enum Error {
         /// The process that lost its port.
         name: String,
     },
+    /// The kernel lets this user create too few inotify instances.
+    #[error(
+        "a management cluster needs {needed} inotify instances, and this user can create only {left} more. Stop other programs, or raise the limit as root: sysctl fs.inotify.max_user_instances=1024"
+    )]
+    Inotify {
+        /// The instances that can still be created.
+        left: usize,
+        /// The instances that are needed.
+        needed: usize,
+    },
     /// Something did not come about in time.
     #[error("{what} within {} s: {reason}", .limit.as_secs())]
     TooLate {

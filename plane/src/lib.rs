@@ -16,6 +16,7 @@ mod error;
 mod etcd;
 pub mod guard;
 mod health;
+pub mod inotify;
 mod kubeconfig;
 mod manager;
 mod mark;

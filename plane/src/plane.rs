@@ -26,7 +26,7 @@ use crate::stack::{Stack, write_private};
 use crate::supervise::Supervised;
 use crate::tools::Tools;
 use crate::workload::{Ports, Workload};
-use crate::{apiserver, etcd, manager, memory, objects, policies, ports};
+use crate::{apiserver, etcd, inotify, manager, memory, objects, policies, ports};
 use components::manifest::{Manifests, converting_namespace};
 
 /// Losing a port to somebody else is rare; losing five in a row is not bad luck.
@@ -85,6 +85,7 @@ impl Plane {
     /// Starts etcd and the API server, and defines our kinds and those of Cluster API. The caller then calls
     /// [`run_managers`](Self::run_managers), and can start other programs at the same time.
     pub async fn without_managers(options: Options) -> Result<Self> {
+        inotify::check()?;
         let prepared = capi::prepare(&options.tools)?;
         Self::served(options, prepared).await
     }

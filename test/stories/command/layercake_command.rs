@@ -134,6 +134,24 @@ fn a_killed_up_leaves_no_process_and_no_folder() {
     }
 }
 
+/// Cluster API's managers say only "too many open files", and exit.
+#[test]
+fn up_names_the_limit_of_inotify_instances() {
+    let _place = schedule::enter().wait();
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "sh", "-euc"]);
+    unshare.arg(r#"echo 3 >/proc/sys/user/max_inotify_instances; exec "$0" up --once"#);
+    let run = unshare.arg(env!("CARGO_BIN_EXE_layercake")).output().unwrap();
+    let errors = String::from_utf8_lossy(&run.stderr);
+    if errors.starts_with("unshare: ") {
+        eprintln!("skipped: {errors}");
+        return;
+    }
+    assert!(!run.status.success(), "{errors}");
+    let words = ["needs 8 inotify instances", "only 3 more", "sysctl fs.inotify.max_user_instances=1024"];
+    assert_contains(&errors, &words);
+}
+
 #[test]
 fn up_detach_ends_when_its_stack_is_stopped() {
     let _place = schedule::enter().wait();
