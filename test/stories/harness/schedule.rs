@@ -17,8 +17,10 @@ use crate::harness::shared_stack::RUNTIME;
 
 /// The sum of the weights of stories that run even if no processor is idle.
 const PLACES: u32 = 4;
-/// The largest sum.
+/// The largest sum, where the kernel lets this user create [`INSTANCES`] inotify instances for each.
 const MOST: u32 = 36;
+/// API servers and managers have four inotify instances for each weight, and seven for each stack.
+const INSTANCES: usize = 6;
 /// The shortest time over which idle processors are measured.
 const IDLE: Duration = Duration::from_secs(2);
 /// The memory in KiB that must be free before more than [`PLACES`] are taken. A story with its own stack and a cluster needs about 3 GiB.
@@ -119,7 +121,7 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            beside_others: Lane::of(PLACES, MOST),
+            beside_others: Lane::of(PLACES, most()),
             one_by_one: Lane::of(1, 1),
             finished: Vec::new(),
             began: Load::now(),
@@ -298,6 +300,13 @@ impl Load {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         busy.as_secs_f64() < 0.83 * took.as_secs_f64() * f64::from(u32::try_from(processors).unwrap_or(1))
     }
+}
+
+/// The largest sum of the weights on this machine. Cluster API's managers exit if they can create no inotify instance; the usual limit
+/// is 128 for a user.
+fn most() -> u32 {
+    let instances = plane::inotify::left(INSTANCES * MOST as usize);
+    u32::try_from(instances / INSTANCES).unwrap_or(MOST).max(PLACES)
 }
 
 /// The memory that programs can have, in KiB; zero where the kernel does not say.
