@@ -66,8 +66,11 @@ async fn a_lost_worker_is_replaced_at_once(story: &Story) {
     let cluster = story
         .wait_for("another worker serves", CLUSTER, || async {
             let cluster = story.get("TanzuKubernetesCluster", "days").await?;
-            let others = !machines(story).await.contains(&worker.name);
-            (others && cluster["status"]["phase"] == "running").then_some(cluster)
+            let all = machines(story).await;
+            let replaced = all.len() == 2 && !all.contains(&worker.name);
+            let serves =
+                cluster["status"]["phase"] == "running" && condition(&cluster, "Ready")?["status"] == "True";
+            (replaced && serves).then_some(cluster)
         })
         .await;
     let status = &cluster["status"];
