@@ -110,12 +110,14 @@ impl Home {
     /// Runs a command, and kills it and bootstrap cluster `name` when it prints these words.
     pub fn kill_when(&self, name: &str, args: &[impl AsRef<OsStr> + Debug], words: &str) {
         let (mut child, _printed) = self.start_until(args, words);
-        let lock = format!(".local/state/layercake/bootstrap/{name}/process.lock");
-        let process = std::fs::read_to_string(self.folder.join(lock));
+        let lock = self.folder.join(format!(".local/state/layercake/bootstrap/{name}/process.lock"));
+        let process = std::fs::read_to_string(&lock);
         for pid in [child.id().to_string(), process.unwrap()] {
             assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
         }
         child.wait().unwrap();
+        // Until a process has ended, it holds its lock, and a command would use its API server.
+        std::fs::File::options().write(true).open(lock).unwrap().lock().unwrap();
     }
 
     /// The VMs of a cluster in the simulated vSphere.
