@@ -17,9 +17,9 @@ use crate::harness::shared_stack::RUNTIME;
 
 /// The sum of the weights of stories that run even if no processor is idle.
 const PLACES: u32 = 4;
-/// The largest sum, where the kernel lets this user create [`INSTANCES`] inotify instances for each.
+/// The largest sum, if this user can create [`INSTANCES`] inotify instances for each weight.
 const MOST: u32 = 36;
-/// API servers and managers have four inotify instances for each weight, and seven for each stack.
+/// The inotify instances that are reserved for each weight. A control plane node uses four, and a stack eight.
 const INSTANCES: usize = 6;
 /// The shortest time over which idle processors are measured.
 const IDLE: Duration = Duration::from_secs(2);
