@@ -4,6 +4,7 @@ use kit::api_error::is_not_served;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use api::conditions::release::COMPATIBLE;
 use api::conditions::{self, FALSE, vmop as words};
 use api::gcm::TanzuKubernetesRelease;
 use api::names::label;
@@ -176,6 +177,11 @@ fn compare(image: &str, release: &str, live: Option<&TanzuKubernetesRelease>) ->
         )));
     };
     if live.spec.os_images.iter().any(|own| own.name == image) {
+        // gcm's webhook refuses a cluster of a release that gcm has not read yet.
+        let status = live.status.as_ref();
+        if status.is_none_or(|status| conditions::find(&status.conditions, COMPATIBLE).is_none()) {
+            return Ok(Step::Waiting(format!("gcm has not checked TanzuKubernetesRelease {release} yet")));
+        }
         let release = Some(release.to_owned());
         return Ok(Step::Appeared(Appearance { image: image.to_owned(), release, without_release: None }));
     }
@@ -192,7 +198,7 @@ fn compare(image: &str, release: &str, live: Option<&TanzuKubernetesRelease>) ->
 #[cfg(test)]
 mod tests {
     use api::gcm::TanzuKubernetesReleaseSpec;
-    use api::gcm::release::LocalReference;
+    use api::gcm::release::{LocalReference, TanzuKubernetesReleaseStatus};
     use api::vmop::VirtualMachineImageStatus;
     use gcm::release::image::DISTRIBUTION;
 
@@ -208,9 +214,15 @@ mod tests {
         image
     }
 
-    fn release(images: &[&str]) -> TanzuKubernetesRelease {
+    fn unchecked(images: &[&str]) -> TanzuKubernetesRelease {
         let os_images = images.iter().map(|name| LocalReference { name: (*name).to_owned() }).collect();
         TanzuKubernetesRelease::new("r", TanzuKubernetesReleaseSpec { os_images, ..Default::default() })
+    }
+
+    fn release(images: &[&str]) -> TanzuKubernetesRelease {
+        let conditions = vec![conditions::Condition::is_true(COMPATIBLE)];
+        let status = TanzuKubernetesReleaseStatus { conditions, ..Default::default() };
+        TanzuKubernetesRelease { status: Some(status), ..unchecked(images) }
     }
 
     #[test]
@@ -257,6 +269,7 @@ mod tests {
     fn a_release_has_the_image_or_says_why_not() {
         assert!(matches!(compare("node", "r", None).unwrap(), Step::Waiting(_)));
         assert!(matches!(compare("node", "r", Some(&release(&["other"]))).unwrap(), Step::Waiting(_)));
+        assert!(matches!(compare("node", "r", Some(&unchecked(&["node"]))).unwrap(), Step::Waiting(_)));
         let expected = Appearance { image: "node".into(), release: Some("r".into()), without_release: None };
         assert_eq!(
             compare("node", "r", Some(&release(&["other", "node"]))).unwrap(),

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use api::conditions::{find, release};
 use api::gcm::TanzuKubernetesRelease;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use layercake::connection;
 use layercake::stack::SIMULATED_ADDRESSES;
 use serde_json::{Value, json};
@@ -52,12 +53,16 @@ fn an_installed_management_cluster_gives_the_same_answers() {
         home.layercake(&[init.map(str::to_owned).as_slice(), &site].concat(), 0);
         let in_cluster = story.in_cluster(cluster.client(), NAMESPACE);
         in_cluster
-            .wait_until("the images of the library", CLUSTER, async || {
+            .wait_until("gcm knows the releases of the library", CLUSTER, async || {
                 let releases = Api::<TanzuKubernetesRelease>::all(cluster.client());
-                let found = releases.list_metadata(&ListParams::default()).await;
-                found.is_ok_and(|found| {
-                    RELEASES.iter().all(|name| found.iter().any(|one| one.name_any() == *name))
-                })
+                let Ok(found) = releases.list(&ListParams::default()).await else { return false };
+                let is_known = |release: &TanzuKubernetesRelease| {
+                    let status = release.status.as_ref();
+                    status.is_some_and(|status| find(&status.conditions, release::COMPATIBLE).is_some())
+                };
+                let known: Vec<_> =
+                    found.iter().filter(|one| is_known(one)).map(ResourceExt::name_any).collect();
+                RELEASES.iter().all(|name| known.iter().any(|one| one == name))
             })
             .await;
         gives_the_answers_of_the_page(&in_cluster, &kubeconfig, &home).await;
