@@ -47,6 +47,8 @@ pub const VALIDATE_CONFIGURATION: &str = "/validate-run-tanzu-vmware-com-v1alpha
 pub const CONVERT: &str = "/convert";
 /// Hints about classes are no reason to make anybody wait.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bundles decide whether a cluster is refused. The API server waits ten seconds for the review.
+const BUNDLES_TIMEOUT: Duration = Duration::from_secs(6);
 /// So many reviews look for hints at a time: what they read is large, and anybody may send reviews.
 const LOOKERS: usize = 2;
 /// So many bundles of a namespace are looked at.
@@ -93,11 +95,16 @@ impl Default for Lookers {
 impl Lookers {
     /// What `looking` finds, or nothing where that takes too long.
     async fn find<T: Default>(&self, looking: impl Future<Output = T>) -> T {
+        self.find_within(LOOKUP_TIMEOUT, looking).await.unwrap_or_default()
+    }
+
+    /// What `looking` finds; `None` where that takes longer than `timeout`.
+    async fn find_within<T>(&self, timeout: Duration, looking: impl Future<Output = T>) -> Option<T> {
         let found = async {
             let _place = self.0.acquire().await;
             looking.await
         };
-        tokio::time::timeout(LOOKUP_TIMEOUT, found).await.unwrap_or_default()
+        tokio::time::timeout(timeout, found).await.ok()
     }
 }
 
@@ -133,10 +140,12 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     let wants_bundle = admission::network::unlisted_cni(&new.spec).is_some()
         || admission::node_images::wants_bundle(&new, old.as_ref(), &available);
     let bundles = if wants_bundle {
-        webhooks.lookers.find(bundles(&new, &webhooks.client)).await
+        webhooks.lookers.find_within(BUNDLES_TIMEOUT, bundles(&new, &webhooks.client)).await.flatten()
     } else {
-        BTreeSet::new()
+        Some(BTreeSet::new())
     };
+    let unread = bundles.is_none();
+    let bundles = bundles.unwrap_or_default();
     let installation =
         Installation { available: &available, bundles: &bundles, virtual_ip: Some(&webhooks.virtual_ip) };
     let mut denials = admission::validate_with(&new, old.as_ref(), &installation);
@@ -149,7 +158,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
         denials.extend(old.as_ref().and_then(|old| admission::unseen_pools(&new, old)));
     }
     if !denials.is_empty() {
-        let texts: Vec<String> = denials
+        let mut texts: Vec<String> = denials
             .into_iter()
             .map(|mut denial| {
                 denial.field = admission::path_in(&review.version, &denial.field);
@@ -157,6 +166,12 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
                 denial.to_string()
             })
             .collect();
+        if unread {
+            let namespace = new.namespace().unwrap_or_default();
+            texts.push(format!(
+                "The add-on bundles of namespace {namespace} could not be read. If one provides the container network, apply the manifest again"
+            ));
+        }
         return review.deny(&texts.join(" "));
     }
     let mut warnings: Vec<String> = admission::warnings(&new, &available)
@@ -170,7 +185,8 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     warnings.extend(admission::dropped::warnings(&new, old.as_ref()));
     warnings.extend(admission::queries::unsupported(&new, old.as_ref()));
     if old.as_ref().is_none_or(|old| names_other_classes(old, &new)) {
-        warnings.extend(webhooks.lookers.find(missing(&new, &webhooks.client)).await);
+        let looking = webhooks.lookers.find(missing(&new, &webhooks.client));
+        warnings.extend(Box::pin(looking).await);
     }
     if old.is_none() && !is_created {
         warnings.extend(reserved().iter().map(|denial| {
@@ -212,12 +228,12 @@ async fn used_ranges(namespace: &str, client: &Client) -> Vec<UsedRange> {
     used
 }
 
-/// The container networks that the namespace has bundles of.
-async fn bundles(tkc: &TanzuKubernetesCluster, client: &Client) -> BTreeSet<String> {
+/// The container networks that the namespace has bundles of; `None` if they cannot be read.
+async fn bundles(tkc: &TanzuKubernetesCluster, client: &Client) -> Option<BTreeSet<String>> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), &tkc.namespace().unwrap_or_default());
     let labelled = ListParams::default().labels(label::ADDON_NAME).limit(MAX_BUNDLES);
-    let maps = maps.list_metadata(&labelled).await.map(|list| list.items).unwrap_or_default();
-    container_networks(&maps)
+    let maps = maps.list_metadata(&labelled).await.ok()?;
+    Some(container_networks(&maps.items))
 }
 
 fn names_other_classes(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> bool {
