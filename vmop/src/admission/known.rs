@@ -10,6 +10,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::Runtime;
 use kit::controller::controller_of;
+use kit::serve::Requirement;
 use kit::watch;
 use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
@@ -90,10 +91,12 @@ pub struct Known {
 }
 
 impl Known {
-    /// Begins to watch the provider configuration.
+    /// Begins to watch the provider configuration. The program is not ready before it has been read: a network that the
+    /// configuration allows would be refused.
     pub fn start(runtime: &Runtime, caches: &ReplicaCaches) -> Self {
         let settings = Arc::default();
-        tokio::spawn(followed(runtime.clone(), Arc::clone(&settings)));
+        let read = runtime.ready.require("provider configuration");
+        tokio::spawn(followed(runtime.clone(), Arc::clone(&settings), read));
         Self { caches: caches.clone(), settings }
     }
 
@@ -163,11 +166,15 @@ impl Known {
 }
 
 /// Follows the provider's ConfigMap.
-async fn followed(runtime: Runtime, settings: Arc<RwLock<Arc<Settings>>>) {
+async fn followed(runtime: Runtime, settings: Arc<RwLock<Arc<Settings>>>, read: Requirement) {
     let api = Api::<ConfigMap>::namespaced(runtime.client.clone(), &runtime.namespace);
     let mut maps = watch::one(api, CONFIG_MAP);
+    let mut read = Some(read);
     while let Some(map) = maps.next().await {
         let data = map.and_then(|map| map.data).unwrap_or_default();
         *settings.write() = Arc::new(Settings::read(&data));
+        if let Some(read) = read.take() {
+            read.met();
+        }
     }
 }
