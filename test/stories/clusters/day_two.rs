@@ -155,12 +155,13 @@ async fn what_is_everybodys_replaces_every_node(story: &Story) {
 async fn its_control_plane_grows(story: &Story) {
     let before = machines(story).await;
     let phases = Phases::watch(story);
+    let runs = || phases.seen().last().is_some_and(|phase| phase == "running");
+    story.wait_until("the watch shows that it runs", SOON, async || runs()).await;
+    phases.forget_former();
     change(story, json!({"topology": {"controlPlane": {"replicas": 3}}})).await;
     wait_until_settled(story).await;
     // The watch may deliver the last change later than a read shows it.
-    let is_settled =
-        || phases.seen().len() > 1 && phases.seen().last().is_some_and(|phase| phase == "running");
-    story.wait_until("the watch shows it, too", SOON, async || is_settled()).await;
+    story.wait_until("the watch shows it, too", SOON, async || phases.seen().len() > 1 && runs()).await;
     assert_eq!(phases.seen(), ["running", "updating", "running"], "growing is no illness");
     let after = machines(story).await;
     assert!(after.is_superset(&before) && after.len() == before.len() + 2, "{before:?} {after:?}");
@@ -247,6 +248,13 @@ impl Phases {
             std::future::ready(())
         }));
         Self { seen, _watch: watch }
+    }
+
+    /// Forgets all phases but the present one.
+    fn forget_former(&self) {
+        let mut seen = self.seen.lock().unwrap();
+        let former = seen.len().saturating_sub(1);
+        seen.drain(..former);
     }
 
     fn seen(&self) -> Vec<String> {

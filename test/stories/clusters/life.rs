@@ -101,7 +101,11 @@ async fn it_reads_the_same_in_three_versions(story: &Story) {
         let request = http::Request::get(path).body(Vec::new()).unwrap();
         story.client().request::<Value>(request).await.unwrap()
     };
-    let one = read("v1alpha1").await;
+    let one = story
+        .wait_for("it runs", SOON, || async {
+            Some(read("v1alpha1").await).filter(|one| one["status"]["phase"] == "running")
+        })
+        .await;
     assert_eq!(one["spec"]["topology"]["controlPlane"]["count"], 1);
     assert_eq!(one["spec"]["topology"]["workers"]["class"], "best-effort-small");
     assert_eq!(one["spec"]["distribution"]["version"], "v1.33");

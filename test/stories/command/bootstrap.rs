@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::documented_commands::Page;
 use crate::harness::home::{Home, USER, small_cluster};
-use crate::harness::story::{assert_contains, story};
+use crate::harness::story::{CLUSTER, assert_contains, story};
 
 /// The cluster, and the configuration of its container network.
 const CONTEXT: &str = "--context=edge-admin@edge";
@@ -31,7 +31,7 @@ fn bootstrap_clusters_do_what_the_page_says() {
 
 #[test]
 fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
-    story("bootstrap-killed", |_| async move {
+    story("bootstrap-killed", |story| async move {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path());
         let site = home.simulate_site("--site", "dev");
@@ -41,7 +41,9 @@ fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
         // At the first VM, at the second one, and when the change has just been made. Nodes boot on while nothing manages them, but only gcm
         // gives them the container network that makes them ready.
         home.kill_when("edge", &first, "first VM created");
-        home.kill_when("edge", &apply, "control plane ready");
+        let (command, _printed) = home.start_until(&apply, "started management components");
+        story.wait_until("the second VM", CLUSTER, async || home.vms("edge").await == 2).await;
+        home.kill("edge", command);
         let (_, errors) = home.layercake(&apply, 0);
         assert_contains(
             &errors,

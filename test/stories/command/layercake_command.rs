@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::harness::home::{Home, small_cluster};
 use crate::harness::schedule;
 use crate::harness::shared_stack::{other_network, other_wire};
-use crate::harness::story::assert_contains;
+use crate::harness::story::{SOON, assert_contains};
 
 /// Calls for VMs that a cluster module keeps apart: they are members of their module before they run.
 const MODULE_CALLS: [&str; 2] = ["/cluster/modules", "PowerOnVM_Task"];
@@ -184,9 +184,9 @@ impl Drop for Running {
 /// A site that nobody has used yet has nothing wrong, and the doctor knows it soon.
 fn assert_is_healthy(kubeconfig: &str) {
     // Other stories may use all processors for a while: the fastest of a few runs counts.
-    let mut times = Vec::new();
+    let (began, mut times) = (Instant::now(), Vec::new());
     while !times.iter().any(|took| *took < Duration::from_secs(3)) {
-        assert!(times.len() < 5, "{times:?}");
+        assert!(began.elapsed() < SOON, "{times:?}");
         let started = Instant::now();
         let found = layercake(&["doctor", "--kubeconfig", kubeconfig]);
         times.push(started.elapsed());
@@ -203,11 +203,11 @@ fn a_refused_manifest_does_not_stop_the_others() {
     let path = folder.path().join("clusters.yaml");
     let cluster = |name: &str, version: &str| {
         format!(
-            "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {{name: {name}, namespace: demo}}\nspec:\n  distribution: {{version: {version}}}\n  topology:\n    controlPlane: {{replicas: 1, vmClass: best-effort-small, storageClass: gold}}\n    nodePools: [{{name: p, replicas: 1, vmClass: best-effort-small, storageClass: gold}}]\n---\n"
+            "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {{name: {name}, namespace: demo}}\nspec:\n  distribution: {{version: {version}}}\n  topology:\n    controlPlane: {{replicas: 1, vmClass: not-there, storageClass: gold}}\n    nodePools: [{{name: p, replicas: 1, vmClass: not-there, storageClass: gold}}]\n---\n"
         )
     };
     std::fs::write(&path, cluster("refused", "v1.99") + &cluster("late", "v1.35")).unwrap();
-    let run = layercake(&["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "15s"]);
+    let run = layercake(&["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "30s"]);
     let output = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(1), "{output}");
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();

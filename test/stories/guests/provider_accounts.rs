@@ -205,11 +205,13 @@ async fn what_goes_beyond_is_refused_and_named(story: &Story, guest: &Client) {
         message,
         &["ProviderServiceAccount provider-accounts/lent-more", "not currently held", "nodes"],
     );
-    let cluster = story.get("TanzuKubernetesCluster", "lent").await.expect("the cluster");
-    assert_eq!(
-        condition(&cluster, "Ready").expect("Ready")["reason"],
-        "ProviderServiceAccountsReconciliationFailed"
-    );
+    story
+        .wait_for("Ready says so, too", SOON, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "lent").await?;
+            let ready = condition(&cluster, "Ready")?;
+            (ready["reason"] == "ProviderServiceAccountsReconciliationFailed").then_some(())
+        })
+        .await;
     lend(story, "", "secrets").await;
     story
         .wait_for("Secrets are refused", SOON, || async {

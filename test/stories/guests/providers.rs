@@ -101,9 +101,18 @@ pub async fn serve_a_load_balancer(
         })
         .await;
     assert_eq!(answer, "hello from the guest");
-    let mut live = services.get(&name).await.expect("the service");
-    live.data["spec"]["ports"][0]["port"] = json!(8080);
-    services.replace(&name, &PostParams::default(), &live).await.expect("another port");
+    story
+        .wait_until("it has another port", SOON, async || {
+            let mut live = services.get(&name).await.expect("the service");
+            live.data["spec"]["ports"][0]["port"] = json!(8080);
+            match services.replace(&name, &PostParams::default(), &live).await {
+                Ok(_) => true,
+                // The VM operator wrote the status meanwhile.
+                Err(kube::Error::Api(conflict)) if conflict.code == 409 => false,
+                Err(error) => panic!("{error}"),
+            }
+        })
+        .await;
     services.delete(&name, &DeleteParams::default()).await.expect("the service goes");
     story.wait_until("it is gone", SOON, async || read(&services, &name).await.is_none()).await;
     serving.abort();
@@ -284,7 +293,8 @@ pub async fn put_back_what_was_replaced(story: &Story, worker: &Value) {
             let live = story.get("VirtualMachine", node).await?;
             (live["spec"]["vmMetadata"] == before["spec"]["vmMetadata"]
                 && live["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
-                && live["spec"]["powerState"] == "poweredOn")
+                && live["spec"]["powerState"] == "poweredOn"
+                && live["status"]["powerState"] == "poweredOn")
                 .then_some(())
         })
         .await;

@@ -111,7 +111,10 @@ async fn wait_for_complaint(story: &Story, words: &[&str]) {
             let message = synced["message"].as_str().unwrap_or_default().to_owned();
             let failed = synced["status"] == "False" && synced["reason"] == "StorageClassSyncFailed";
             let ready = condition(&cluster, "Ready")?;
-            (failed && message.contains(words[0]) && ready["message"] == synced["message"]).then_some(message)
+            (failed
+                && words.iter().all(|word| message.contains(word))
+                && ready["message"] == synced["message"])
+                .then_some(message)
         })
         .await;
     assert_contains(message, words);

@@ -109,13 +109,19 @@ impl Home {
 
     /// Runs a command, and kills it and bootstrap cluster `name` when it prints these words.
     pub fn kill_when(&self, name: &str, args: &[impl AsRef<OsStr> + Debug], words: &str) {
-        let (mut child, _printed) = self.start_until(args, words);
+        let (command, _printed) = self.start_until(args, words);
+        self.kill(name, command);
+    }
+
+    /// Kills a command that still runs, and bootstrap cluster `name`.
+    pub fn kill(&self, name: &str, mut command: Child) {
+        assert!(command.try_wait().unwrap().is_none(), "the command has ended");
         let lock = self.folder.join(format!(".local/state/layercake/bootstrap/{name}/process.lock"));
         let process = std::fs::read_to_string(&lock);
-        for pid in [child.id().to_string(), process.unwrap()] {
+        for pid in [command.id().to_string(), process.unwrap()] {
             assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
         }
-        child.wait().unwrap();
+        command.wait().unwrap();
         // Until a process has ended, it holds its lock, and a command would use its API server.
         std::fs::File::options().write(true).open(lock).unwrap().lock().unwrap();
     }

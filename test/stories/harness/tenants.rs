@@ -5,11 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
+use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
-use crate::harness::story::{Story, api_resource};
+use crate::harness::story::{SOON, Story, api_resource};
 
 /// The hostile user's name.
 pub const MALLORY: &str = "mallory";
@@ -56,6 +57,13 @@ impl Tenants {
         ]);
         let tenants = Self { victim: story.clone(), mallory: act_as(story, MALLORY).await, hostile };
         tenants.grant("mallory-further", &rules).await;
+        // The API server learns of bindings in the order in which they were made.
+        let configurations = tenants.mallory_api("ConfigMap");
+        story
+            .wait_until("mallory has her roles", SOON, async || {
+                configurations.list(&ListParams::default()).await.is_ok()
+            })
+            .await;
         tenants
     }
 
