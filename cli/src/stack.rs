@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use api::gcm::TanzuKubernetesRelease;
 use gcm::sync::authentication::COPY_SCRIPT;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{Api, ListParams};
 use plane::tools::{self, Tool, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
@@ -290,16 +291,10 @@ async fn wait_for_releases(client: &Client, nodes: &Nodes) -> Result<()> {
         }
         Nodes::Qemu(images) => images.iter().map(|image| image.name.clone()).collect(),
     };
-    let kind = GroupVersionKind::gvk("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesRelease");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let api = Api::<TanzuKubernetesRelease>::all(client.clone());
     until("Kubernetes releases made from the content library's images", RELEASES, async || {
         let releases = api.list(&ListParams::default()).await?.items;
-        let is_checked = |release: &DynamicObject| {
-            let conditions = release.data["status"]["conditions"].as_array();
-            conditions.is_some_and(|all| all.iter().any(|condition| condition["type"] == "Compatible"))
-        };
-        Ok(releases.len() >= wanted.len() && releases.iter().all(is_checked))
+        Ok(releases.len() >= wanted.len() && releases.iter().all(TanzuKubernetesRelease::is_checked))
     })
     .await
 }

@@ -6,7 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::conditions::Condition;
+use crate::conditions::release::COMPATIBLE;
+use crate::conditions::{Condition, find};
 
 /// A version of Kubernetes and everything that belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -93,6 +94,14 @@ pub struct ContainerImage {
 pub struct LocalReference {
     /// The name.
     pub name: String,
+}
+
+impl TanzuKubernetesRelease {
+    /// Whether gcm has checked the release, so that clusters can use it: condition `Compatible` is there, True or False.
+    pub fn is_checked(&self) -> bool {
+        let status = self.status.as_ref();
+        status.is_some_and(|status| find(&status.conditions, COMPATIBLE).is_some())
+    }
 }
 
 /// The observed state of a release.

@@ -4,7 +4,6 @@ use kit::api_error::is_not_served;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use api::conditions::release::COMPATIBLE;
 use api::conditions::{self, FALSE, vmop as words};
 use api::gcm::TanzuKubernetesRelease;
 use api::names::label;
@@ -178,8 +177,7 @@ fn compare(image: &str, release: &str, live: Option<&TanzuKubernetesRelease>) ->
     };
     if live.spec.os_images.iter().any(|own| own.name == image) {
         // gcm's webhook refuses a cluster of a release that gcm has not read yet.
-        let status = live.status.as_ref();
-        if status.is_none_or(|status| conditions::find(&status.conditions, COMPATIBLE).is_none()) {
+        if !live.is_checked() {
             return Ok(Step::Waiting(format!("gcm has not checked TanzuKubernetesRelease {release} yet")));
         }
         let release = Some(release.to_owned());
@@ -220,7 +218,7 @@ mod tests {
     }
 
     fn release(images: &[&str]) -> TanzuKubernetesRelease {
-        let conditions = vec![conditions::Condition::is_true(COMPATIBLE)];
+        let conditions = vec![conditions::Condition::is_true(conditions::release::COMPATIBLE)];
         let status = TanzuKubernetesReleaseStatus { conditions, ..Default::default() };
         TanzuKubernetesRelease { status: Some(status), ..unchecked(images) }
     }

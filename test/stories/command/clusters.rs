@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use api::conditions::{find, release};
 use api::gcm::TanzuKubernetesRelease;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, ResourceExt as _};
 use layercake::connection;
 use layercake::stack::SIMULATED_ADDRESSES;
 use serde_json::{Value, json};
@@ -53,16 +52,12 @@ fn an_installed_management_cluster_gives_the_same_answers() {
         home.layercake(&[init.map(str::to_owned).as_slice(), &site].concat(), 0);
         let in_cluster = story.in_cluster(cluster.client(), NAMESPACE);
         in_cluster
-            .wait_until("gcm knows the releases of the library", CLUSTER, async || {
+            .wait_until("gcm has checked the releases of the library", CLUSTER, async || {
                 let releases = Api::<TanzuKubernetesRelease>::all(cluster.client());
                 let Ok(found) = releases.list(&ListParams::default()).await else { return false };
-                let is_known = |release: &TanzuKubernetesRelease| {
-                    let status = release.status.as_ref();
-                    status.is_some_and(|status| find(&status.conditions, release::COMPATIBLE).is_some())
-                };
-                let known: Vec<_> =
-                    found.iter().filter(|one| is_known(one)).map(ResourceExt::name_any).collect();
-                RELEASES.iter().all(|name| known.iter().any(|one| one == name))
+                RELEASES.iter().all(|name| {
+                    found.iter().any(|release| release.name_any() == *name && release.is_checked())
+                })
             })
             .await;
         gives_the_answers_of_the_page(&in_cluster, &kubeconfig, &home).await;
