@@ -47,8 +47,8 @@ pub const VALIDATE_CONFIGURATION: &str = "/validate-run-tanzu-vmware-com-v1alpha
 pub const CONVERT: &str = "/convert";
 /// Hints about classes are no reason to make anybody wait.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bundles decide whether a cluster is refused. The API server waits ten seconds for the review.
-const BUNDLES_TIMEOUT: Duration = Duration::from_secs(6);
+/// Bundles decide whether a cluster is refused. The API server waits ten seconds for a review, which may look for two hints, too.
+const BUNDLES_TIMEOUT: Duration = Duration::from_secs(5);
 /// So many reviews look for hints at a time: what they read is large, and anybody may send reviews.
 const LOOKERS: usize = 2;
 /// So many bundles of a namespace are looked at.

@@ -170,6 +170,16 @@ async fn a_right_cluster_is_accepted_whether_or_not_its_classes_can_be_seen() {
 }
 
 #[tokio::test]
+async fn a_refusal_says_that_bundles_could_not_be_read() {
+    let mut own = review(&sound(), "v1alpha3");
+    own["request"]["object"]["spec"]["settings"]["network"]["cni"] = json!({"name": "own-network"});
+    let Json(answer) = validate(webhooks(), sent(&own)).await;
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(message.contains("own-network"), "{message}");
+    assert!(message.contains("bundles of namespace") && message.contains("could not be read"), "{message}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_is_left_to_the_schema() {
     let mut odd = review(&sound(), "v1alpha3");
     odd["request"]["object"]["spec"]["topology"] = json!("wide");
