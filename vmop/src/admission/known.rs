@@ -95,8 +95,9 @@ impl Known {
     /// configuration allows would be refused.
     pub fn start(runtime: &Runtime, caches: &ReplicaCaches) -> Self {
         let settings = Arc::default();
+        let api = Api::namespaced(runtime.client.clone(), &runtime.namespace);
         let read = runtime.ready.require("provider configuration");
-        tokio::spawn(followed(runtime.clone(), Arc::clone(&settings), read));
+        tokio::spawn(followed(api, Arc::clone(&settings), read));
         Self { caches: caches.clone(), settings }
     }
 
@@ -165,9 +166,8 @@ impl Known {
     }
 }
 
-/// Follows the provider's ConfigMap.
-async fn followed(runtime: Runtime, settings: Arc<RwLock<Arc<Settings>>>, read: Requirement) {
-    let api = Api::<ConfigMap>::namespaced(runtime.client.clone(), &runtime.namespace);
+/// Follows the provider's ConfigMap. `read` is met as soon as it has been read, or is absent.
+async fn followed(api: Api<ConfigMap>, settings: Arc<RwLock<Arc<Settings>>>, read: Requirement) {
     let mut maps = watch::one(api, CONFIG_MAP);
     let mut read = Some(read);
     while let Some(map) = maps.next().await {
@@ -176,5 +176,45 @@ async fn followed(runtime: Runtime, settings: Arc<RwLock<Arc<Settings>>>, read: 
         if let Some(read) = read.take() {
             read.met();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::{Json, Router};
+    use kit::serve::Readiness;
+    use serde_json::json;
+    use support::wait::poll;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_program_is_ready_once_its_configuration_is_read() {
+        let (answer, ready) = (Arc::<Notify>::default(), Readiness::default());
+        let asked = Arc::clone(&answer);
+        let server = Router::new().fallback(move || async move {
+            // The list gets the one answer, the watch after it none.
+            asked.notified().await;
+            let map = json!({"metadata": {"name": CONFIG_MAP}, "data": {"Network": "workload-network"}});
+            Json(json!({"metadata": {"resourceVersion": "1"}, "items": [map]}))
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move { axum::serve(listener, server).await });
+        let client = kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
+        let settings = Arc::<RwLock<Arc<Settings>>>::default();
+        let api = Api::namespaced(client, "vmop");
+        let read = ready.require("provider configuration");
+        let following = tokio::spawn(followed(api, Arc::clone(&settings), read));
+        assert_eq!(ready.missing(), ["provider configuration"]);
+        answer.notify_one();
+        let is_ready = || async { ready.missing().is_empty().then_some(()) };
+        poll("the program is ready", Duration::from_mins(1), is_ready).await.unwrap();
+        assert_eq!(settings.read().network.as_deref(), Some("workload-network"));
+        following.abort();
+        serving.abort();
     }
 }
