@@ -205,13 +205,7 @@ async fn what_goes_beyond_is_refused_and_named(story: &Story, guest: &Client) {
         message,
         &["ProviderServiceAccount provider-accounts/lent-more", "not currently held", "nodes"],
     );
-    story
-        .wait_for("Ready says so, too", SOON, || async {
-            let cluster = story.get("TanzuKubernetesCluster", "lent").await?;
-            let ready = condition(&cluster, "Ready")?;
-            (ready["reason"] == "ProviderServiceAccountsReconciliationFailed").then_some(())
-        })
-        .await;
+    story.wait_for_ready("lent", &["ProviderServiceAccountsReconciliationFailed"]).await;
     lend(story, "", "secrets").await;
     story
         .wait_for("Secrets are refused", SOON, || async {
