@@ -5,7 +5,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::manifest;
 use serde_json::{Value, json};
 
-use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
+use crate::harness::story::{SOON, Story, assert_contains, story};
 
 const REFUSAL: &str = "spec.template.spec may not be changed. Create another template";
 const DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
@@ -181,7 +181,7 @@ async fn apply_cluster(story: &Story) {
 
 pub async fn delete_cluster(story: &Story) {
     story.api("Cluster").delete(CLUSTER_NAME, &DeleteParams::default()).await.unwrap();
-    story.wait_until_gone("Cluster", CLUSTER_NAME, CLUSTER).await;
+    story.wait_until_gone("Cluster", CLUSTER_NAME, SOON).await;
 }
 
 /// The name of the cluster of each story.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::harness::home::{Home, small_cluster};
 use crate::harness::schedule;
 use crate::harness::shared_stack::{other_network, other_wire};
-use crate::harness::story::{SOON, assert_contains};
+use crate::harness::story::assert_contains;
 
 /// Calls for VMs that a cluster module keeps apart: they are members of their module before they run.
 const MODULE_CALLS: [&str; 2] = ["/cluster/modules", "PowerOnVM_Task"];
@@ -184,9 +184,9 @@ impl Drop for Running {
 /// A site that nobody has used yet has nothing wrong, and the doctor knows it soon.
 fn assert_is_healthy(kubeconfig: &str) {
     // Other stories may use all processors for a while: the fastest of a few runs counts.
-    let (began, mut times) = (Instant::now(), Vec::new());
+    let mut times = Vec::new();
     while !times.iter().any(|took| *took < Duration::from_secs(3)) {
-        assert!(began.elapsed() < SOON, "{times:?}");
+        assert!(times.len() < 5, "{times:?}");
         let started = Instant::now();
         let found = layercake(&["doctor", "--kubeconfig", kubeconfig]);
         times.push(started.elapsed());

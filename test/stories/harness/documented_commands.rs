@@ -5,10 +5,8 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::harness::shared_stack::SharedStack;
-use crate::harness::story::SOON;
 
 /// Opens and closes a block of commands.
 const BLOCK: &str = "```console";
@@ -63,17 +61,12 @@ impl Page {
     async fn run_block(&mut self) {
         while let Some(command) = self.lines[self.next].strip_prefix(PROMPT).map(str::to_owned) {
             self.next += 1;
-            let mut output = self.shell.run(&command).await;
+            let output = self.shell.run(&command).await;
+            eprintln!("$ {command}\n{}", output.join("\n"));
             let after = self.lines[self.next..].iter();
             let written = after.take_while(|line| !line.starts_with(PROMPT) && *line != END).count();
             let written = self.next..self.next + written;
             let page = self.lines[written.clone()].to_vec();
-            let began = Instant::now();
-            while !self.recording && reads(&command) && !shows(&page, &output) && began.elapsed() < SOON {
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                output = self.shell.run(&command).await;
-            }
-            eprintln!("$ {command}\n{}", output.join("\n"));
             // A page that leaves lines out is written by hand.
             if self.recording && !page.iter().any(|line| line == LEFT_OUT) {
                 self.next += output.len();
@@ -147,11 +140,6 @@ pub fn script(page: &str, heading: &str) -> String {
 fn awaited_object(command: &str) -> Option<&str> {
     let words = command.strip_prefix("kubectl wait ")?.split(' ');
     words.into_iter().find(|word| !word.starts_with('-') && word.contains('/'))
-}
-
-/// Whether a command only shows what is there, which controllers may still be writing: it can be run again.
-fn reads(command: &str) -> bool {
-    ["layercake list", "kubectl get", "layercake render"].iter().any(|start| command.starts_with(start))
 }
 
 fn root() -> &'static Path {

@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 use kube::{Client, Config};
 use tokio::task::JoinSet;
 
-/// A request without an answer after this long is lost. Busy processors take seconds.
-const ANSWERED: Duration = Duration::from_secs(30);
-
 /// Somebody who asks the cluster's endpoint ten times a second, on a connection of its own each time, as commands do.
 pub struct Requests {
     sent: Arc<AtomicU32>,
@@ -19,8 +16,8 @@ pub struct Requests {
 
 impl Requests {
     pub fn of(mut config: Config) -> Self {
-        config.connect_timeout = Some(ANSWERED);
-        config.read_timeout = Some(ANSWERED);
+        config.connect_timeout = Some(Duration::from_secs(10));
+        config.read_timeout = Some(Duration::from_secs(10));
         let sent = Arc::<AtomicU32>::default();
         let lost = Arc::<std::sync::Mutex<Vec<String>>>::default();
         let (count, failures, began) = (Arc::clone(&sent), Arc::clone(&lost), Instant::now());

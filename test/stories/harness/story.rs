@@ -31,8 +31,8 @@ use crate::harness::shared_stack::{RUNTIME, SharedStack};
 
 /// Time for a cluster of two nodes on two busy cores.
 pub const CLUSTER: Duration = Duration::from_mins(5);
-/// Time for anything that needs no new node, beside as many other stories as run at once. It bounds a wait and says nothing of speed.
-pub const SOON: Duration = Duration::from_mins(3);
+/// Time for anything that needs no new node.
+pub const SOON: Duration = Duration::from_secs(90);
 
 /// Runs a story in a namespace of its own, beside others.
 pub fn story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {

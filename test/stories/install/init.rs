@@ -72,7 +72,7 @@ fn cert_manager_issues_the_certificates_of_webhooks() {
         let files = tempfile::tempdir().unwrap();
         let site = files.path().join("site.yaml");
         std::fs::write(&site, site_file(&story).await).unwrap();
-        let installed = run_init(&story, &cluster, &["-f", site.to_str().unwrap()]).await;
+        let installed = run_init(&story, &cluster, &["-f", site.to_str().unwrap(), "--timeout", "2m"]).await;
         let words = [
             "cert-manager issues the certificates of webhooks",
             "gcm                    v0.1.0 is available",

@@ -102,9 +102,8 @@ async fn it_goes(story: &Story, second: &SecondCluster) {
     let below = below_cluster(&story.client(), &story.namespace).await;
     assert!(below.len() > 20, "{below:?}");
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
-    // Machines are copied later: clusterctl has not begun to delete.
-    let control_planes = second.api("KubeadmControlPlane", &story.namespace);
-    break_off(story, (here, there), async || !names(&control_planes).await.is_empty()).await;
+    let machines = second.api("Machine", &story.namespace);
+    break_off(story, (here, there), async || !names(&machines).await.is_empty()).await;
     // clusterctl moves no Cluster that is paused, and has paused it itself.
     resume(&story.api("Cluster")).await;
     clusterctl_move(story, here, there);
@@ -331,7 +330,7 @@ async fn break_off(story: &Story, (from, to): (&Path, &Path), at: impl AsyncFn()
     let mut command = tokio::process::Command::from(clusterctl_move_command(story, from, to));
     let mut clusterctl =
         command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
-    story.wait_for("clusterctl is in the midst of it", CLUSTER, async || at().await.then_some(())).await;
+    story.wait_for("clusterctl is in the midst of it", SOON, async || at().await.then_some(())).await;
     clusterctl.kill().await.unwrap();
 }
 

@@ -75,7 +75,7 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
         // The Cluster itself waits for the claim of its address, which nobody serves here.
         let machines = there("WCPMachine");
         story
-            .wait_for("its machines are gone", CLUSTER, || async {
+            .wait_for("its machines are gone", SOON, || async {
                 machines.list(&ListParams::default()).await.ok()?.items.is_empty().then_some(())
             })
             .await;

@@ -402,7 +402,7 @@ async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str)
         stack: stack.marked().clone(),
         kubernetes_version: None,
         images: ContainerImages::new(Arc::new(image.container_images()), Registry::new(true)),
-        boot_timeout: Duration::from_secs(20),
+        boot_timeout: Duration::from_secs(6),
         addresses: Arc::default(),
         silent: Patterns::default(),
         provoked: Provoked::default(),

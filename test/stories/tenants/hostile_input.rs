@@ -28,6 +28,8 @@ use crate::harness::story::{CLUSTER, SOON, Story, story_on_own_stack};
 
 /// Peak resident memory of each program, MiB. The Deployments allow 256.
 const MEMORY_MIB: f64 = 200.0;
+/// A VM of another namespace is powered on after this long at most.
+const POWER_ON: Duration = Duration::from_mins(1);
 /// A holder that has not renewed its lease for this long stops.
 const RENEWED_WITHIN: Duration = Duration::from_secs(10);
 const CLASS: &str = "best-effort-xsmall";
@@ -66,8 +68,10 @@ async fn withstand<F: Future<Output = ()>>(
     let attacking = attacking(under_way);
     let served = async {
         is_under_way.await.expect("an attack");
+        let began = Instant::now();
         bystander.apply_object(&PlainVm::named(&name).object(&bystander.namespace)).await;
         bystander.wait_until_powered_on(&name).await;
+        assert!(began.elapsed() < POWER_ON, "{attack}: the other namespace's VM took {:?}", began.elapsed());
     };
     tokio::join!(attacking, served);
     before.check(bystander, attack).await;

@@ -1,5 +1,7 @@
 //! Folders, pools and content libraries are those who made them: a tenant reaches none by its name, and keeps nobody waiting.
 
+use std::time::Duration;
+
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sim::control::{Fault, FaultKind};
@@ -116,11 +118,12 @@ fn slow_publications_of_one_tenant_keep_no_other_waiting() {
         }
         wait_for_upload(&tenants.hostile, "Uploading", 2).await;
         wait_for_upload(&tenants.hostile, "Queued", 38).await;
+        let quickly = Duration::from_secs(20);
         story.apply_object(&PlainVm::named("urgent").object(&story.namespace)).await;
         let urgent = ("VirtualMachine", "urgent");
-        story.wait_for_field(urgent, ("/status/powerState", "poweredOn"), SOON).await;
+        story.wait_for_field(urgent, ("/status/powerState", "poweredOn"), quickly).await;
         story.patch("VirtualMachine", "urgent", json!({ "spec": { "powerState": "poweredOff" } })).await;
-        story.wait_for_field(urgent, ("/status/powerState", "poweredOff"), SOON).await;
+        story.wait_for_field(urgent, ("/status/powerState", "poweredOff"), quickly).await;
         story.apply_object(&request(&story, "copy", "published")).await;
         wait_for_upload(&story, "Uploading", 1).await;
         let requests = tenants.hostile.api(REQUEST);

@@ -235,7 +235,7 @@ async fn wait_until_named(story: &Story, kind: &str, name: &str, id: &str) -> Re
         let object = story.get(kind, name).await.unwrap_or_default();
         object["status"]["conditions"].as_array().cloned().unwrap_or_default()
     };
-    let named = poll(id, SOON, || async {
+    let named = poll(id, std::time::Duration::from_secs(20), || async {
         let names = |condition: &Value| {
             condition["status"] != "True"
                 && condition["message"].as_str().is_some_and(|text| text.contains(id))
@@ -255,7 +255,7 @@ async fn wait_until_done(story: &Story, id: &str, deed: &Deed) {
         condition(object, type_).is_some_and(|condition| condition["status"] == "True")
     };
     story
-        .wait_for(&format!("{name} is done"), SOON, || async {
+        .wait_for(&format!("{name} is done"), SOON * 2, || async {
             let object = story.get(deed.kind(), &name).await;
             let done = match deed {
                 Deed::Deletes | Deed::DeletesPolicy => object.is_none(),
