@@ -1,12 +1,10 @@
-//! A real control plane, from start to the death of its parent.
+//! A control plane, from start to the death of its parent.
 //!
 //! The test runs itself three times over: as the test, as the parent that is killed, and as that parent's guard.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,38 +15,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config};
 use plane::wait::until;
-use plane::{Error, Guard, Options, Plane, Stack, guard, members, tools};
+use plane::{Guard, Options, Plane, Stack, members, tools};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-fn main() -> ExitCode {
-    let args: Vec<_> = std::env::args_os().collect();
-    if args[0] == guard::ARG0 {
-        return guard::main(args);
-    }
-    if args.iter().any(|arg| arg == "--list") {
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    if args.get(1).is_some_and(|arg| arg == "parent") {
-        runtime.block_on(parent(args.get(2).map(Path::new)));
-        return ExitCode::SUCCESS;
-    }
-    match tools::ensure(&tools::Options::default(), &*tools::progress()) {
-        Err(error @ Error::NoGo { .. }) => eprintln!("SKIPPED: {error}"),
-        other => {
-            other.unwrap();
-            std::thread::scope(|scope| {
-                scope.spawn(|| runtime.block_on(an_ephemeral_stack_leaves_nothing()));
-                runtime.block_on(a_kept_stack_is_resumed());
-            });
-        }
-    }
-    ExitCode::SUCCESS
-}
-
 /// Starts a control plane, says where it is, and waits to be killed, or for the end of a test that failed.
-async fn parent(folder: Option<&Path>) {
+pub(crate) async fn parent(folder: Option<&Path>) {
     let tools = tools::ensure(&tools::Options::default(), &*tools::progress()).unwrap();
     let stack = Arc::new(folder.map_or_else(Stack::ephemeral, Stack::kept).unwrap());
     let _guard = Guard::start(&std::env::current_exe().unwrap(), &stack).unwrap();
@@ -98,7 +70,7 @@ async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(config).unwrap()
 }
 
-async fn an_ephemeral_stack_leaves_nothing() {
+pub(crate) async fn an_ephemeral_stack_leaves_nothing() {
     let parent = Parent::start(None).await;
     definitions_lead_to_the_managers(&parent.client).await;
     rights_are_checked(&parent.folder).await;
@@ -178,7 +150,7 @@ async fn a_namespace_can_be_deleted(client: &Client) {
     .unwrap();
 }
 
-async fn a_kept_stack_is_resumed() {
+pub(crate) async fn a_kept_stack_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let first = Parent::start(Some(folder.path())).await;
     let metadata = ObjectMeta { name: Some("kept".to_owned()), ..ObjectMeta::default() };

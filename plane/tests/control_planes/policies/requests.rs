@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::{
+use super::objects::{
     CLUSTER_SECRETS, LENT, MALLORY, NAMESPACE, existing, object, of_cluster, owner, service_spec, vm_spec,
     without,
 };

@@ -1,5 +1,4 @@
 //! A short run of both modes of vm-faults: a few writes of all, and storms in which everything happens to the site.
-#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 
@@ -19,7 +18,7 @@ fn survives(args: &[&str]) -> serde_json::Value {
 
 #[test]
 fn what_is_killed_at_a_write_comes_to_the_same_end() {
-    let report = survives(&["--exhaustive", "--sample", "6", "--arenas", "1"]);
+    let report = survives(&["--exhaustive", "--sample", "6"]);
     assert!(report["trials"].as_u64() >= Some(6), "{report}");
     let injected = report["faults"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64);
     assert!(injected.sum::<u64>() >= 4, "{report}");

@@ -4,10 +4,7 @@
 //! accepted. It fails if the API server does not evaluate a rule, if another rule refuses the same request, or if a rule has no
 //! request. All requests are dry runs.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +12,11 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use plane::wait::until;
-use plane::{Error, Guard, Options, Plane, Stack, guard, tools};
+use plane::{Guard, Options, Plane, Stack, tools};
 use serde_json::json;
 
-use crate::objects::{api, definition_of_cluster_api, prepare, resource};
-use crate::requests::{OF_TEMPLATES, Request, refused};
+use self::objects::{api, definition_of_cluster_api, prepare, resource};
+use self::requests::{OF_TEMPLATES, Request, refused};
 
 mod objects;
 mod requests;
@@ -27,25 +24,7 @@ mod requests;
 /// The time in which the API server sees a changed policy.
 const SEEN: Duration = Duration::from_mins(1);
 
-fn main() -> ExitCode {
-    let args: Vec<_> = std::env::args_os().collect();
-    if args[0] == guard::ARG0 {
-        return guard::main(args);
-    }
-    if args.iter().any(|arg| arg == "--list") {
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    match tools::ensure(&tools::Options::default(), &*tools::progress()) {
-        Err(error @ Error::NoGo { .. }) => eprintln!("SKIPPED: {error}"),
-        tools => {
-            runtime.block_on(each_admission_rule_refuses_requests_that_no_other_rule_refuses(tools.unwrap()));
-        }
-    }
-    ExitCode::SUCCESS
-}
-
-async fn each_admission_rule_refuses_requests_that_no_other_rule_refuses(tools: tools::Tools) {
+pub(crate) async fn each_admission_rule_refuses_requests_that_no_other_rule_refuses(tools: tools::Tools) {
     let stack = Arc::new(Stack::ephemeral().unwrap());
     let guard = Guard::start(&std::env::current_exe().unwrap(), &stack).unwrap();
     let definitions = ["Machine", "MachineSet", "MachineDeployment"].map(definition_of_cluster_api).to_vec();

@@ -1,5 +1,4 @@
 //! A few VMs by the program that measures many: what it costs does not depend on how many there are.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::Command;
 
