@@ -4,8 +4,11 @@
 
 use std::path::Path;
 
-use crate::cluster::Authorities;
+use kube::Client;
+
+use crate::cluster::{self, Authorities};
 use crate::error::Result;
+use crate::kubeconfig::Server;
 use crate::process::Command;
 use crate::stack::Stack;
 
@@ -27,6 +30,16 @@ pub(crate) fn command(
         peer,
     ));
     Ok(command)
+}
+
+/// A client of the gateway by which etcd serves its API as JSON.
+pub(crate) async fn client(authorities: &Authorities, port: u16) -> Result<Client> {
+    let server = Server {
+        url: format!("https://127.0.0.1:{port}"),
+        authority: authorities.etcd.certificate().to_owned(),
+    };
+    let pair = authorities.etcd.client("layercake-admin", None)?;
+    cluster::client(&server.for_certificate("layercake-admin", &pair)).await
 }
 
 fn args(folder: &Path, pki: &Path, is_ephemeral: bool, client: u16, peer: u16) -> Vec<String> {

@@ -287,10 +287,6 @@ impl Plane {
         join_all(programs.iter().map(|program| program.stop(GRACE))).await;
         let managers = self.managers.get().into_iter().flatten();
         join_all(managers.map(|manager| manager.stop(Duration::ZERO))).await;
-        if !self.cluster.stack.is_ephemeral() {
-            // What is not deleted only makes the next start slower.
-            let _ = tokio::time::timeout(GRACE, policies::forget(&self.cluster.client)).await;
-        }
         // Asked nicely, an API server with one open watch takes a minute.
         self.server.stop(Duration::ZERO).await;
         let grace = if self.cluster.stack.is_ephemeral() { Duration::ZERO } else { GRACE };
@@ -389,6 +385,9 @@ async fn try_server(
         is_taken.then_some(()).ok_or_else(|| "it does not listen".to_owned())
     };
     store.until("etcd is not ready", READY, listening).await?;
+    if !stack.is_ephemeral() {
+        policies::forget(&store, &etcd::client(&authorities, ports.etcd).await?, READY).await?;
+    }
     let process = Supervised::start(apiserver)?;
     let ready = async || {
         let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;

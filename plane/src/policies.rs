@@ -1,29 +1,61 @@
-//! Admission policies that a kept plane must not have when it starts.
+//! Admission policies that a kept plane must not have when its API server starts.
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use kube::api::{DeleteParams, ListParams};
-use kube::{Api, Client, ResourceExt as _};
+use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use components::catalogue::{COMPONENTS, Source};
+use components::config;
+use kube::Client;
+use serde_json::{Value, json};
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
+
+use crate::error::Result;
+use crate::supervise::Supervised;
+
+/// Where the API server keeps policies in etcd.
+const PREFIX: &str = "/registry/validatingadmissionpolicies/";
 /// The end of the groups that Kubernetes itself serves.
 const BUILT_IN: &str = ".k8s.io";
 
-/// Deletes the policies whose parameters are of a custom kind. The programs that bring them apply them again when they start.
+/// Deletes those of our programs' policies whose parameters are of a custom kind from etcd. The programs apply them again when they
+/// start. Other policies stay.
 ///
 /// An API server looks such kinds up when it starts, before it serves them, and again only 30 s later. Until then the policies would
 /// refuse everything.
-pub(crate) async fn forget(client: &Client) -> kube::Result<()> {
-    let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
-    for policy in
-        policies.list(&ListParams::default()).await?.items.iter().filter(|one| has_custom_params(one))
-    {
-        policies.delete(&policy.name_any(), &DeleteParams::default()).await?;
-    }
-    Ok(())
+pub(crate) async fn forget(store: &Supervised, etcd: &Client, within: Duration) -> Result<()> {
+    let names = with_custom_parameters()?;
+    let deleted = async || {
+        for name in &names {
+            let body = json!({"key": STANDARD.encode(format!("{PREFIX}{name}"))}).to_string().into_bytes();
+            let request = http::Request::post("/v3/kv/deleterange").body(body);
+            let request = request.map_err(|error| error.to_string())?;
+            // Until etcd has elected itself, it refuses, and the client logs refusals as errors.
+            let answer = etcd.request_text(request).with_subscriber(NoSubscriber::new()).await;
+            answer.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    };
+    store.until("etcd does not delete", within, deleted).await
 }
 
-fn has_custom_params(policy: &ValidatingAdmissionPolicy) -> bool {
-    let kind = policy.spec.as_ref().and_then(|spec| spec.param_kind.as_ref());
-    let version = kind.and_then(|kind| kind.api_version.as_deref());
+/// The names of our programs' policies whose parameters are of a custom kind.
+fn with_custom_parameters() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for component in &COMPONENTS {
+        let Source::Config(folder) = component.source else { continue };
+        let documents = config::documents(folder)?;
+        let policies = documents.iter().filter(|document| {
+            document["kind"] == "ValidatingAdmissionPolicy" && has_custom_parameters(&document["spec"])
+        });
+        names.extend(policies.filter_map(|policy| Some(policy["metadata"]["name"].as_str()?.to_owned())));
+    }
+    Ok(names)
+}
+
+fn has_custom_parameters(spec: &Value) -> bool {
+    let version = spec["paramKind"]["apiVersion"].as_str();
     let group = version.and_then(|version| Some(version.split_once('/')?.0));
     group.is_some_and(|group| group.contains('.') && !group.ends_with(BUILT_IN))
 }
@@ -41,10 +73,14 @@ mod tests {
             (Some("rbac.authorization.k8s.io/v1"), false),
             (None, false),
         ] {
-            let param_kind = version.map(|version| serde_json::json!({"apiVersion": version, "kind": "X"}));
-            let policy = serde_json::json!({"metadata": {}, "spec": {"paramKind": param_kind}});
-            let policy: ValidatingAdmissionPolicy = serde_json::from_value(policy).unwrap();
-            assert_eq!(has_custom_params(&policy), is_custom, "{version:?}");
+            let spec =
+                json!({"paramKind": version.map(|version| json!({"apiVersion": version, "kind": "X"}))});
+            assert_eq!(has_custom_parameters(&spec), is_custom, "{version:?}");
         }
+    }
+
+    #[test]
+    fn our_policies_with_parameters_of_custom_kinds_are_known() {
+        insta::assert_debug_snapshot!(with_custom_parameters().unwrap());
     }
 }

@@ -65,11 +65,25 @@ fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
         let kept =
             home.kubectl(&[CONTEXT, NAMESPACE, "get", NETWORK, r"--output=jsonpath={.data.net-conf\.json}"]);
         assert_eq!(kept, "{}", "what a user changes of the container network stays");
+        assert_no_policy_refused_for_its_kind(&home.path(".local/state/layercake/bootstrap/edge/logs"));
         home.layercake(&["delete", "edge", "-n", "dev", "--bootstrap", "edge"], 0);
         assert_eq!(home.vms("edge").await, 0);
         home.layercake(&["site", "stop"], 0);
         assert_eq!(home.processes(), Vec::<String>::new());
     });
+}
+
+/// An API server that starts with a policy whose parameters are of a kind that it does not serve yet refuses all that the policy is about.
+fn assert_no_policy_refused_for_its_kind(logs: &str) {
+    let logs: Vec<_> = std::fs::read_dir(logs).unwrap().map(|log| log.unwrap().path()).collect();
+    assert!(logs.len() > 5, "{logs:?}");
+    for log in logs {
+        let text = std::fs::read(&log).unwrap();
+        let text = String::from_utf8_lossy(&text);
+        let refused =
+            text.lines().find(|line| line.contains("failed to find resource referenced by paramKind"));
+        assert_eq!(refused, None, "{}", log.display());
+    }
 }
 
 /// An address that a control plane would get next is in use by something else.
