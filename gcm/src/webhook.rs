@@ -30,6 +30,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::addons::choice::container_networks;
+use crate::admission::denial::FieldDenial;
 use crate::admission::overlap::UsedRange;
 use crate::admission::{self, Installation, defaults};
 use crate::release::cache::ReleaseCache;
@@ -126,7 +127,12 @@ async fn mutate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json<V
     let document = review.document();
     // Which pods' range is wanted depends on the container network, which may be inherited.
     let new = serde_json::from_value(defaults::filled_in(&document, &values)).unwrap_or(new);
-    values.extend(defaults::missing_values(&new, old.as_ref(), &webhooks.release_cache.available()));
+    let available = webhooks.release_cache.available();
+    if let Some(denial) = defaults::network_denial(&new, old.as_ref(), &available) {
+        let text = denial_text(denial, &review.version);
+        return review.deny(&text);
+    }
+    values.extend(defaults::missing_values(&new, old.as_ref(), &available));
     if values.is_empty() {
         return review.allow(&[]);
     }
@@ -158,14 +164,8 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
         denials.extend(old.as_ref().and_then(|old| admission::unseen_pools(&new, old)));
     }
     if !denials.is_empty() {
-        let mut texts: Vec<String> = denials
-            .into_iter()
-            .map(|mut denial| {
-                denial.field = admission::path_in(&review.version, &denial.field);
-                denial.remedy = admission::path_in(&review.version, &denial.remedy);
-                denial.to_string()
-            })
-            .collect();
+        let mut texts: Vec<String> =
+            denials.into_iter().map(|denial| denial_text(denial, &review.version)).collect();
         if unread {
             let namespace = new.namespace().unwrap_or_default();
             texts.push(format!(
@@ -200,6 +200,13 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
         warnings.extend(admission::overlap::warnings(&new.spec, &used));
     }
     review.allow(&warnings)
+}
+
+/// A denial with fields named as a version of the API names them.
+fn denial_text(mut denial: FieldDenial, version: &str) -> String {
+    denial.field = admission::path_in(version, &denial.field);
+    denial.remedy = admission::path_in(version, &denial.remedy);
+    denial.to_string()
 }
 
 /// Addresses that are seen in a namespace: of its machines, its clusters, and the pools that they come from.

@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::conditions::release::COMPATIBLE;
+use crate::conditions::release::{COMPATIBLE, MISSING_OS_IMAGE, VALID};
 use crate::conditions::{Condition, find};
 
 /// A version of Kubernetes and everything that belongs to it.
@@ -97,10 +97,13 @@ pub struct LocalReference {
 }
 
 impl TanzuKubernetesRelease {
-    /// Whether gcm has checked the release, so that clusters can use it: condition `Compatible` is there, True or False.
+    /// Returns true if gcm has checked the release and has seen an OSImage of it: conditions `Compatible` and `Valid` are there, and
+    /// the reason of `Valid` is not `MissingOSImage`. Until then gcm can refuse clusters of the release.
     pub fn is_checked(&self) -> bool {
-        let status = self.status.as_ref();
-        status.is_some_and(|status| find(&status.conditions, COMPATIBLE).is_some())
+        let conditions = self.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let valid = find(conditions, VALID);
+        find(conditions, COMPATIBLE).is_some()
+            && valid.is_some_and(|valid| valid.reason.as_deref() != Some(MISSING_OS_IMAGE))
     }
 }
 

@@ -218,7 +218,8 @@ mod tests {
     }
 
     fn release(images: &[&str]) -> TanzuKubernetesRelease {
-        let conditions = vec![conditions::Condition::is_true(conditions::release::COMPATIBLE)];
+        let holds = [conditions::release::COMPATIBLE, conditions::release::VALID];
+        let conditions = holds.map(conditions::Condition::is_true).to_vec();
         let status = TanzuKubernetesReleaseStatus { conditions, ..Default::default() };
         TanzuKubernetesRelease { status: Some(status), ..unchecked(images) }
     }
@@ -268,6 +269,14 @@ mod tests {
         assert!(matches!(compare("node", "r", None).unwrap(), Step::Waiting(_)));
         assert!(matches!(compare("node", "r", Some(&release(&["other"]))).unwrap(), Step::Waiting(_)));
         assert!(matches!(compare("node", "r", Some(&unchecked(&["node"]))).unwrap(), Step::Waiting(_)));
+        let mut unseen = release(&["node"]);
+        unseen.status.as_mut().unwrap().conditions[1] = conditions::Condition::is_false(
+            conditions::release::VALID,
+            conditions::WARNING,
+            conditions::release::MISSING_OS_IMAGE,
+            "none of its OSImages exists: node",
+        );
+        assert!(matches!(compare("node", "r", Some(&unseen)).unwrap(), Step::Waiting(_)));
         let expected = Appearance { image: "node".into(), release: Some("r".into()), without_release: None };
         assert_eq!(
             compare("node", "r", Some(&release(&["other", "node"]))).unwrap(),

@@ -6,11 +6,14 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::container_network::default_network;
+use super::denial::FieldDenial;
 use super::{network, node_images, version};
 use crate::release::resolution::{self, AvailableRelease};
 use crate::release::version::Version;
 use crate::spec::network::{CNI, DOMAIN, PODS, SERVICES, network_settings};
 use crate::spec::release::{current_version, release_request};
+
+const NETWORK: &str = "spec.settings.network.cni.name";
 
 /// One value to fill in: where, as the steps of a path, and what.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +48,38 @@ pub fn missing_values(
     values
 }
 
+/// Returns why no container network can be chosen for a new cluster that names none: it depends on the node images of the release, and
+/// none of them is known. The network of a cluster never changes, so it is not guessed.
+pub fn network_denial(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+    available: &[AvailableRelease],
+) -> Option<FieldDenial> {
+    let is_new = super::is_created(new, old) && new.metadata.deletion_timestamp.is_none();
+    if !is_new || named_network(new).is_some() {
+        return None;
+    }
+    let release = resolution::resolve_release(version::intended_request(new, old), available).ok()?;
+    if !release.images.is_empty() || release.missing_images.is_empty() {
+        return None;
+    }
+    let (name, missing) = (release.version.object_name(), release.missing_images.join(", "));
+    let reason = format!(
+        "gcm cannot choose a container network, because no OSImage of TanzuKubernetesRelease {name} exists: {missing}"
+    );
+    Some(FieldDenial::new(
+        NETWORK,
+        reason,
+        "Apply the manifest again when an OSImage exists, or set this field",
+    ))
+}
+
+/// The container network that the cluster names.
+fn named_network(tkc: &TanzuKubernetesCluster) -> Option<&str> {
+    let cni = network_settings(&tkc.spec)?.cni.as_ref()?;
+    Some(cni.name.as_str()).filter(|name| !name.is_empty())
+}
+
 /// Annotations that a user left out, as kubectl replace does, and that a cluster keeps. A policy refuses other changes of them.
 fn omitted_records(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Vec<DefaultValue> {
     let kept = |key: &str| {
@@ -57,8 +92,7 @@ fn omitted_records(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesClu
 
 fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValue> {
     let network = network_settings(&new.spec);
-    let cni =
-        network.and_then(|n| n.cni.as_ref()).map(|cni| cni.name.as_str()).filter(|name| !name.is_empty());
+    let cni = named_network(new);
     let unranged = |ranges: Option<&api::gcm::parts::NetworkRanges>| {
         ranges.and_then(|ranges| ranges.cidr_blocks.as_deref()).is_none_or(<[String]>::is_empty)
     };
@@ -67,7 +101,7 @@ fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValu
         values.push(default_value("spec.topology.controlPlane.replicas", 1));
     }
     if cni.is_none() {
-        values.push(default_value("spec.settings.network.cni.name", default_cni));
+        values.push(default_value(NETWORK, default_cni));
     }
     if unranged(network.and_then(|n| n.pods.as_ref())) && cni != Some(network::ROUTED) {
         values.push(default_value("spec.settings.network.pods.cidrBlocks", json!([PODS])));

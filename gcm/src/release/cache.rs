@@ -79,9 +79,14 @@ impl ReleaseCache {
 impl State {
     /// Lists the releases anew, each with its images.
     fn list(&mut self) {
-        let with_images = |release: &Arc<KubernetesRelease>| AvailableRelease {
-            images: release.os_images.iter().filter_map(|name| self.images.get(name).cloned()).collect(),
-            ..release.candidate.clone()
+        let with_images = |release: &Arc<KubernetesRelease>| {
+            let is_known = |name: &&String| self.images.contains_key(*name);
+            let (known, missing): (Vec<_>, Vec<_>) = release.os_images.iter().partition(is_known);
+            AvailableRelease {
+                images: known.into_iter().filter_map(|name| self.images.get(name).cloned()).collect(),
+                missing_images: missing.into_iter().cloned().collect(),
+                ..release.candidate.clone()
+            }
         };
         self.available = Arc::new(self.releases.values().map(with_images).collect());
     }

@@ -47,6 +47,7 @@ impl KubernetesRelease {
                 labels,
                 kube_vip: kube_vip(&tkr.spec.kubernetes),
                 images: Vec::new(),
+                missing_images: Vec::new(),
             },
             kubernetes: kubernetes.to_string(),
             image_repository: tkr.spec.kubernetes.image_repository.clone(),

@@ -28,6 +28,8 @@ pub struct AvailableRelease {
     pub kube_vip: Option<String>,
     /// Its node images; none where nothing but the release is known.
     pub images: Vec<ReleaseImage>,
+    /// The names of its OSImages that do not exist, or that gcm has not seen yet.
+    pub missing_images: Vec<String>,
 }
 
 impl AvailableRelease {
@@ -35,7 +37,7 @@ impl AvailableRelease {
     pub fn of(version: Version) -> Self {
         let incompatible = explain_incompatibility(&version);
         let labels = prefix_labels(&version);
-        Self { labels, version, incompatible, kube_vip: None, images: Vec::new() }
+        Self { labels, version, incompatible, kube_vip: None, images: Vec::new(), missing_images: Vec::new() }
     }
 
     /// True if the release is what a query asks for.

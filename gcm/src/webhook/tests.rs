@@ -7,11 +7,11 @@ use serde_json::{from_slice, from_value, json, to_value};
 
 use super::*;
 use crate::cluster::fixtures::tkr;
-use crate::release::KubernetesRelease;
 use crate::release::virtual_ip::VirtualIpFlags;
+use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::testing::{SITE_VERSIONS, manifest, sound};
 
-/// Webhooks that know the site's releases and reach no API server.
+/// Webhooks that know the site's releases, but no node images, and reach no API server.
 fn webhooks() -> State<Arc<Webhooks>> {
     let release_cache = ReleaseCache::default();
     for version in SITE_VERSIONS {
@@ -52,13 +52,32 @@ fn sent(review: &Value) -> Review {
 
 #[tokio::test]
 async fn a_cluster_is_filled_in() {
-    let Json(answer) = mutate(webhooks(), sent(&review(&sound(), "v1alpha3"))).await;
+    let State(webhooks) = webhooks();
+    webhooks.release_cache.set_image("photon", Some(ReleaseImage::default()));
+    let Json(answer) = mutate(State(webhooks), sent(&review(&sound(), "v1alpha3"))).await;
     assert_eq!(answer["response"]["uid"], "u-1");
     assert_eq!(answer["response"]["allowed"], true);
     let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
     let patch: Vec<Value> = from_slice(&patch).unwrap();
     let full = patch.iter().find(|operation| operation["path"] == "/spec/distribution/fullVersion").unwrap();
     assert_eq!(full["value"], "v1.33.1+vmware.1-fips-vkr.2");
+}
+
+#[tokio::test]
+async fn a_container_network_is_not_guessed_before_an_image_is_known() {
+    let Json(answer) = mutate(webhooks(), sent(&review(&sound(), "v1alpha3"))).await;
+    assert_eq!(answer["response"]["allowed"], false);
+    insta::assert_snapshot!(answer["response"]["status"]["message"].as_str().unwrap());
+
+    let mut named = sound();
+    let network = named.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    network.cni = Some(from_value(json!({"name": "calico"})).unwrap());
+    let mut moved = sound();
+    moved.metadata.finalizers = Some(vec![api::names::finalizer::TKC.to_owned()]);
+    for accepted in [named, moved] {
+        let Json(answer) = mutate(webhooks(), sent(&review(&accepted, "v1alpha3"))).await;
+        assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    }
 }
 
 #[tokio::test]
