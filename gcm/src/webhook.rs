@@ -128,7 +128,7 @@ async fn mutate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json<V
     // Which pods' range is wanted depends on the container network, which may be inherited.
     let new = serde_json::from_value(defaults::filled_in(&document, &values)).unwrap_or(new);
     let available = webhooks.release_cache.available();
-    if let Some(denial) = defaults::network_denial(&new, old.as_ref(), &available) {
+    if let Some(denial) = defaults::unknown_network_denial(&new, old.as_ref(), &available) {
         let text = denial_text(denial, &review.version);
         return review.deny(&text);
     }

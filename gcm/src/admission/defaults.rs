@@ -48,9 +48,9 @@ pub fn missing_values(
     values
 }
 
-/// Returns why no container network can be chosen for a new cluster that names none: it depends on the node images of the release, and
-/// none of them is known. The network of a cluster never changes, so it is not guessed.
-pub fn network_denial(
+/// Returns why gcm cannot choose a container network for a new cluster that names none: the choice depends on the node images of the
+/// release, and gcm knows none of them. The network of a cluster cannot change, so gcm does not guess it.
+pub fn unknown_network_denial(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
     available: &[AvailableRelease],
@@ -65,12 +65,12 @@ pub fn network_denial(
     }
     let (name, missing) = (release.version.object_name(), release.missing_images.join(", "));
     let reason = format!(
-        "gcm cannot choose a container network, because no OSImage of TanzuKubernetesRelease {name} exists: {missing}"
+        "gcm cannot choose a container network, because it knows no usable OSImage of TanzuKubernetesRelease {name}. The release names {missing}"
     );
     Some(FieldDenial::new(
         NETWORK,
         reason,
-        "Apply the manifest again when an OSImage exists, or set this field",
+        "Apply the manifest again when condition Valid of the release is True, or set this field",
     ))
 }
 

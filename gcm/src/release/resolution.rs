@@ -28,7 +28,7 @@ pub struct AvailableRelease {
     pub kube_vip: Option<String>,
     /// Its node images; none where nothing but the release is known.
     pub images: Vec<ReleaseImage>,
-    /// The names of its OSImages that do not exist, or that gcm has not seen yet.
+    /// The names of its OSImages that gcm does not know: they do not exist yet, or are of another infrastructure.
     pub missing_images: Vec<String>,
 }
 
