@@ -21,7 +21,7 @@ pub(crate) struct Authorities {
     pub serving: Authority,
     /// Signs the API server's clients.
     pub client: Authority,
-    /// Signs etcd and its only client.
+    /// Signs etcd and its clients: the API server, and what deletes policies before the API server starts.
     pub etcd: Authority,
 }
 

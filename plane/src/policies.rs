@@ -37,7 +37,7 @@ pub(crate) async fn forget(store: &Supervised, etcd: &Client, within: Duration) 
         }
         Ok(())
     };
-    store.until("etcd does not delete", within, deleted).await
+    store.until("etcd does not delete the admission policies of the programs", within, deleted).await
 }
 
 /// The names of our programs' policies whose parameters are of a custom kind.
