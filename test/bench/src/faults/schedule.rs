@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(kinds.len(), 33, "{kinds:?}");
     }
 
-    /// What happens to the site in the trials of the short run, tests/short_runs/faults.rs.
+    /// The storms of tests/short_runs/faults.rs contain these events.
     #[test]
     fn the_short_run_has_all_that_happens_to_a_site() {
         let kinds: std::collections::BTreeSet<_> =
