@@ -127,10 +127,13 @@ mod tests {
     use crate::tools::progress::Quiet;
     use crate::tools::tool::CONTROL_PLANE;
 
+    /// Writes a program. A file that this process has open for writing cannot be run, nor while a child that another test has just
+    /// started still has it open. So another process writes it.
     fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
-        let path = folder.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let (text, path) = (folder.join(format!("{name}.sh")), folder.join(name));
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let installed = Command::new("install").arg("--mode=755").arg(&text).arg(&path).status().unwrap();
+        assert!(installed.success(), "{installed}");
         path
     }
 
