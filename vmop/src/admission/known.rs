@@ -64,12 +64,7 @@ impl Settings {
     pub fn read(data: &BTreeMap<String, String>) -> Self {
         let text = |key: &str| data.get(key).map(|value| value.trim()).filter(|value| !value.is_empty());
         Self {
-            network_provider: match text("NetworkProvider") {
-                Some("NAMED") => Some(NetworkProvider::Named),
-                Some("VSPHERE_NETWORK") => Some(NetworkProvider::Distributed),
-                Some("NSXT") => Some(NetworkProvider::Nsx),
-                _ => None,
-            },
+            network_provider: text("NetworkProvider").and_then(NetworkProvider::of),
             network: text("Network").map(str::to_owned),
             restricted_network: text("IsRestrictedNetwork") == Some("true"),
             privileged: text("PrivilegedUsers")

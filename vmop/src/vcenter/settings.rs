@@ -36,6 +36,16 @@ pub enum NetworkProvider {
 }
 
 impl NetworkProvider {
+    /// The provider of that name; `None` where there is none.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "NAMED" => Self::Named,
+            "VSPHERE_NETWORK" => Self::Distributed,
+            "NSXT" => Self::Nsx,
+            _ => return None,
+        })
+    }
+
     /// Whether an object is requested for each network adapter.
     pub fn has_objects(self) -> bool {
         self != Self::Named
@@ -186,18 +196,24 @@ impl<'a> ConfigData<'a> {
         };
         Ok(Settings {
             host: self.required("VcPNID")?.to_owned(),
-            port: self.port()?,
+            port: self.parsed("VcPort", "a port number", |port| port.parse().ok())?.unwrap_or(443),
             datacenter: self.required("Datacenter")?.to_owned(),
             datastore: self.optional("Datastore"),
             network: self.optional("Network"),
             guest_address_ranges: self.guest_address_ranges()?,
-            network_provider: self.network_provider()?,
+            network_provider: self.parsed(
+                "NetworkProvider",
+                "NAMED, VSPHERE_NETWORK or NSXT",
+                NetworkProvider::of,
+            )?,
             library: self.optional("ContentSource"),
             console_proxy: self.optional("WebConsoleProxy"),
             folder: self.optional("Folder"),
             resource_pool: self.optional("ResourcePool"),
             direct: self.direct()?,
-            promote_disks: self.promote_disks()?,
+            promote_disks: self
+                .parsed("PromoteDisksMode", "Disabled, Online or Offline", PromoteDisks::of)?
+                .unwrap_or_default(),
             storage_class_required: self.flag("StorageClassRequired")?,
             stack: self.optional("StackID").unwrap_or_default(),
             trust: self.trust()?,
@@ -220,76 +236,49 @@ impl<'a> ConfigData<'a> {
             .ok_or_else(|| ConfigProblem::NoKey(self.namespace.to_owned(), key))
     }
 
-    fn direct(&self) -> Result<bool, ConfigProblem> {
-        const KEY: &str = "FastDeployMode";
-        match self.optional(KEY) {
-            None => Ok(false),
-            Some(mode) if mode == "linked" => Ok(false),
-            Some(mode) if mode == "direct" => Ok(true),
-            Some(mode) => Err(ConfigProblem::BadKey(self.namespace.into(), KEY, mode, "linked or direct")),
-        }
-    }
-
-    fn promote_disks(&self) -> Result<PromoteDisks, ConfigProblem> {
-        const KEY: &str = "PromoteDisksMode";
-        let Some(mode) = self.optional(KEY) else { return Ok(PromoteDisks::default()) };
-        PromoteDisks::of(&mode).ok_or_else(|| {
-            ConfigProblem::BadKey(self.namespace.into(), KEY, mode, "Disabled, Online or Offline")
-        })
-    }
-
-    fn port(&self) -> Result<u16, ConfigProblem> {
-        let Some(port) = self.optional("VcPort") else { return Ok(443) };
-        port.parse()
-            .map_err(|_| ConfigProblem::BadKey(self.namespace.into(), "VcPort", port, "a port number"))
+    /// The value of a key as `read` takes it; `None` where the key is left out. `kind` says what a value should be.
+    fn parsed<T>(
+        &self,
+        key: &'static str,
+        kind: &'static str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, ConfigProblem> {
+        let Some(value) = self.optional(key) else { return Ok(None) };
+        let parsed = read(&value);
+        parsed.map(Some).ok_or_else(|| ConfigProblem::BadKey(self.namespace.to_owned(), key, value, kind))
     }
 
     fn flag(&self, key: &'static str) -> Result<bool, ConfigProblem> {
-        match self.optional(key).as_deref() {
-            None | Some("false") => Ok(false),
-            Some("true") => Ok(true),
-            Some(other) => {
-                Err(ConfigProblem::BadKey(self.namespace.into(), key, other.into(), "\"true\" or \"false\""))
-            }
-        }
+        let flag = self.parsed(key, "\"true\" or \"false\"", |value| value.parse().ok())?;
+        Ok(flag.unwrap_or(false))
+    }
+
+    fn direct(&self) -> Result<bool, ConfigProblem> {
+        let mode = self.parsed("FastDeployMode", "linked or direct", |mode| match mode {
+            "linked" => Some(false),
+            "direct" => Some(true),
+            _ => None,
+        })?;
+        Ok(mode.unwrap_or(false))
     }
 
     fn wire(&self) -> Result<WireChoice, ConfigProblem> {
-        match self.optional("Wire").as_deref() {
-            None | Some("auto") => Ok(WireChoice::Auto),
-            Some("vijson") => Ok(WireChoice::ViJson),
-            Some("soap") => Ok(WireChoice::Soap),
-            Some(other) => Err(ConfigProblem::BadKey(
-                self.namespace.into(),
-                "Wire",
-                other.into(),
-                "\"auto\", \"vijson\" or \"soap\"",
-            )),
-        }
+        let wire = self.parsed("Wire", "\"auto\", \"vijson\" or \"soap\"", |wire| match wire {
+            "auto" => Some(WireChoice::Auto),
+            "vijson" => Some(WireChoice::ViJson),
+            "soap" => Some(WireChoice::Soap),
+            _ => None,
+        })?;
+        Ok(wire.unwrap_or(WireChoice::Auto))
     }
 
     fn guest_address_ranges(&self) -> Result<Vec<IpNet>, ConfigProblem> {
-        const KEY: &str = "GuestAddressRanges";
-        let text = self.optional(KEY).unwrap_or_default();
-        let ranges = text.split(',').map(str::trim).filter(|range| !range.is_empty()).map(str::parse);
-        ranges.collect::<Result<_, _>>().map_err(|_| {
-            let kind = "a list of CIDRs divided by commas, such as 10.20.0.0/16";
-            ConfigProblem::BadKey(self.namespace.into(), KEY, text.clone(), kind)
-        })
-    }
-
-    fn network_provider(&self) -> Result<Option<NetworkProvider>, ConfigProblem> {
-        const KEY: &str = "NetworkProvider";
-        const KNOWN: &str = "NAMED, VSPHERE_NETWORK or NSXT";
-        Ok(Some(match self.optional(KEY).as_deref() {
-            None => return Ok(None),
-            Some("NAMED") => NetworkProvider::Named,
-            Some("VSPHERE_NETWORK") => NetworkProvider::Distributed,
-            Some("NSXT") => NetworkProvider::Nsx,
-            Some(other) => {
-                return Err(ConfigProblem::BadKey(self.namespace.into(), KEY, other.into(), KNOWN));
-            }
-        }))
+        let kind = "a list of CIDRs divided by commas, such as 10.20.0.0/16";
+        let read = |text: &str| -> Option<Vec<IpNet>> {
+            let ranges = text.split(',').map(str::trim).filter(|range| !range.is_empty());
+            ranges.map(|range| range.parse().ok()).collect()
+        };
+        Ok(self.parsed("GuestAddressRanges", kind, read)?.unwrap_or_default())
     }
 
     fn trust(&self) -> Result<Trust, ConfigProblem> {
