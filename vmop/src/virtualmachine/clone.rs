@@ -11,6 +11,7 @@ use super::nic::adapter::Nic;
 use super::nic::device_changes::{clone_nics, without_nics};
 use super::power::state::wants_power_on;
 use super::size::class::{MMIO, MMIO_SIZE, Size};
+use super::step::explicit;
 use super::storage::class::Storage;
 use super::storage::disks::Layout;
 use super::storage::marks::DISKS;
@@ -107,6 +108,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         num_cpus: Some(parts.size.cpus),
         num_cores_per_socket: parts.size.cores_per_socket(),
         memory_mib: Some(parts.size.memory_mib),
+        // What the class leaves out does not come from the template.
         cpu_allocation: Some(explicit(parts.size.cpu)),
         memory_allocation: Some(explicit(parts.size.memory)),
         extra_config,
@@ -147,15 +149,6 @@ fn base<'a>(parts: &Parts<'a>) -> &'a str {
     match parts.disks.move_type {
         DiskMoveType::CreateNewChildDiskBacking => &parts.template.name,
         DiskMoveType::MoveAllDiskBackingsAndDisallowSharing => "",
-    }
-}
-
-/// What the class leaves out is nothing and unlimited, whatever the template has.
-fn explicit(allocation: vsphere::Allocation) -> vsphere::Allocation {
-    vsphere::Allocation {
-        reservation: Some(allocation.reservation.unwrap_or(0)),
-        limit: Some(allocation.limit.unwrap_or(-1)),
-        expandable: None,
     }
 }
 

@@ -166,7 +166,8 @@ fn power_on(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<S
     let bootstrap = facts.bootstrap_update.as_ref().map_err(unmet)?;
     let bootstrap = bootstrap.iter().flat_map(Bootstrap::steps);
     let bootstrap = bootstrap.chain(nic_change.iter().map(NicChange::note_step));
-    let restarted = restart_due(vm, vsphere_vm, facts.now).map(|at| note(vec![step::restart_note(at)]));
+    let restart = restart_due(vm, vsphere_vm, facts.now);
+    let restarted = restart.map(|at| Step::set_options(vec![step::restart_note(at)]));
     let before = restarted.into_iter().chain(join_module(facts)?);
     let turn = Step::Power(PowerState::On, Mode::into_state(vm, PowerState::On));
     Ok(offline.into_iter().chain(bootstrap).chain(before).chain([turn]).collect())
@@ -178,10 +179,6 @@ fn change_running(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Vec<St
     // It may have got its group while it ran.
     let joined = join_module(facts).unwrap_or_default();
     joined.into_iter().chain(settings).chain(restart_step(vm, vsphere_vm, facts.now)).collect()
-}
-
-fn note(extra_config: Vec<(String, String)>) -> Step {
-    Step::Reconfigure(Box::new(ConfigSpec { extra_config: extra_config.into(), ..ConfigSpec::default() }))
 }
 
 /// Whether a check on the object holds power-on back.

@@ -3,7 +3,7 @@
 use api::vmop::VirtualMachine;
 use jiff::Timestamp;
 use vsphere::inventory::PowerState;
-use vsphere::{ConfigSpec, CustomizationSpec, Vm};
+use vsphere::{Allocation, ConfigSpec, CustomizationSpec, Vm};
 
 /// ExtraConfig: when a VM was last restarted on request, in nanoseconds since 1970, as vm-operator writes it.
 const LAST_RESTART: &str = "vmservice.lastRestartTime";
@@ -60,6 +60,11 @@ impl Mode {
 }
 
 impl Step {
+    /// Sets options of the VM's ExtraConfig.
+    pub fn set_options(options: Vec<(String, String)>) -> Self {
+        Self::Reconfigure(Box::new(ConfigSpec { extra_config: options.into(), ..ConfigSpec::default() }))
+    }
+
     /// The cluster module that the step is about.
     pub fn module(&self) -> Option<&str> {
         match self {
@@ -138,11 +143,17 @@ fn bears(vsphere_vm: &Vm, spec: &ConfigSpec) -> bool {
 }
 
 /// Whether a VM's guarantee and limit are the wanted ones; what is not given is nothing and unlimited.
-pub fn allocated(is: vsphere::Allocation, wanted: vsphere::Allocation) -> bool {
-    let whole = |allocation: vsphere::Allocation| {
-        (allocation.reservation.unwrap_or(0), allocation.limit.unwrap_or(-1))
-    };
-    whole(is) == whole(wanted)
+pub fn allocated(is: Allocation, wanted: Allocation) -> bool {
+    explicit(is) == explicit(wanted)
+}
+
+/// A guarantee and a limit with what they leave out: nothing and unlimited.
+pub fn explicit(allocation: Allocation) -> Allocation {
+    Allocation {
+        reservation: Some(allocation.reservation.unwrap_or(0)),
+        limit: Some(allocation.limit.unwrap_or(-1)),
+        expandable: None,
+    }
 }
 
 #[cfg(test)]

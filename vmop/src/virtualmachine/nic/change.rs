@@ -81,8 +81,7 @@ impl NicChange {
 
     /// The step that notes that the guest has learnt of the NICs; it comes last, so that after a crash in between the guest learns of them once more.
     pub fn note_step(&self) -> Step {
-        let spec = ConfigSpec { extra_config: vec![self.note.clone()].into(), ..ConfigSpec::default() };
-        Step::Reconfigure(Box::new(spec))
+        Step::set_options(vec![self.note.clone()])
     }
 }
 

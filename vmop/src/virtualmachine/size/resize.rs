@@ -9,7 +9,7 @@ use vsphere::inventory::PowerState;
 use vsphere::{Allocation, BaseConfig, ConfigSpec, Vm};
 
 use crate::virtualmachine::size::class::Size;
-use crate::virtualmachine::step::{Step, allocated, hardware_version};
+use crate::virtualmachine::step::{Step, allocated, explicit, hardware_version};
 
 /// How a VM's size relates to its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,12 +114,7 @@ pub fn outdated(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
 
 /// The settings that make the VM's size that one.
 fn difference(vsphere_vm: &Vm, size: &Size) -> ConfigSpec {
-    let whole = |wanted: Allocation| Allocation {
-        reservation: Some(wanted.reservation.unwrap_or(0)),
-        limit: Some(wanted.limit.unwrap_or(-1)),
-        expandable: None,
-    };
-    let other = |is: Allocation, wanted: Allocation| (!allocated(is, wanted)).then(|| whole(wanted));
+    let other = |is: Allocation, wanted: Allocation| (!allocated(is, wanted)).then(|| explicit(wanted));
     let num_cpus = (vsphere_vm.num_cpus != size.cpus).then_some(size.cpus);
     ConfigSpec {
         num_cpus,

@@ -6,7 +6,7 @@
 
 use api::vmop::VirtualMachine;
 use vsphere::inventory::PowerState;
-use vsphere::{ConfigSpec, Disk, Vm};
+use vsphere::{Disk, Vm};
 
 use super::promotions::{PromotionProgress, Promotions};
 use crate::pause;
@@ -133,10 +133,8 @@ impl Promotion {
 
     /// The step that removes the VM's note that it was cloned from a template.
     pub fn remove_note(&self) -> Option<Step> {
-        let extra_config = || vec![(mark::BASE.to_owned(), String::new())].into();
-        (self.state == PromotionState::Finished).then(|| {
-            Step::Reconfigure(Box::new(ConfigSpec { extra_config: extra_config(), ..ConfigSpec::default() }))
-        })
+        let removed = || Step::set_options(vec![(mark::BASE.to_owned(), String::new())]);
+        (self.state == PromotionState::Finished).then(removed)
     }
 }
 
