@@ -3,13 +3,11 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use api::conditions::vmop as reason;
-use api::net::VirtualNetwork;
 use api::vmop::VirtualMachineNetworkInterface;
 use sha2::{Digest, Sha256};
 use vsphere::{Backing, NicKind};
 
-use crate::unmet::Need;
-use crate::unmet::Unmet;
+use crate::unmet::{Need, Unmet};
 use crate::virtualmachine::identity::uuids::Identity;
 
 /// A NIC as it shall be.
@@ -84,22 +82,6 @@ impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.ip, self.prefix)
     }
-}
-
-/// The VirtualNetwork of that name is realised.
-pub fn check_network(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -> Need<()> {
-    let Some(network) = network else {
-        let message =
-            format!("VirtualNetwork {namespace}/{name} does not exist. Create it, or use another network");
-        return Err(Unmet::wrong(reason::NETWORK_NOT_READY, message));
-    };
-    let conditions = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    if api::conditions::holds(conditions, api::net::READY) {
-        return Ok(());
-    }
-    let message =
-        format!("VirtualNetwork {namespace}/{name} is not Ready yet; waiting for the network provider");
-    Err(Unmet::underway(reason::NETWORK_NOT_READY, message))
 }
 
 /// The kind of NIC that an interface asks for.

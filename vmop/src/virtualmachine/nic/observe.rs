@@ -5,12 +5,14 @@ use std::net::IpAddr;
 use api::conditions::vmop as reason;
 use api::names::annotation;
 use api::vmop::{NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterface};
+use kit::events::named;
 use kube::{Resource, ResourceExt};
 use vsphere::{MoRef, Network, NicKind};
 
-use super::adapter::{Nic, check_network, nic_kind};
+use super::adapter::{Nic, nic_kind};
 use super::realization::{
-    NetworkId, Realization, net_operator_addresses, not_ready, nsx_addresses, read_net_operator, read_nsx,
+    NetworkId, Realization, check_network, net_operator_addresses, not_ready, nsx_addresses,
+    read_net_operator, read_nsx, wrong,
 };
 use super::request::{InterfaceKind, NicRequest, nic_request, other_user};
 use super::source::{NetworkProviders, NicSource, nic_source};
@@ -113,7 +115,7 @@ fn check_allowed(namespace: &str, name: Option<&str>, vcenter: &VCenter, caches:
     let settings = &vcenter.settings;
     let default = default_network(settings.network_provider, settings.network.as_deref());
     let refused = name.and_then(|name| refusal(namespace, name, default, &caches.shared.namespaces));
-    refused.map_or(Ok(()), |why| Err(Unmet::wrong(reason::NETWORK_NOT_READY, sentence(&why))))
+    refused.map_or(Ok(()), |why| Err(wrong(sentence(&why))))
 }
 
 fn sentence(text: &str) -> String {
@@ -187,8 +189,7 @@ fn read_answer(
 /// An object that is another VM's is no answer: two VMs would have one MAC and one address. Neither is one that is being
 /// deleted, such as an earlier VM's of that name: it is requested anew once it is gone.
 fn check_usable<K: Resource<DynamicType = ()>>(object: &K, vm: &VirtualMachine) -> Need<()> {
-    let namespace = object.meta().namespace.clone().unwrap_or_default();
-    let named = format!("{} {namespace}/{}", K::kind(&()), object.name_any());
+    let named = named(object);
     if let Some(other) = other_user(object, vm) {
         let message = format!(
             "{named} is the network adapter of VirtualMachine {other}. Rename this VirtualMachine, or use another network or interface"
@@ -209,10 +210,9 @@ fn absent(namespace: &str, source: &NicSource<'_>) -> Unmet {
     };
     match source {
         NicSource::Requested(kind, name) => not_ready(&format!("{} {namespace}/{name}", word(kind))),
-        NicSource::Given(kind, name) => Unmet::wrong(
-            reason::NETWORK_NOT_READY,
-            format!("{} {namespace}/{name} (providerRef) does not exist. Create it", word(kind)),
-        ),
+        NicSource::Given(kind, name) => {
+            wrong(format!("{} {namespace}/{name} (providerRef) does not exist. Create it", word(kind)))
+        }
         NicSource::Named(_) | NicSource::VirtualNetwork(_) => not_ready("The network"),
     }
 }
@@ -221,7 +221,7 @@ fn absent(namespace: &str, source: &NicSource<'_>) -> Unmet {
 async fn nic_on_named(name: Option<&str>, kind: NicKind, vcenter: &VCenter) -> Result<Need<Nic>, Error> {
     let Some(name) = name.or(vcenter.settings.network.as_deref()) else {
         let message = "The provider configuration has no Network to connect the network adapter to. Add the key, or set networkName";
-        return Ok(Err(Unmet::wrong(reason::NETWORK_NOT_READY, message)));
+        return Ok(Err(wrong(message)));
     };
     Ok(found(vcenter.network(name).await, vcenter)?.map(|network| Nic::plain(kind, network.backing)))
 }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use api::conditions::{self, Condition, vmop as reason};
 use api::net::netoperator::{self, NetworkInterface};
-use api::net::{self, VirtualNetworkInterface};
-use kube::{Resource, ResourceExt};
+use api::net::{self, VirtualNetwork, VirtualNetworkInterface};
+use kit::events::named;
 
 use super::adapter::{Address, Addressing, prefix_of};
 use crate::unmet::{Need, Unmet};
@@ -30,6 +30,16 @@ pub struct Realization {
     pub external_id: Option<String>,
     /// How the guest gets its addresses.
     pub addressing: Addressing,
+}
+
+/// The VirtualNetwork of that name is realised.
+pub fn check_network(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -> Need<()> {
+    let named = format!("VirtualNetwork {namespace}/{name}");
+    let Some(network) = network else {
+        return Err(wrong(format!("{named} does not exist. Create it, or use another network")));
+    };
+    let conditions = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    if conditions::holds(conditions, net::READY) { Ok(()) } else { Err(not_ready(&named)) }
 }
 
 /// What net-operator says; `segments` where the network lies in NSX.
@@ -98,11 +108,6 @@ fn mac(given: Option<String>) -> Option<String> {
     filled(given).map(|mac| mac.replace('-', ":").to_ascii_lowercase())
 }
 
-fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
-    let namespace = object.meta().namespace.clone().unwrap_or_default();
-    format!("{} {namespace}/{}", K::kind(&()), object.name_any())
-}
-
 fn ready(named: &str, conditions: &[Condition]) -> Need<()> {
     if conditions::holds(conditions, net::READY) {
         return Ok(());
@@ -142,6 +147,7 @@ fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str)
     }
 }
 
-fn wrong(message: String) -> Unmet {
+/// A network that somebody must see to.
+pub(super) fn wrong(message: impl Into<String>) -> Unmet {
     Unmet::wrong(reason::NETWORK_NOT_READY, message)
 }

@@ -7,6 +7,7 @@ use api::vmop::{
     NETWORK_TYPE_DISTRIBUTED, NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterface,
 };
 
+use super::realization::wrong;
 use super::request::{InterfaceKind, request_name};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::settings::NetworkProvider;
@@ -95,8 +96,4 @@ fn served(kind: InterfaceKind, providers: NetworkProviders) -> Need<InterfaceKin
         "The API server does not serve the kind {word}. Install {who}, or set NetworkProvider to NAMED in the provider configuration"
     );
     Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, message))
-}
-
-fn wrong(message: String) -> Unmet {
-    Unmet::wrong(reason::NETWORK_NOT_READY, message)
 }
