@@ -367,9 +367,7 @@ impl Images {
             }
         };
         let old = image.status.clone().unwrap_or_default();
-        let why = read.as_ref().map_err(ToString::to_string);
-        let why = why.as_ref().map(|it| *it).map_err(String::as_str);
-        let status = with_times(&old, plan::status(library, item, why, &old));
+        let status = with_times(&old, plan::status(library, item, read.as_ref(), &old));
         self.api.patch_status(&*image, &status).await?;
         tracing::info!(image = name, content = item.content_version, "image read");
         Ok(())

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use vsphere::automation::LibraryItem;
 
-use super::descriptor::Descriptor;
+use super::descriptor::{Descriptor, NotOvf};
 use super::libraries::{ImageLibrary, PROVIDER_KIND};
 use crate::vcenter::mark;
 
@@ -119,7 +119,7 @@ fn annotations(descriptor: &Descriptor) -> BTreeMap<String, String> {
 pub fn status(
     library: &ImageLibrary,
     item: &LibraryItem,
-    descriptor: Result<&Descriptor, &str>,
+    descriptor: Result<&Descriptor, &NotOvf>,
     old: &VirtualMachineImageStatus,
 ) -> VirtualMachineImageStatus {
     let mut conditions = vec![Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY)];
@@ -244,7 +244,12 @@ pub fn name(item: &LibraryItem) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use bounds::Budget;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
     use super::*;
+    use crate::image::descriptor;
+    use crate::testing::fixtures::condition_line;
 
     fn item(name: &str) -> LibraryItem {
         LibraryItem {
@@ -295,7 +300,7 @@ mod tests {
         let newer = LibraryItem { content_version: "3".into(), ..item("a") };
         assert!(!current(&image, &newer));
         let read = image.status.clone().unwrap();
-        image.status = Some(status(&library(), &newer, Err("it is broken"), &read));
+        image.status = Some(status(&library(), &newer, Err(&NotOvf::new("it is broken")), &read));
         assert!(!current(&image, &newer), "a broken item is read again");
         image.status = Some(without_library(&read, "it is gone"));
         assert!(!current(&image, &item("a")), "a library that is back is read again");
@@ -352,11 +357,8 @@ mod tests {
         assert!(!current(&image, &made_anew, &item("a")));
     }
 
-    fn api_reference(
-        name: &str,
-        uid: &str,
-    ) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
-        k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+    fn api_reference(name: &str, uid: &str) -> OwnerReference {
+        OwnerReference {
             api_version: "vmoperator.vmware.com/v1alpha1".into(),
             kind: PROVIDER_KIND.into(),
             name: name.into(),
@@ -368,12 +370,10 @@ mod tests {
     #[test]
     fn an_image_says_what_it_is_good_for() {
         let status_of = |xml: &str| {
-            let read = super::super::descriptor::read(xml, &bounds::Budget::new(1 << 20));
-            let why = read.as_ref().map_err(ToString::to_string);
-            let why = why.as_ref().map(|read| *read).map_err(String::as_str);
-            let status = status(&library(), &item("a"), why, &VirtualMachineImageStatus::default());
-            let lines: Vec<_> =
-                status.conditions.iter().map(crate::testing::fixtures::condition_line).collect();
+            let read = descriptor::read(xml, &Budget::new(1 << 20));
+            let old = VirtualMachineImageStatus::default();
+            let status = status(&library(), &item("a"), read.as_ref(), &old);
+            let lines: Vec<_> = status.conditions.iter().map(condition_line).collect();
             format!("{:?}\n{}", status.image_supported, lines.join("\n"))
         };
         let node = r#"<Envelope><OperatingSystemSection osType="vmwarePhoton64Guest"/><ProductSection>
@@ -385,7 +385,7 @@ mod tests {
         insta::assert_snapshot!([node, waits, plain, strange, "<x/>"].map(status_of).join("\n\n"));
         let lost = without_library(&VirtualMachineImageStatus::default(), "content library lib-1 is gone");
         assert_eq!(
-            crate::testing::fixtures::condition_line(&lost.conditions[0]),
+            condition_line(&lost.conditions[0]),
             "VirtualMachineImageProviderReady | False | Error | VirtualMachineImageProviderNotReady | content library lib-1 is gone"
         );
     }
@@ -396,12 +396,8 @@ mod tests {
             <Property key="vmware-system.tkr" value="x"/><Property key="secret" value="y"/>
             <Property key="KUBERNETES_SEMVER" value="v1.33.1"/><Property key="BUILD_DATE" value="today"/>
             <Property key="dns" value="z" userConfigurable="true"/></ProductSection></Envelope>"#;
-        let image = image(
-            "a",
-            &library(),
-            &item("a"),
-            &super::super::descriptor::read(xml, &bounds::Budget::new(1 << 20)).unwrap(),
-        );
+        let descriptor = descriptor::read(xml, &Budget::new(1 << 20)).unwrap();
+        let image = image("a", &library(), &item("a"), &descriptor);
         let annotations = image.metadata.annotations.unwrap();
         let kept = [("KUBERNETES_SEMVER", "v1.33.1"), ("vmware-system.tkr", "x")];
         assert_eq!(annotations, kept.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
