@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::known::{Facts, Zone};
 use crate::probe::LONGEST_TIMEOUT;
+use crate::vcenter::LONGEST_NAME;
 
 /// The only port a TCP probe may have where the network is restricted.
 const RESTRICTED_PORT: i32 = 6443;
@@ -140,9 +141,6 @@ pub fn denials(
     }
     denials
 }
-
-/// The longest name that vCenter gives a VM.
-const LONGEST_NAME: usize = 80;
 
 /// A VM has its object's name, which may be longer than vCenter's names are.
 fn name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {

@@ -8,10 +8,8 @@ use vsphere::ObjectContent;
 
 use super::checks::{DRS, HEADROOM, HOSTS, NAMES};
 use super::site::{BINDINGS, Site, list_all, name};
+use crate::vcenter::LONGEST_NAME;
 use crate::virtualmachine::size::class::parse_size;
-
-/// vCenter takes no longer name of a VM.
-const LONGEST_NAME: usize = 80;
 
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     let mut found = judge_hosts(&site.hosts);

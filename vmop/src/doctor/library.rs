@@ -9,6 +9,7 @@ use vsphere::automation::LibraryItem;
 
 use super::checks::{ITEMS, LIBRARY};
 use super::site::{Site, list_all};
+use crate::image::libraries::library_of;
 
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     let mut named = BTreeMap::new();
@@ -21,8 +22,7 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
             Err(unread) => return vec![unread],
         };
     for provider in providers {
-        let id =
-            provider.spec.uuid.clone().filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| provider.name_any());
+        let id = library_of(&provider).to_owned();
         named.entry(id).or_insert_with(|| format!("ContentLibraryProvider {}", provider.name_any()));
     }
     if named.is_empty() {

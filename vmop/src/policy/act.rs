@@ -6,14 +6,14 @@ use api::vmop::VirtualMachineSetResourcePolicy;
 use kube::ResourceExt;
 use vsphere::MoRef;
 
-use crate::policy::children::{Form, LONGEST_NAME, WantedChild, realize_children};
+use crate::policy::children::{Form, WantedChild, realize_children};
 use crate::policy::context::{Context, Error};
 use crate::policy::ledger::{ChildKind, Ledger};
 use crate::policy::ledger_store::Annotation;
 use crate::policy::modules;
 use crate::policy::occupants::occupant;
 use crate::policy::pool::{allocations, keep_allocations};
-use crate::vcenter::{Placement, RealizedPolicy, VCenter};
+use crate::vcenter::{LONGEST_NAME, Placement, RealizedPolicy, VCenter};
 
 /// Has the policy's folders, pools and cluster modules exist, below each of the `placements` of its namespace.
 ///

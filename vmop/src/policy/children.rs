@@ -16,9 +16,6 @@ use crate::policy::whereabouts::{Whereabouts, locate};
 use crate::unmet::Unmet;
 use crate::vcenter::VCenter;
 
-/// vCenter takes no longer names.
-pub const LONGEST_NAME: usize = 80;
-
 /// A folder or pool that a policy asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedChild {

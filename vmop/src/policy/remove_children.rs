@@ -10,12 +10,12 @@ use futures::future::join_all;
 use vsphere::inventory::Presence;
 use vsphere::{Error as VcenterError, MoRef};
 
-use crate::policy::children::{LONGEST_NAME, Occupant, contents};
+use crate::policy::children::{Occupant, contents};
 use crate::policy::context::{Error, occupied};
 use crate::policy::ledger::{Child, ChildKind, Ledger};
 use crate::policy::ledger_store::LedgerStore;
 use crate::policy::whereabouts::{Whereabouts, locate};
-use crate::vcenter::VCenter;
+use crate::vcenter::{LONGEST_NAME, VCenter};
 
 /// How far the inventory may lag behind what vCenter answers.
 const LAG: Duration = Duration::from_secs(1);

@@ -2,10 +2,7 @@
 
 use vsphere::MoRef;
 
-use crate::vcenter::Placement;
-
-/// vCenter takes no longer names.
-const LONGEST_NAME: usize = 80;
+use crate::vcenter::{LONGEST_NAME, Placement};
 
 /// What a template is made of, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -22,6 +22,9 @@ mod stack_id;
 pub mod storage;
 mod unavailable;
 
+/// The longest name that vCenter gives an object.
+pub const LONGEST_NAME: usize = 80;
+
 pub use connect::{Program, keep_connected};
 pub use connection::{LibraryProblem, VCenter};
 pub use guest_network::GuestNetwork;
