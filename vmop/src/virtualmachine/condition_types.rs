@@ -25,7 +25,7 @@ pub const LOCATION: &str = known::VIRTUAL_MACHINE_LOCATION_VALID;
 /// The VM is not left alone.
 pub const RECONCILE: &str = known::VIRTUAL_MACHINE_RECONCILE_READY;
 /// What the guest says of its own bootstrap.
-pub const GUEST_BOOTSTRAP: &str = api::conditions::vmop::GUEST_BOOTSTRAP;
+pub const GUEST_BOOTSTRAP: &str = known::GUEST_BOOTSTRAP;
 /// The restart that was asked for is done.
 pub const RESTART: &str = known::VIRTUAL_MACHINE_RESTARTED;
 /// The VM is in the power state that was asked for.

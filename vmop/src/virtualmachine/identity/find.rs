@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::conditions::vmop as reason;
 use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::inventory::{Location, Presence};
@@ -16,7 +17,6 @@ use crate::vcenter::mark::Mark;
 use crate::vcenter::{Placement, Problem, VCenter};
 use crate::virtualmachine::error::Claim;
 use crate::virtualmachine::placement::namespace::namespace_placements;
-use crate::virtualmachine::placement::zones::PLACEMENT_NOT_READY;
 
 /// How far the inventory may lag behind what vCenter answers; a VM of ours has entered by then.
 const LAG: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ async fn watch_folders(
         let Err(error) = vcenter.watch_folder(folder).await else { continue };
         let problem = vcenter.call_problem(&error);
         return Some(if error.is_not_found() {
-            Found::Nowhere(Unmet::in_vcenter(PLACEMENT_NOT_READY, problem.to_string()))
+            Found::Nowhere(Unmet::in_vcenter(reason::PLACEMENT_NOT_READY, problem.to_string()))
         } else {
             Found::Unknown(problem)
         });

@@ -14,9 +14,6 @@ use crate::unmet::{Need, Unmet};
 use crate::vcenter::Placement;
 use crate::vcenter::settings::Settings;
 
-/// Reason of a namespace without folder or pool.
-pub const PLACEMENT_NOT_READY: &str = reason::PLACEMENT_NOT_READY;
-
 /// A zone of a namespace, with where its VMs lie there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZonePlacements {
@@ -34,7 +31,7 @@ pub fn namespace_placement(
 ) -> Need<Placement> {
     let lacks = |key: &str| {
         Unmet::wrong(
-            PLACEMENT_NOT_READY,
+            reason::PLACEMENT_NOT_READY,
             format!(
                 "Namespace {namespace} has no annotation {key}. Set it to the MoID of the namespace's folder or resource pool in vCenter"
             ),

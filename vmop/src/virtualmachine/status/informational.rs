@@ -17,9 +17,6 @@ use crate::virtualmachine::readiness::tools_condition;
 use crate::virtualmachine::size::conditions::{class_condition, hardware_condition};
 use crate::virtualmachine::storage::conditions::promotion_condition;
 
-const PAUSED: &str = known::VIRTUAL_MACHINE_RECONCILE_PAUSED;
-const RUNNING: &str = known::VIRTUAL_MACHINE_RECONCILE_RUNNING;
-
 /// The informational conditions of a VM that exists.
 pub fn informational_conditions(
     vm: &VirtualMachine,
@@ -95,10 +92,10 @@ fn pause_condition(vm: &VirtualMachine, vsphere_vm: Option<&Vm>) -> Condition {
     let keys = pause::keys(vm, vsphere_vm);
     if keys.is_empty() {
         return Condition {
-            reason: Some(RUNNING.to_owned()),
+            reason: Some(known::VIRTUAL_MACHINE_RECONCILE_RUNNING.to_owned()),
             ..Condition::is_true(condition_types::RECONCILE)
         };
     }
     let message = format!("Reconciliation is paused. To resume it, remove {}", keys.join(" and "));
-    Condition::is_false(condition_types::RECONCILE, INFO, PAUSED, message)
+    Condition::is_false(condition_types::RECONCILE, INFO, known::VIRTUAL_MACHINE_RECONCILE_PAUSED, message)
 }

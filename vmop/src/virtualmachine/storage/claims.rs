@@ -6,10 +6,10 @@
 //! An attachment names its VM in an annotation and has no owner reference: an object that was moved to
 //! another cluster leaves a VM behind that runs, and garbage collection would take its disks off.
 
-use api::conditions::vmop as known;
 use std::sync::Arc;
 
 use api::cns::{CnsNodeVmAttachment, CnsNodeVmAttachmentSpec, DISK_UUID};
+use api::conditions::vmop as known;
 use api::names::annotation;
 use api::vmop::{
     PersistentVolumeClaimVolume, VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus,
@@ -31,9 +31,6 @@ use crate::virtualmachine::error::{Blocked, Error};
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// vSphere CSI's annotation: where it is, is a zone.
 const SELECTED_NODE_IS_ZONE: &str = "cns.vmware.com/selected-node-is-zone";
-
-/// Reason of a VM that waits for its volumes.
-pub const VOLUMES_NOT_ATTACHED: &str = known::VOLUMES_NOT_ATTACHED;
 
 /// The volumes of a VM that are claims, each with its claim.
 fn claims(
@@ -79,7 +76,7 @@ impl Volumes {
                 "spec.volumes: {} has an instanceVolumeClaim, which is not supported. Use a PersistentVolumeClaim of a StorageClass",
                 volume.name
             );
-            return Some(Unmet::wrong(VOLUMES_NOT_ATTACHED, message));
+            return Some(Unmet::wrong(known::VOLUMES_NOT_ATTACHED, message));
         }
         let (volume, claim) = claims(vm).find(|(volume, claim)| {
             !self.find(&name(vm, volume)).is_some_and(|there| attached(there) && fits(there, claim))
@@ -89,15 +86,15 @@ impl Volumes {
             let message = format!(
                 "Volume {volume} can't be attached: the API server does not serve CnsNodeVmAttachment. Install vSphere CSI, or remove the volume from the spec"
             );
-            return Some(Unmet::wrong(VOLUMES_NOT_ATTACHED, message));
+            return Some(Unmet::wrong(known::VOLUMES_NOT_ATTACHED, message));
         }
         let there = self.find(&format!("{}-{volume}", vm.name_any()));
         let error = there.and_then(|there| there.status.as_ref()?.error.as_deref());
         let which = format!("Volume {volume} (claim {})", claim.claim_name);
         Some(if let Some(error) = error.filter(|error| !error.is_empty()) {
-            Unmet::wrong(VOLUMES_NOT_ATTACHED, format!("{which} can't be attached: {error}"))
+            Unmet::wrong(known::VOLUMES_NOT_ATTACHED, format!("{which} can't be attached: {error}"))
         } else {
-            Unmet::underway(VOLUMES_NOT_ATTACHED, format!("{which} is being attached"))
+            Unmet::underway(known::VOLUMES_NOT_ATTACHED, format!("{which} is being attached"))
         })
     }
 
@@ -246,7 +243,7 @@ pub async fn release_attachments(vm: &VirtualMachine, api: &Api, caches: &Caches
     }
     let Some(first) = left.first() else { return Ok(()) };
     let message = format!("Claim {} is being detached", first.spec.volume_name);
-    Err(Blocked::Unmet(Unmet::underway(VOLUMES_NOT_ATTACHED, message)).into())
+    Err(Blocked::Unmet(Unmet::underway(known::VOLUMES_NOT_ATTACHED, message)).into())
 }
 
 #[cfg(test)]
