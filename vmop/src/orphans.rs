@@ -196,7 +196,8 @@ mod tests {
 
     use super::*;
     use crate::testing::fixtures;
-    use crate::testing::vcsim::{clone_vm, planned_clone, vcenter};
+    use crate::testing::vcsim::{clone_vm, planned_clone, vcenter, while_held};
+    use crate::testing::wait::until;
 
     use support::vcsim::Sim;
     use support::wait::within;
@@ -216,12 +217,7 @@ mod tests {
     }
 
     async fn counted(orphans: &Orphans, number: i64) {
-        let so = async {
-            while orphans.count.get() != number {
-                tokio::task::yield_now().await;
-            }
-        };
-        within(&format!("{number} orphans"), so).await;
+        until(&format!("{number} orphans"), || orphans.count.get() == number).await;
     }
 
     #[tokio::test]
@@ -271,21 +267,12 @@ mod tests {
         sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "holdCall"})).await;
         let (maker, making) = (Arc::clone(&vcenter), facts.clone());
         let clone = tokio::spawn(async move { clone_vm(&intent, &making, &maker).await });
-        let held = async {
-            while sim.get("/v1/faults").await["faults"][0]["held"] != 1 {
-                tokio::task::yield_now().await;
-            }
+        let end = async {
+            events.unbounded_send(Ok(Event::Apply(gone.clone()))).unwrap();
+            events.unbounded_send(Ok(Event::Delete(gone))).unwrap();
+            until("the object is gone", || cache.get(Some("ns"), "cp-0").is_none()).await;
         };
-        within("the call is on its way", held).await;
-        events.unbounded_send(Ok(Event::Apply(gone.clone()))).unwrap();
-        events.unbounded_send(Ok(Event::Delete(gone))).unwrap();
-        let forgotten = async {
-            while cache.get(Some("ns"), "cp-0").is_some() {
-                tokio::task::yield_now().await;
-            }
-        };
-        within("the object is gone", forgotten).await;
-        sim.release().await;
+        while_held(&sim, end).await;
         let vsphere_vm = within("the clone", clone).await.unwrap().unwrap();
         orphans.inspect(&vsphere_vm, &vcenter);
         Some((sim, vcenter, orphans))
@@ -305,12 +292,7 @@ mod tests {
             let (orphans, vcenter) = (orphans.clone(), Arc::clone(&vcenter));
             async move { orphans.report(&vcenter).await }
         });
-        let ended = async {
-            while vcenter.inventory.all().iter().any(|vm| !vm.template) {
-                tokio::task::yield_now().await;
-            }
-        };
-        within("its end", ended).await;
+        until("its end", || vcenter.inventory.all().iter().all(|vm| vm.template)).await;
         assert_eq!(sim.calls("Destroy_Task").await, 1);
         reporting.abort();
     }

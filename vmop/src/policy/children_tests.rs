@@ -10,7 +10,7 @@ use support::api_server::server;
 use support::on_both_wires;
 use support::vcsim::Sim;
 use support::wait::within;
-use vsphere::{Allocation, CloneSpec, MoRef};
+use vsphere::{Allocation, MoRef};
 
 use crate::caches::{Caches, ReplicaCaches};
 use crate::enqueue::Enqueue;
@@ -21,7 +21,7 @@ use crate::policy::ledger::{ANNOTATION, ChildKind, Ledger};
 use crate::policy::remove_children::remove_children;
 use crate::policy::vcsim_tests::Notes;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{template, template_key, vcenter, wanted};
+use crate::testing::vcsim::{clone_bare, template, template_key, vcenter, wanted, while_held};
 use crate::vcenter::{Provider, VCenter};
 use crate::virtualmachine::identity::find::Found;
 
@@ -139,17 +139,11 @@ async fn a_name_that_is_taken_while_it_is_made_is_somebody_elses(sim: Sim) {
     sim.post("/v1/faults", json!({ "method": "CreateFolder", "kind": "holdCall" })).await;
     let mut store = Notes::default();
     let other = vsphere::Client::connect(sim.config()).await.unwrap();
-    let meanwhile = async {
-        let held =
-            async || sim.get("/v1/faults").await["faults"][0]["held"].as_u64().filter(|held| *held > 0);
-        let deadline = std::time::Duration::from_secs(20);
-        support::wait::poll("the call is held", deadline, held).await.unwrap();
-        let theirs = other.create_folder(&sim.folder(), "payments").await.unwrap();
-        sim.release().await;
-        theirs
-    };
+    let folder = sim.folder();
+    let meanwhile = while_held(&sim, other.create_folder(&folder, "payments"));
     let (refused, theirs) = tokio::join!(realize(&sim, "a", &mut store, &vcenter), meanwhile);
     refused.unwrap_err();
+    let theirs = theirs.unwrap();
     let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
     assert_ne!(made[0], theirs);
     assert_eq!(names(&made, &vcenter).await, ["payments-a", "payments"]);
@@ -195,15 +189,7 @@ async fn a_vm_that_comes_into_a_folder_that_is_removed_keeps_it(sim: Sim) {
     // The template is made before, so that the clone is one call.
     template(&vcenter, &template_key(&sim, &vcenter).await).await;
     sim.post("/v1/faults", json!({ "method": "Rename_Task", "kind": "holdCall" })).await;
-    let meanwhile = async {
-        let held =
-            async || sim.get("/v1/faults").await["faults"][0]["held"].as_u64().filter(|held| *held > 0);
-        let deadline = std::time::Duration::from_secs(20);
-        support::wait::poll("the call is held", deadline, held).await.unwrap();
-        let vm = clone_into(&made[0], "stray", &sim, &vcenter).await;
-        sim.release().await;
-        vm
-    };
+    let meanwhile = while_held(&sim, clone_into(&made[0], "stray", &sim, &vcenter));
     let (removed, vm) = tokio::join!(remove(&store, &vcenter), meanwhile);
     removed.unwrap();
     assert_eq!(names(&[made[0].clone(), vm], &vcenter).await, ["payments", "stray"]);
@@ -285,9 +271,7 @@ async fn clone_into(folder: &MoRef, name: &str, sim: &Sim, vcenter: &std::sync::
     let template = template(vcenter, &template_key(sim, vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
     let intent = wanted(sim, vcenter, &template, &facts).await;
-    let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
-    let task = vcenter.client.clone_vm(&intent.template, folder, name, spec).await.unwrap();
-    within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone()
+    clone_bare(&intent, folder, name, vcenter).await
 }
 
 on_both_wires!(

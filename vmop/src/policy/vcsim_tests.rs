@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use support::on_both_wires;
 use support::vcsim::Sim;
 use support::wait::within;
-use vsphere::{Allocation, CloneSpec, MoRef};
+use vsphere::{Allocation, MoRef};
 
 use crate::policy::ledger::{Ledger, Slot};
 use crate::policy::ledger_store::LedgerStore;
 use crate::policy::modules::{create_missing, remove};
 use crate::policy::pool::keep_allocations;
-use crate::testing::vcsim::{place, planned_clone, vcenter};
+use crate::testing::vcsim::{clone_bare, place, planned_clone, vcenter};
 use crate::vcenter::VCenter;
 
 /// A ledger that can refuse to be written.
@@ -124,11 +124,7 @@ async fn a_module_in_two_ledgers_is_deleted_by_neither(sim: Sim) {
 
 async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
     let (vcenter, _, _facts, intent) = planned_clone(&sim).await;
-    let clone = async |name: &str| {
-        let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
-        let task = vcenter.client.clone_vm(&intent.template, &intent.folder, name, spec).await.unwrap();
-        within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone()
-    };
+    let clone = async |name: &str| clone_bare(&intent, &intent.folder, name, &vcenter).await;
     let mut vms = Vec::new();
     for name in 0..12 {
         vms.push(clone(&format!("m-{name}")).await);
@@ -142,7 +138,7 @@ async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
     };
     let all = futures::future::join_all(vms.iter().map(join));
     assert!(within("membership", all).await.iter().all(Result::is_ok));
-    let calls = sim.get("/v1/requests").await["total"].as_u64().unwrap();
+    let calls = sim.total().await;
     assert!(calls <= 2, "{calls} calls for twelve VMs");
     assert_eq!(vcenter.client.cluster_module_members(&module).await.unwrap().len(), 12);
 

@@ -249,9 +249,8 @@ fn judged(
 mod tests {
     use std::net::Ipv4Addr;
 
-    use support::wait::within;
-
     use super::*;
+    use crate::testing::wait::until;
 
     const PERIOD: Duration = Duration::from_secs(10);
     const TARGET: Target = Target {
@@ -306,21 +305,12 @@ mod tests {
     #[tokio::test]
     async fn one_namespaces_silent_targets_hold_up_nobody_else() {
         let (prober, mut changed) = Prober::with(Vec::new(), connect_or_not);
-        let at = |network: u8, host: u8| Target {
-            address: IpAddr::from([10, network, 0, host]),
-            port: 6443,
-            period: PERIOD,
-            timeout: LONGEST_TIMEOUT,
-        };
+        let at = |network: u8, host: u8| Target { address: IpAddr::from([10, network, 0, host]), ..TARGET };
         for number in 0..200 {
             prober.set_target(&Object("team-b", number), Some(at(9, number)));
         }
-        let begun = async {
-            while prober.gate.available_permits() > AT_ONCE - SHARE {
-                tokio::task::yield_now().await;
-            }
-        };
-        within("team-b's connections are being opened", begun).await;
+        let begun = || prober.gate.available_permits() <= AT_ONCE - SHARE;
+        until("team-b's connections are being opened", begun).await;
         assert_eq!(prober.gate.available_permits(), AT_ONCE - SHARE, "they are not more than its share");
         let (victim, target) = (Object("team-a", 1), at(1, 1));
         prober.set_target(&victim, Some(target));
@@ -340,12 +330,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let map = "10.0.0.0/8=127.0.0.0/8".parse().unwrap();
         let (prober, mut changed) = Prober::new(vec![map]);
-        let target = Target {
-            address: "10.0.0.1".parse().unwrap(),
-            port: listener.local_addr().unwrap().port(),
-            period: PERIOD,
-            timeout: PERIOD,
-        };
+        let target = Target { port: listener.local_addr().unwrap().port(), ..TARGET };
         prober.set_target(&"vm", Some(target));
         assert_eq!(prober.result(&"vm", Some(&target)), ProbeResult::Unknown);
         assert_eq!(changed.recv().await, Some("vm"));

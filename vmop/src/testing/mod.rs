@@ -3,3 +3,4 @@
 pub mod context;
 pub mod fixtures;
 pub mod vcsim;
+pub mod wait;

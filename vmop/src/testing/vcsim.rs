@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::vmop::VirtualMachine;
 use support::vcsim::Sim;
-use support::wait::within;
-use vsphere::{Inventory, MoRef, Vm};
+use support::wait::{poll, within};
+use vsphere::{CloneSpec, ConfigSpec, Inventory, MoRef, Vm};
 
 use crate::templates::{self, Template, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
 use crate::vcenter::settings::{CredentialsSecret, PromoteDisks, Settings, Trust};
-use crate::vcenter::{Placement, VCenter};
+use crate::vcenter::{Placement, VCenter, mark};
+use crate::virtualmachine::bootstrap::data::Bootstrap;
 use crate::virtualmachine::carry_out::clone::clone_or_adopt;
 use crate::virtualmachine::clone::{ClonePlan, Parts, compose_clone};
 use crate::virtualmachine::error::Error;
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::needs::Needs;
 use crate::virtualmachine::nic::adapter::Nic;
 use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::disks;
@@ -104,23 +107,37 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
 /// The VM of [`fixtures::virtual_machine`], to be cloned from `template`.
 pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, facts: &Facts) -> ClonePlan {
     let network = vcenter.network("workload").await.unwrap();
-    let needs = fixtures::needs();
+    let Needs { nics, bootstrap, .. } = fixtures::needs();
+    let nics = nics.unwrap().into_iter();
+    let nics: Vec<_> = nics.map(|nic| Nic { backing: network.backing.clone(), ..nic }).collect();
+    let vm = fixtures::virtual_machine();
+    plan_clone(&vm, &nics, &bootstrap.unwrap(), facts, template, sim, vcenter).await
+}
+
+/// The VM of `vm` with these NICs and that bootstrap data, to be cloned from `template`.
+pub async fn plan_clone(
+    vm: &VirtualMachine,
+    nics: &[Nic],
+    bootstrap: &Bootstrap,
+    facts: &Facts,
+    template: &Template,
+    sim: &Sim,
+    vcenter: &VCenter,
+) -> ClonePlan {
     let datastore = vcenter.datastore().await.unwrap();
     let storage = Storage { policy: None, datastore, ..Storage::default() };
-    let nics = needs.nics.unwrap().into_iter();
-    let nics: Vec<_> = nics.map(|nic| Nic { backing: network.backing.clone(), ..nic }).collect();
     let parts = Parts {
         identity: facts.identity,
         mark: &facts.mark,
-        size: &needs.class.unwrap(),
+        size: &fixtures::needs().class.unwrap(),
         template,
-        nics: &nics,
-        bootstrap: &needs.bootstrap.unwrap(),
+        nics,
+        bootstrap,
         placement: &place(sim),
         storage: &storage,
-        disks: disks::layout(&fixtures::virtual_machine(), &template.devices, &storage, false).unwrap(),
+        disks: disks::layout(vm, &template.devices, &storage, false).unwrap(),
     };
-    compose_clone(&fixtures::virtual_machine(), &parts)
+    compose_clone(vm, &parts)
 }
 
 /// A vCenter, the template of its image, and what makes the VM of [`fixtures::virtual_machine`] of it.
@@ -136,6 +153,35 @@ pub async fn planned_clone(sim: &Sim) -> (Arc<VCenter>, Arc<Template>, Facts, Cl
 pub async fn seen(vm: &MoRef, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
     let shown = |inventory: &Inventory| inventory.vm(vm).present().filter(|vm| so(vm));
     vcenter.inventory.wait_until(Duration::from_mins(1), shown).await.expect("the inventory shows it")
+}
+
+/// Changes the settings of a VM.
+pub async fn reconfigure(vm: &MoRef, spec: ConfigSpec, vcenter: &VCenter) {
+    let task = vcenter.client.reconfigure_vm(vm, spec).await.unwrap();
+    within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
+}
+
+/// Takes a VM's word away that it was cloned from a template.
+pub async fn forget_base(vm: &MoRef, vcenter: &VCenter) {
+    let extra_config = vec![(mark::BASE.to_owned(), String::new())].into();
+    reconfigure(vm, ConfigSpec { extra_config, ..ConfigSpec::default() }, vcenter).await;
+    seen(vm, vcenter, |vm| mark::base(vm).is_none()).await;
+}
+
+/// A clone that is off and has no settings, of the plan's template and of that name.
+pub async fn clone_bare(plan: &ClonePlan, folder: &MoRef, name: &str, vcenter: &VCenter) -> MoRef {
+    let spec = CloneSpec { power_on: false, config: None, ..plan.spec.clone() };
+    let task = vcenter.client.clone_vm(&plan.template, folder, name, spec).await.unwrap();
+    within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone()
+}
+
+/// Does something while vCenter holds a call, and lets that go on then.
+pub async fn while_held<T>(sim: &Sim, meanwhile: impl Future<Output = T>) -> T {
+    let held = async || sim.get("/v1/faults").await["faults"][0]["held"].as_u64().filter(|held| *held > 0);
+    poll("the call is held", Duration::from_mins(1), held).await.unwrap();
+    let done = meanwhile.await;
+    sim.release().await;
+    done
 }
 
 /// The VM of a plan's clone.

@@ -15,7 +15,9 @@ use support::wait::{poll, within};
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
-use super::{clone_vm, planned_clone, seen, template, template_key, template_key_of, vcenter};
+use super::{
+    clone_vm, forget_base, planned_clone, reconfigure, seen, template, template_key, template_key_of, vcenter,
+};
 use crate::enqueue::Enqueue;
 use crate::templates::{self, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
@@ -223,8 +225,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     object.spec.volumes[0] = fixtures::volume("data", "3Gi", None);
     assert!(disks::lacks_volumes(&object, &vsphere_vm));
     let change = disks::changes(&object, &vsphere_vm, &devices, &storage).unwrap().unwrap();
-    let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, change).await.unwrap();
-    within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
+    reconfigure(&vsphere_vm.moref, change, &vcenter).await;
     let grown = |now: &Vm| now.change_version != vsphere_vm.change_version && now.disks == Some(3);
     let vsphere_vm = seen(&vsphere_vm.moref, &vcenter, grown).await;
     let devices = vcenter.devices(&vsphere_vm).await.unwrap();
@@ -244,8 +245,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     };
     let device_change = vec![vsphere::DeviceChange::Disk(create)];
     let spec = vsphere::ConfigSpec { device_change, ..vsphere::ConfigSpec::default() };
-    let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, spec).await.unwrap();
-    within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
+    reconfigure(&vsphere_vm.moref, spec, &vcenter).await;
     let devices = vcenter.client.devices(&vsphere_vm.moref).await.unwrap();
     let foreign = DiskRecord::default().foreign(&vsphere_vm, &devices);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
@@ -282,11 +282,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
 
     // A VM that says nothing of it still rests on it.
-    let extra_config = vec![(mark::BASE.to_owned(), String::new())].into();
-    let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
-    let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, spec).await.unwrap();
-    within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
-    seen(&vsphere_vm.moref, &vcenter, |now| mark::base(now).is_none()).await;
+    forget_base(&vsphere_vm.moref, &vcenter).await;
     assert_eq!(collect(&vcenter).await, nothing, "its disks say so");
 
     within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();

@@ -15,18 +15,15 @@ use vsphere::{Backing, MoRef, NicKind, Value, Vm};
 
 use crate::templates::Template;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{clone_vm, place, seen, template, template_key, vcenter};
+use crate::testing::vcsim::{clone_vm, plan_clone, seen, template, template_key, vcenter};
 use crate::vcenter::{GuestNetwork, VCenter};
 use crate::virtualmachine::bootstrap::compose::{LIMITS, compose};
 use crate::virtualmachine::bootstrap::data::{Bootstrap, BootstrapInput, GUESTINFO, HASH};
 use crate::virtualmachine::bootstrap::user_data::user_data;
 use crate::virtualmachine::carry_out::steps::take_step;
-use crate::virtualmachine::clone::{Parts, compose_clone};
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 use crate::virtualmachine::step::{Mode, Step};
-use crate::virtualmachine::storage::class::Storage;
-use crate::virtualmachine::storage::disks;
 
 const MAC: &str = "00:50:56:aa:00:01";
 
@@ -83,25 +80,10 @@ impl Stage {
     /// The VM, made by the one call and running where its object says so.
     async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic]) -> Made {
         let facts = fixtures::facts(Found::Absent);
-        let storage = Storage {
-            policy: None,
-            datastore: self.vcenter.datastore().await.unwrap(),
-            ..Storage::default()
-        };
-        let parts = Parts {
-            identity: facts.identity,
-            mark: &facts.mark,
-            size: &fixtures::needs().class.unwrap(),
-            template: &self.template,
-            nics,
-            bootstrap: &self.composed(vm, data, nics),
-            placement: &place(&self.sim),
-            storage: &storage,
-            disks: disks::layout(vm, &self.template.devices, &storage, false).unwrap(),
-        };
+        let bootstrap = self.composed(vm, data, nics);
+        let plan = plan_clone(vm, nics, &bootstrap, &facts, &self.template, &self.sim, &self.vcenter).await;
         self.sim.forget_requests().await;
-        let vsphere_vm =
-            within("the clone", clone_vm(&compose_clone(vm, &parts), &facts, &self.vcenter)).await.unwrap();
+        let vsphere_vm = within("the clone", clone_vm(&plan, &facts, &self.vcenter)).await.unwrap();
         for method in ["ReconfigVM_Task", "CustomizeVM_Task", "PowerOnVM_Task"] {
             assert_eq!(self.sim.calls(method).await, 0, "{method}: the one call is enough");
         }

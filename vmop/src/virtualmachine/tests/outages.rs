@@ -20,9 +20,11 @@ use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 use crate::templates;
 use crate::testing::context::context;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{clone_vm, place, seen, template, template_key, templates, vcenter, wanted};
+use crate::testing::vcsim::{
+    clone_vm, forget_base, place, reconfigure, seen, template, template_key, templates, vcenter, wanted,
+};
 use crate::vcenter::VCenter;
-use crate::vcenter::mark::{self, Mark};
+use crate::vcenter::mark::Mark;
 use crate::virtualmachine::carry_out::destroy::destroy;
 use crate::virtualmachine::context::Context;
 use crate::virtualmachine::delete::{destroy_vm, end_if_object_went};
@@ -264,11 +266,7 @@ async fn no_template_goes_while_a_vm_cannot_be_read(sim: Sim) {
     let (runtime, ctx) = started(&vcenter);
     let objects = made(1, &sim, &vcenter, &ctx).await;
     let id = objects[0].status.as_ref().unwrap().unique_id.clone().unwrap();
-    let extra_config = vec![(mark::BASE.to_owned(), String::new())].into();
-    let spec = ConfigSpec { extra_config, ..ConfigSpec::default() };
-    let task = vcenter.client.reconfigure_vm(&MoRef::vm(id.as_str()), spec).await.unwrap();
-    within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
-    seen(&MoRef::vm(id.as_str()), &vcenter, |vm| mark::base(vm).is_none()).await;
+    forget_base(&MoRef::vm(id.as_str()), &vcenter).await;
 
     // The VM says nothing of its template, and its disks can't be read; one that is not ours in another folder as well.
     for path in [format!("/v1/vms/{id}/outage"), "/v1/datastores/ds0/outage".to_owned()] {
@@ -322,8 +320,7 @@ async fn a_disk_in_a_vacated_place_outlives_the_vm(sim: Sim) {
         let own = devices.disks.last().unwrap().clone();
         let change = vec![DeviceChange::Disk(DiskChange::Destroy(own))];
         let spec = ConfigSpec { device_change: change, ..ConfigSpec::default() };
-        let task = vcenter.client.reconfigure_vm(&made.moref, spec).await.unwrap();
-        within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
+        reconfigure(&made.moref, spec, &vcenter).await;
         let id = made.moref.id();
         let mut theirs = String::new();
         if first_class {
