@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use api::conditions::Condition;
 use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+use serde_json::json;
 use vsphere::inventory::{Configuration, Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, MoRef, NicKind, VirtualNic, Vm};
 
@@ -17,7 +19,7 @@ use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::needs::{Creation, Needs};
-use crate::virtualmachine::nic::adapter::Nic;
+use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::storage::class::Storage;
 
@@ -60,7 +62,7 @@ pub fn unmarked_vm(id: &str, name: &str) -> Vm {
 
 /// The VirtualMachine of a control-plane node, as capw writes it and with everything persisted.
 pub fn virtual_machine() -> VirtualMachine {
-    serde_json::from_value(serde_json::json!({
+    serde_json::from_value(json!({
         "metadata": {
             "name": "cp-0", "namespace": "ns", "generation": 2,
             "finalizers": ["virtualmachine.vmoperator.vmware.com"],
@@ -78,22 +80,55 @@ pub fn virtual_machine() -> VirtualMachine {
     .unwrap()
 }
 
+/// [`virtual_machine`] with that annotation.
+pub fn annotated(key: &str, value: &str) -> VirtualMachine {
+    let mut vm = virtual_machine();
+    vm.annotations_mut().insert(key.to_owned(), value.to_owned());
+    vm
+}
+
+/// [`virtual_machine`] with these disks of its own, each of a name and a size.
+pub fn with_volumes(volumes: &[(&str, &str)]) -> VirtualMachine {
+    let mut vm = virtual_machine();
+    vm.spec.volumes = volumes.iter().map(|(name, size)| volume(name, size, None)).collect();
+    vm
+}
+
+/// [`virtual_machine`] with the data of its guest in a Secret, by that transport; without data where that is empty.
+pub fn with_transport(transport: &str) -> VirtualMachine {
+    let mut vm = virtual_machine();
+    let data = || serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap();
+    vm.spec.vm_metadata = (!transport.is_empty()).then(data);
+    vm
+}
+
+/// The data of a Secret.
+pub fn secret_data(data: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+    data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect()
+}
+
+/// Fixed addresses of a NIC, each with the length of its prefix and its router.
+pub fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
+    let address = |(ip, prefix, gateway): &(&str, u8, &str)| Address {
+        ip: ip.parse().unwrap(),
+        prefix: *prefix,
+        gateway: gateway.parse().ok(),
+    };
+    Addressing::Static(addresses.iter().map(address).collect())
+}
+
 /// Where everything lies.
 pub fn place() -> Placement {
     Placement { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
 }
 
+/// A NIC of which nothing else is known.
+pub fn virtual_nic(key: i32, kind: NicKind) -> VirtualNic {
+    VirtualNic { key, kind, backing: None, mac: None, address: None, external_id: None, connects: true }
+}
+
 /// What a template of one disk and one NIC is made of.
 pub fn devices() -> Devices {
-    let nic = VirtualNic {
-        key: 4000,
-        kind: NicKind::Vmxnet3,
-        backing: None,
-        mac: None,
-        address: None,
-        external_id: None,
-        connects: true,
-    };
     let controller =
         Controller { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
     let disk = Disk {
@@ -108,7 +143,7 @@ pub fn devices() -> Devices {
     Devices {
         change_version: "1".to_owned(),
         disks: vec![disk],
-        nics: vec![nic],
+        nics: vec![virtual_nic(4000, NicKind::Vmxnet3)],
         controllers: vec![controller],
     }
 }
@@ -186,9 +221,16 @@ pub fn vsphere_vm() -> Vm {
     vm
 }
 
+/// The VM of [`vsphere_vm`], whose guest reports an address.
+pub fn addressed_vm() -> Vm {
+    let mut vm = vsphere_vm();
+    vm.guest.ip = Some("10.1.2.3".into());
+    vm
+}
+
 /// A volume that is a disk of the VM's own.
 pub fn volume(name: &str, size: &str, key: Option<i32>) -> api::vmop::VirtualMachineVolume {
-    serde_json::from_value(serde_json::json!({
+    serde_json::from_value(json!({
         "name": name, "vSphereVolume": { "capacity": { "ephemeral-storage": size }, "deviceKey": key },
     }))
     .unwrap()

@@ -159,17 +159,11 @@ mod tests {
     use super::*;
     use crate::testing::fixtures;
 
-    fn annotated(key: &str, value: &str) -> VirtualMachine {
-        let mut vm = fixtures::virtual_machine();
-        vm.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into());
-        vm
-    }
-
     #[test]
     fn an_object_chooses_its_firmware() {
         assert_eq!(firmware(&fixtures::virtual_machine()), None);
         for (value, taken) in [("efi", Some("efi")), ("bios", Some("bios")), ("coreboot", None)] {
-            assert_eq!(firmware(&annotated(annotation::FIRMWARE, value)).as_deref(), taken);
+            assert_eq!(firmware(&fixtures::annotated(annotation::FIRMWARE, value)).as_deref(), taken);
         }
     }
 
@@ -184,7 +178,7 @@ mod tests {
                 .unwrap()
         };
         let asked = |value: &str, spec| {
-            let options = memory_mapped_io(&annotated(annotation::MMIO_SIZE, value), &size(spec));
+            let options = memory_mapped_io(&fixtures::annotated(annotation::MMIO_SIZE, value), &size(spec));
             options.into_iter().map(|(_, value)| value).collect::<Vec<_>>()
         };
         assert_eq!(asked("128", &passthrough), ["TRUE", "128"]);

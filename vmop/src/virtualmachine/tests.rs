@@ -72,8 +72,7 @@ fn a_clone_is_powered_on_at_once_only_where_its_devices_are_known_to_come() {
         let notes = notes.filter(|(key, _)| key == "layercake.networkInterfaces");
         notes.map(|(_, note)| note.clone()).collect::<Vec<_>>()
     };
-    let mut vm = fixtures::virtual_machine();
-    vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
+    let vm = fixtures::with_volumes(&[("data", "1Gi")]);
     let mut needs = fixtures::needs();
     needs.nics = needs.nics.map(|nics| {
         nics.into_iter().map(|nic| Nic { mac: Some("00:50:56:aa:00:01".into()), ..nic }).collect()
@@ -133,9 +132,7 @@ fn another_ones_vm_is_refused_with_what_and_who() {
 
 fn running() -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
-    let mut vsphere_vm = fixtures::vsphere_vm();
-    vsphere_vm.guest.ip = Some("10.1.2.3".into());
-    let mut facts = fixtures::facts(Found::Ours(Arc::new(vsphere_vm)));
+    let mut facts = fixtures::facts(Found::Ours(Arc::new(fixtures::addressed_vm())));
     facts.runtime.probe = Some(ProbeResult::Answers);
     vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
     vm
@@ -143,10 +140,9 @@ fn running() -> VirtualMachine {
 
 #[test]
 fn a_running_vm_is_ready_and_unchanged() {
-    let mut vsphere_vm = fixtures::vsphere_vm();
-    vsphere_vm.guest.ip = Some("10.1.2.3".into());
     let vm = running();
-    let (plan, shown) = planned(&vm, Found::Ours(Arc::new(vsphere_vm)), Some(ProbeResult::Answers));
+    let found = Found::Ours(Arc::new(fixtures::addressed_vm()));
+    let (plan, shown) = planned(&vm, found, Some(ProbeResult::Answers));
     assert_eq!(plan, Ok(Plan::Settled));
     insta::assert_snapshot!(shown.join("\n"));
     let mut shown = vm.status.unwrap();
@@ -157,8 +153,7 @@ fn a_running_vm_is_ready_and_unchanged() {
 #[test]
 fn readiness_follows_power_address_and_probe() {
     let ready = |change: fn(&mut Vm), probe: Option<ProbeResult>| {
-        let mut vsphere_vm = fixtures::vsphere_vm();
-        vsphere_vm.guest.ip = Some("10.1.2.3".into());
+        let mut vsphere_vm = fixtures::addressed_vm();
         change(&mut vsphere_vm);
         planned(&fixtures::virtual_machine(), Found::Ours(Arc::new(vsphere_vm)), probe).1.remove(0)
     };
@@ -223,8 +218,7 @@ fn while_vcenter_is_away_a_vm_is_what_it_was() {
 
 #[test]
 fn a_vm_out_of_reach_is_what_it_was_and_only_its_probe_knows_better() {
-    let mut vsphere_vm = fixtures::vsphere_vm();
-    vsphere_vm.guest.ip = Some("10.1.2.3".into());
+    let mut vsphere_vm = fixtures::addressed_vm();
     vsphere_vm.connection_state = "inaccessible".into();
     vsphere_vm.power_state = Some(PowerState::Off);
     let found = || Found::Unavailable(Arc::new(vsphere_vm.clone()));
@@ -313,16 +307,7 @@ fn uuids_are_completed_once_and_bad_ones_named() {
 fn nics_are_reconnected_swapped_added_and_removed() {
     let nic = |kind| Nic::plain(kind, vsphere::Backing::Network { name: "n".into(), network: None });
     let present = |keys: &[(i32, NicKind)]| {
-        let nic = |(key, kind): &(i32, NicKind)| VirtualNic {
-            key: *key,
-            kind: *kind,
-            backing: None,
-            mac: None,
-            address: None,
-            external_id: None,
-            connects: true,
-        };
-        keys.iter().map(nic).collect::<Vec<_>>()
+        keys.iter().map(|(key, kind)| fixtures::virtual_nic(*key, *kind)).collect::<Vec<_>>()
     };
     let changes = |present: &[VirtualNic], wanted: &[Nic]| {
         let nics = clone_nics(present, wanted, false);

@@ -204,8 +204,7 @@ async fn names_are_looked_up_once(sim: Sim) {
 
 async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim: Sim) {
     let (vcenter, template, facts, mut intent) = planned_clone(&sim).await;
-    let mut object = fixtures::virtual_machine();
-    object.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
+    let mut object = fixtures::with_volumes(&[("data", "1Gi")]);
     let storage = Storage::default();
     let layout = disks::layout(&object, &template.devices, &storage, false).unwrap();
     let config = intent.spec.config.as_mut().unwrap();

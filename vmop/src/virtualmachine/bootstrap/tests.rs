@@ -7,10 +7,9 @@ use std::process::Command;
 use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
 use kit::bounded::Budget;
-use serde_json::json;
 use vsphere::{Backing, CustomizationIdentity, CustomizationSpec, NicKind, VAppConfigSpec, VAppProperty};
 
-use crate::testing::fixtures;
+use crate::testing::fixtures::{self, fixed, with_transport};
 use crate::unmet::Need;
 use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::bootstrap::compose::{LIMITS, compose, compose_within_limits};
@@ -19,19 +18,12 @@ use crate::virtualmachine::bootstrap::observe::DataSource;
 use crate::virtualmachine::bootstrap::user_data::{UserData, user_data};
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::identity::uuids::Identity;
-use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
+use crate::virtualmachine::nic::adapter::{Addressing, Nic};
 
 mod limits;
 
-fn vsphere_vm(transport: &str) -> VirtualMachine {
-    let mut vm = fixtures::virtual_machine();
-    vm.spec.vm_metadata = (!transport.is_empty())
-        .then(|| serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap());
-    vm
-}
-
 fn annotated(transport: &str, key: &str, value: &str) -> VirtualMachine {
-    let mut vm = vsphere_vm(transport);
+    let mut vm = with_transport(transport);
     vm.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into());
     vm
 }
@@ -39,15 +31,6 @@ fn annotated(transport: &str, key: &str, value: &str) -> VirtualMachine {
 fn nic(mac: Option<&str>, addressing: Addressing) -> Nic {
     let backing = Backing::Network { name: "n".into(), network: None };
     Nic { mac: mac.map(str::to_owned), addressing, ..Nic::plain(NicKind::Vmxnet3, backing) }
-}
-
-fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
-    let address = |(ip, prefix, gateway): &(&str, u8, &str)| Address {
-        ip: ip.parse().unwrap(),
-        prefix: *prefix,
-        gateway: gateway.parse().ok(),
-    };
-    Addressing::Static(addresses.iter().map(address).collect())
 }
 
 /// A nic with an address, and one that has DHCP.
@@ -78,14 +61,22 @@ fn properties() -> Vec<VAppProperty> {
 }
 
 fn read(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<UserData> {
-    let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
-    user_data(vm, "Secret ns/s".into(), data.collect())
+    user_data(vm, "Secret ns/s".into(), fixtures::secret_data(data))
+}
+
+/// What data is composed of for a VM with one NIC, whose image lets cloud-init wait.
+fn input<'a>(
+    nics: &'a [Nic],
+    properties: &'a [VAppProperty],
+    network: &'a GuestNetwork,
+) -> BootstrapInput<'a> {
+    let identity = fixtures::facts(Found::Absent).identity;
+    BootstrapInput { identity, nics, present: 1, properties, defers: true, network }
 }
 
 fn on(vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic], network: &GuestNetwork) -> Need<Bootstrap> {
-    let identity = fixtures::facts(Found::Absent).identity;
-    let (properties, present) = (properties(), 1);
-    let input = BootstrapInput { identity, nics, present, properties: &properties, defers: true, network };
+    let properties = properties();
+    let input = input(nics, &properties, network);
     compose(vm, &read(vm, data)?, &input, &enough()).map_err(|error| error.into_unmet("Secret ns/s"))
 }
 
@@ -174,16 +165,16 @@ fn debug_output_of_bootstrap_data_omits_its_values() {
 
 #[test]
 fn without_a_transport_the_guest_gets_its_name_and_addresses() {
-    insta::assert_snapshot!(shown(&with(&vsphere_vm(""), &[]).unwrap()));
+    insta::assert_snapshot!(shown(&with(&with_transport(""), &[]).unwrap()));
 }
 
 #[test]
 fn extra_config_is_the_keys_of_guestinfo_and_no_others() {
     let data = [("guestinfo.appliance", "a: {{ .Not }}"), ("disk.enableUUID", "FALSE")];
-    insta::assert_snapshot!(shown(&with(&vsphere_vm("ExtraConfig"), &data).unwrap()));
+    insta::assert_snapshot!(shown(&with(&with_transport("ExtraConfig"), &data).unwrap()));
     // Data without a transport is the same.
-    assert_eq!(with(&vsphere_vm("ExtraConfig"), &data), {
-        let mut vm = vsphere_vm("ExtraConfig");
+    assert_eq!(with(&with_transport("ExtraConfig"), &data), {
+        let mut vm = with_transport("ExtraConfig");
         vm.spec.vm_metadata.as_mut().unwrap().transport = None;
         with(&vm, &data)
     });
@@ -195,16 +186,17 @@ fn cloud_init_by_extra_config_learns_the_network_and_is_not_customised() {
         ("guestinfo.metadata", "instance-id: i\nlocal-hostname: h\n"),
         ("guestinfo.userdata", "#cloud-config"),
     ];
-    insta::assert_snapshot!(shown(&with(&vsphere_vm("ExtraConfig"), &data).unwrap()));
+    insta::assert_snapshot!(shown(&with(&with_transport("ExtraConfig"), &data).unwrap()));
 
     let composed =
-        with(&vsphere_vm("ExtraConfig"), &[("guestinfo.metadata", "instance-id: i\nnetwork: {}\n")]).unwrap();
+        with(&with_transport("ExtraConfig"), &[("guestinfo.metadata", "instance-id: i\nnetwork: {}\n")])
+            .unwrap();
     assert_eq!(
         composed.extra_config["guestinfo.metadata"], "instance-id: i\nnetwork: {}\n",
         "the user's network wins"
     );
     let plain = [nic(None, Addressing::Dhcp)];
-    let composed = on(&vsphere_vm("ExtraConfig"), &data, &plain, &GuestNetwork::default()).unwrap();
+    let composed = on(&with_transport("ExtraConfig"), &data, &plain, &GuestNetwork::default()).unwrap();
     assert_eq!(
         composed.extra_config["guestinfo.metadata"], data[0].1,
         "nothing is known that need be configured"
@@ -214,7 +206,7 @@ fn cloud_init_by_extra_config_learns_the_network_and_is_not_customised() {
 #[test]
 fn cloud_init_gets_our_metadata_and_the_users_data() {
     let data = [("user-data", "#cloud-config\n"), ("value", "other"), ("ssh-public-keys", "ssh-ed25519 A\n")];
-    let mut vm = vsphere_vm("CloudInit");
+    let mut vm = with_transport("CloudInit");
     vm.metadata.labels = Some([(label::CAPW_CLUSTER_ROLE.to_owned(), "node".to_owned())].into());
     insta::assert_snapshot!(shown(&with(&vm, &data).unwrap()));
 }
@@ -222,7 +214,7 @@ fn cloud_init_gets_our_metadata_and_the_users_data() {
 #[test]
 fn userdata_is_taken_plain_or_packed_by_either_name() {
     let composed = |data: &[(&str, &str)]| {
-        let composed = with(&vsphere_vm("CloudInit"), data).unwrap();
+        let composed = with(&with_transport("CloudInit"), data).unwrap();
         String::from_utf8(cloudinit::decode(&composed.extra_config, &enough()).unwrap().userdata.unwrap())
             .unwrap()
     };
@@ -245,12 +237,12 @@ fn a_users_own_metadata_and_network_win() {
         ("metadata", "instance-id: mine\nwait-on-network: {ipv6: true}\ncolour: blue\n"),
         ("network-config", "network:\n  version: 2\n  ethernets: {ens192: {addresses: [10.9.9.9/24]}}\n"),
     ];
-    insta::assert_snapshot!(shown(&with(&vsphere_vm("CloudInit"), &data).unwrap()));
+    insta::assert_snapshot!(shown(&with(&with_transport("CloudInit"), &data).unwrap()));
 }
 
 /// The network in the metadata of a VM that is created with these NICs.
 fn network_config(nics: &[Nic], network: &GuestNetwork) -> String {
-    let vm = vsphere_vm("CloudInit");
+    let vm = with_transport("CloudInit");
     let identity = fixtures::facts(Found::Absent).identity;
     let source = DataSource::of(read(&vm, &[("value", "#")]));
     let nics = source.with_macs(nics.to_vec(), identity, network);
@@ -355,7 +347,7 @@ fn who_the_guest_is_outlives_a_move() {
         let composed = with(vm, &[("value", "#")]).unwrap();
         cloudinit::decode(&composed.extra_config, &enough()).unwrap().metadata(&enough()).unwrap().instance_id
     };
-    let mut moved = vsphere_vm("CloudInit");
+    let mut moved = with_transport("CloudInit");
     moved.metadata.uid = Some("another".into());
     assert_eq!(id(&moved), "42370000-0000-4000-8000-000000000001");
     assert_eq!(id(&annotated("CloudInit", annotation::CLOUD_INIT_INSTANCE_ID, "restored")), "restored");
@@ -370,17 +362,17 @@ fn cloud_init_by_customization_goes_in_plain() {
 #[test]
 fn ovf_properties_that_exist_and_may_be_set_are_set() {
     let data = [("ip", "{{ V1alpha1_FirstIP }}"), ("serial", "9"), ("same", "old"), ("unknown", "u")];
-    insta::assert_snapshot!(shown(&with(&vsphere_vm("OvfEnv"), &data).unwrap()));
-    let composed = with(&vsphere_vm("vAppConfig"), &data).unwrap();
+    insta::assert_snapshot!(shown(&with(&with_transport("OvfEnv"), &data).unwrap()));
+    let composed = with(&with_transport("vAppConfig"), &data).unwrap();
     assert_eq!(composed.customization, None);
     assert!(!composed.extra_config.contains_key(crate::extra_config::DEFER_CLOUD_INIT));
-    assert_eq!(composed.v_app, with(&vsphere_vm("OvfEnv"), &data).unwrap().v_app);
+    assert_eq!(composed.v_app, with(&with_transport("OvfEnv"), &data).unwrap().v_app);
 }
 
 #[test]
 fn windows_gets_its_answer_file() {
     let data = [("unattend", "<a ip=\"{{ V1alpha1_FirstIP }}\" mac=\"{{ V1alpha1_FirstNicMacAddr }}\"/>")];
-    let composed = with(&vsphere_vm("Sysprep"), &data).unwrap();
+    let composed = with(&with_transport("Sysprep"), &data).unwrap();
     insta::assert_snapshot!(shown(&composed));
     assert!(!format!("{composed:?}").contains("<a ip"));
 }
@@ -395,7 +387,7 @@ fn customization_can_be_kept_away() {
 
 #[test]
 fn a_vm_without_nics_is_customized_by_what_its_template_has() {
-    let composed = on(&vsphere_vm(""), &[], &[], &GuestNetwork::default()).unwrap();
+    let composed = on(&with_transport(""), &[], &[], &GuestNetwork::default()).unwrap();
     assert_eq!(composed.customization.unwrap().adapters.len(), 1);
 }
 
@@ -410,7 +402,7 @@ fn what_is_wrong_is_reported_with_the_key_and_never_with_its_value() {
     };
     let noise: String = (0..70_000).map(|_| sign()).collect();
     let shown_of = |transport: &str, data: &[(&str, &str)]| {
-        with(&vsphere_vm(transport), data)
+        with(&with_transport(transport), data)
             .map_or_else(|unmet| unmet.message, |composed| format!("{composed:?}"))
     };
     let composed = [
@@ -432,7 +424,7 @@ fn what_is_wrong_is_reported_with_the_key_and_never_with_its_value() {
 
 #[test]
 fn templates_reach_addresses_nameservers_and_the_object() {
-    let vm = vsphere_vm("vAppConfig");
+    let vm = with_transport("vAppConfig");
     let value = |text: &str| match with(&vm, &[("ip", text)]) {
         Ok(composed) => match composed.v_app {
             VApp::Changed(spec) => spec.properties[0].value.clone().unwrap(),
@@ -477,14 +469,14 @@ fn templates_reach_addresses_nameservers_and_the_object() {
 fn the_hash_stands_for_what_the_user_gave() {
     let salt = uuid::Uuid::from_u128(1);
     let hash = |vm: &VirtualMachine, data: &[(&str, &str)]| read(vm, data).unwrap().hash(salt);
-    let vm = vsphere_vm("CloudInit");
+    let vm = with_transport("CloudInit");
     let one = hash(&vm, &[("value", "x")]);
     assert_eq!(one.len(), 16);
     assert_eq!(one, hash(&vm, &[("value", "x")]));
     let mut all: Vec<_> = [
         hash(&vm, &[("value", "y")]),
         hash(&vm, &[("valuex", "")]),
-        hash(&vsphere_vm("ExtraConfig"), &[("value", "x")]),
+        hash(&with_transport("ExtraConfig"), &[("value", "x")]),
         hash(&annotated("CloudInit", annotation::CLOUD_INIT_INSTANCE_ID, "i"), &[("value", "x")]),
         read(&vm, &[("value", "x")]).unwrap().hash(uuid::Uuid::from_u128(2)),
         one,
@@ -497,7 +489,7 @@ fn the_hash_stands_for_what_the_user_gave() {
 
 #[test]
 fn a_change_of_the_data_is_noted_last() {
-    let composed = with(&vsphere_vm(""), &[]).unwrap();
+    let composed = with(&with_transport(""), &[]).unwrap();
     let words: Vec<_> = composed.steps().iter().map(crate::virtualmachine::step::Step::word).collect();
     assert_eq!(words, ["customize", "reconfigure"]);
     let entries: BTreeMap<_, _> = composed.entries().collect();

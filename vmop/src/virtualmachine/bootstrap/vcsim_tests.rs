@@ -14,7 +14,7 @@ use vsphere::inventory::PowerState;
 use vsphere::{Backing, MoRef, NicKind, Value, Vm};
 
 use crate::templates::Template;
-use crate::testing::fixtures;
+use crate::testing::fixtures::{self, fixed, with_transport};
 use crate::testing::vcsim::{clone_vm, plan_clone, seen, template, template_key, vcenter};
 use crate::vcenter::{GuestNetwork, VCenter};
 use crate::virtualmachine::bootstrap::compose::{LIMITS, compose};
@@ -22,7 +22,7 @@ use crate::virtualmachine::bootstrap::data::{Bootstrap, BootstrapInput, GUESTINF
 use crate::virtualmachine::bootstrap::user_data::user_data;
 use crate::virtualmachine::carry_out::steps::take_step;
 use crate::virtualmachine::identity::find::Found;
-use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
+use crate::virtualmachine::nic::adapter::{Addressing, Nic};
 use crate::virtualmachine::step::{Mode, Step};
 
 const MAC: &str = "00:50:56:aa:00:01";
@@ -51,20 +51,14 @@ impl Stage {
 
     /// A nic whose MAC and address the network provider chose, and one of which it says nothing.
     async fn nics(&self) -> Vec<Nic> {
-        let address = |ip: &str, prefix, gateway: &str| Address {
-            ip: ip.parse().unwrap(),
-            prefix,
-            gateway: gateway.parse().ok(),
-        };
-        let addresses = vec![address("10.0.0.5", 24, "10.0.0.1"), address("2001:db8::5", 64, "2001:db8::1")];
+        let addresses = fixed(&[("10.0.0.5", 24, "10.0.0.1"), ("2001:db8::5", 64, "2001:db8::1")]);
         vec![
-            self.nic("workload", Some(MAC), Addressing::Static(addresses)).await,
+            self.nic("workload", Some(MAC), addresses).await,
             self.nic("VM Network", None, Addressing::Dhcp).await,
         ]
     }
 
     fn composed(&self, vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic]) -> Bootstrap {
-        let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
         let input = BootstrapInput {
             identity: fixtures::facts(Found::Absent).identity,
             nics,
@@ -73,7 +67,7 @@ impl Stage {
             defers: self.template.defers,
             network: &self.network,
         };
-        let data = user_data(vm, "Secret ns/s".into(), data.collect()).unwrap();
+        let data = user_data(vm, "Secret ns/s".into(), fixtures::secret_data(data)).unwrap();
         compose(vm, &data, &input, &Budget::new(LIMITS.bytes)).unwrap()
     }
 
@@ -178,13 +172,6 @@ impl Made {
     }
 }
 
-fn object(transport: &str) -> VirtualMachine {
-    let mut vm = fixtures::virtual_machine();
-    vm.spec.vm_metadata = (!transport.is_empty())
-        .then(|| serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap());
-    vm
-}
-
 fn off(mut vm: VirtualMachine) -> VirtualMachine {
     vm.spec.power_state = Some("poweredOff".into());
     vm
@@ -192,7 +179,7 @@ fn off(mut vm: VirtualMachine) -> VirtualMachine {
 
 async fn without_a_transport_the_guest_is_set_up_by_vmware_tools(sim: Sim) {
     let stage = Stage::of(sim).await;
-    let made = stage.made(&object(""), &[], &stage.nics().await).await;
+    let made = stage.made(&with_transport(""), &[], &stage.nics().await).await;
     made.is_set_up();
     made.has_no_guestinfo();
     assert!(!made.extra_config[HASH].is_empty());
@@ -202,7 +189,7 @@ async fn without_a_transport_the_guest_is_set_up_by_vmware_tools(sim: Sim) {
 async fn ovf_env_sets_properties_and_the_guest_up(sim: Sim) {
     let stage = Stage::of(sim).await;
     let data = [("address", "{{ V1alpha1_FirstIP }}"), ("serial", "2"), ("unknown", "x")];
-    let made = stage.made(&object("OvfEnv"), &data, &stage.nics().await).await;
+    let made = stage.made(&with_transport("OvfEnv"), &data, &stage.nics().await).await;
     made.is_set_up();
     made.has_no_guestinfo();
     assert_eq!(made.properties["address"], "10.0.0.5/24");
@@ -212,7 +199,8 @@ async fn ovf_env_sets_properties_and_the_guest_up(sim: Sim) {
 
 async fn v_app_config_sets_properties_and_nothing_else(sim: Sim) {
     let stage = Stage::of(sim).await;
-    let made = stage.made(&object("vAppConfig"), &[("address", "10.0.0.9")], &stage.nics().await).await;
+    let made =
+        stage.made(&with_transport("vAppConfig"), &[("address", "10.0.0.9")], &stage.nics().await).await;
     made.is_left_alone();
     made.has_no_guestinfo();
     assert_eq!(made.properties["address"], "10.0.0.9");
@@ -221,7 +209,8 @@ async fn v_app_config_sets_properties_and_nothing_else(sim: Sim) {
 async fn sysprep_gives_windows_its_answers(sim: Sim) {
     let stage = Stage::of(sim).await;
     let answers = "<unattend ip=\"{{ V1alpha1_FirstIP }}\"/>";
-    let made = stage.made(&off(object("Sysprep")), &[("unattend", answers)], &stage.nics().await).await;
+    let made =
+        stage.made(&off(with_transport("Sysprep")), &[("unattend", answers)], &stage.nics().await).await;
     assert_eq!(made.customised, "TOOLSDEPLOYPKG_PENDING");
     made.has_no_guestinfo();
     stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::On, Mode::Hard)]).await;
@@ -236,7 +225,7 @@ async fn extra_config_is_copied_and_learns_the_network(sim: Sim) {
         ("guestinfo.appliance", "ä{{ .Not }}"),
         ("disk.enableUUID", "FALSE"),
     ];
-    let made = stage.made(&object("ExtraConfig"), &data, &stage.nics().await).await;
+    let made = stage.made(&with_transport("ExtraConfig"), &data, &stage.nics().await).await;
     made.is_left_alone();
     for (key, value) in &data[1..3] {
         assert_eq!(made.extra_config[*key], *value);
@@ -252,7 +241,7 @@ async fn extra_config_is_copied_and_learns_the_network(sim: Sim) {
 async fn cloud_init_reads_its_six_keys(sim: Sim) {
     let stage = Stage::of(sim).await;
     let data = [("user-data", "#cloud-config\n")];
-    let made = stage.made(&object("CloudInit"), &data, &stage.nics().await).await;
+    let made = stage.made(&with_transport("CloudInit"), &data, &stage.nics().await).await;
     made.is_left_alone();
     assert!(made.properties.is_empty(), "cloud-init would prefer them: {made:?}");
     let decoded = cloudinit::decode(&made.extra_config, &Budget::new(1 << 20)).unwrap();
@@ -263,7 +252,7 @@ async fn cloud_init_reads_its_six_keys(sim: Sim) {
 
 async fn cloud_init_by_customization_sets_the_guest_up(sim: Sim) {
     let stage = Stage::of(sim).await;
-    let mut vm = object("CloudInit");
+    let mut vm = with_transport("CloudInit");
     vm.metadata.annotations = Some([(annotation::CLOUDINIT_TYPE.into(), "cloudinitprep".into())].into());
     let made = stage.made(&vm, &[("user-data", "#cloud-config\n")], &stage.nics().await).await;
     made.is_set_up();
@@ -274,7 +263,7 @@ async fn nics_are_as_many_and_as_the_provider_says(sim: Sim) {
     let stage = Stage::of(sim).await;
     let mut three = stage.nics().await;
     three.push(Nic { kind: NicKind::E1000e, ..three[1].clone() });
-    let made = stage.made(&object(""), &[], &three).await;
+    let made = stage.made(&with_transport(""), &[], &three).await;
     made.is_set_up();
     let seen: Vec<_> = made.nics.iter().map(|nic| (nic.kind, nic.backing.clone())).collect();
     let wanted: Vec<_> = three.iter().map(|nic| (nic.kind, Some(nic.backing.clone()))).collect();
@@ -286,7 +275,7 @@ async fn nics_are_as_many_and_as_the_provider_says(sim: Sim) {
 
 async fn a_vm_without_nics_is_set_up_all_the_same(sim: Sim) {
     let stage = Stage::of(sim).await;
-    let mut vm = object("");
+    let mut vm = with_transport("");
     vm.spec.network_interfaces.clear();
     let kept = stage.made(&vm, &[], &[]).await;
     assert_eq!(
@@ -302,12 +291,12 @@ async fn a_vm_that_is_off_gets_a_change_once(sim: Sim) {
     let mut before = nics.clone();
     let Addressing::Static(addresses) = &mut before[0].addressing else { panic!("{before:?}") };
     addresses[0].ip = "10.0.0.4".parse().unwrap();
-    let made = stage.made(&off(object("OvfEnv")), &[("address", "old")], &before).await;
+    let made = stage.made(&off(with_transport("OvfEnv")), &[("address", "old")], &before).await;
     assert_eq!(
         (made.properties["address"].as_str(), made.customised.as_str()),
         ("old", "TOOLSDEPLOYPKG_PENDING")
     );
-    let anew = stage.composed(&object("OvfEnv"), &[("address", "new")], &nics);
+    let anew = stage.composed(&with_transport("OvfEnv"), &[("address", "new")], &nics);
     // The customisation of the clone still waits, with another address: vCenter takes no second one, so it goes.
     let mut steps = anew.steps();
     stage.taken(&made.vsphere_vm, &steps).await;

@@ -98,15 +98,7 @@ mod tests {
 
     fn here(key: i32, network: &str, mac: &str) -> VirtualNic {
         let (backing, address) = (Some(backing(network)), Some(mac.to_owned()));
-        VirtualNic {
-            key,
-            kind: NicKind::Vmxnet3,
-            backing,
-            mac: None,
-            address,
-            external_id: None,
-            connects: true,
-        }
+        VirtualNic { backing, address, ..fixtures::virtual_nic(key, NicKind::Vmxnet3) }
     }
 
     fn wanted(network: &str, mac: Option<&str>) -> Nic {

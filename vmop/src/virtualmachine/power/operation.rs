@@ -131,8 +131,8 @@ mod tests {
         assert_eq!(restart_due(&vm, &vsphere_vm, at(0)), None, "it was done");
         assert_eq!(restart_now(&vm, at(61)), at(61));
 
-        vm.metadata.annotations =
-            Some([(annotation::SOFT_POWER.to_owned(), soft_power_note(PowerState::Off, at(60)))].into());
+        let note = soft_power_note(PowerState::Off, at(60));
+        vm.annotations_mut().insert(annotation::SOFT_POWER.to_owned(), note);
         assert_eq!(guest_asked_since(&vm, PowerState::Off, at(0)), None);
         assert_eq!(guest_asked_since(&vm, PowerState::Off, at(61)), Some(at(60)));
     }

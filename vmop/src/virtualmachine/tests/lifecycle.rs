@@ -24,9 +24,8 @@ use crate::virtualmachine::storage::promotion::{Promotion, PromotionState};
 /// A VM that has its class's size, and what is known of it.
 fn settled() -> (VirtualMachine, Vm, Facts) {
     let size = fixtures::needs().class.unwrap();
-    let mut vsphere_vm = fixtures::vsphere_vm();
+    let mut vsphere_vm = fixtures::addressed_vm();
     (vsphere_vm.cpu_allocation, vsphere_vm.memory_allocation) = (size.cpu, size.memory);
-    vsphere_vm.guest.ip = Some("10.1.2.3".into());
     vsphere_vm.guest.tools = Some(ToolsState::Running);
     let mut facts = fixtures::facts(Found::Absent);
     facts.runtime.size = Some(size);

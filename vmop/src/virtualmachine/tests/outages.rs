@@ -42,12 +42,11 @@ const MACHINES: u128 = 20;
 
 /// The object of a number, as it is when its VM runs.
 fn object(number: u128) -> VirtualMachine {
-    let mut vm = fixtures::virtual_machine();
+    let mut vm = fixtures::annotated(annotation::FIRST_BOOT_DONE, "true");
     vm.metadata.name = Some(format!("cp-{number}"));
     let uuid = Some(Uuid::from_u128(0x4237 << 112 | number).to_string());
     (vm.spec.bios_uuid, vm.spec.instance_uuid) = (uuid.clone(), uuid);
     vm.spec.readiness_probe = None;
-    vm.metadata.annotations = Some([(annotation::FIRST_BOOT_DONE.to_owned(), "true".to_owned())].into());
     vm
 }
 
@@ -294,8 +293,7 @@ async fn no_template_goes_while_a_vm_cannot_be_read(sim: Sim) {
 async fn with_volume(sim: &Sim, vcenter: &Arc<VCenter>) -> (Arc<Vm>, DiskRecord) {
     let template = template(vcenter, &template_key(sim, vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
-    let mut vm = fixtures::virtual_machine();
-    vm.spec.volumes = vec![fixtures::volume("tmp", "1Gi", None)];
+    let mut vm = fixtures::with_volumes(&[("tmp", "1Gi")]);
     let mut plan = wanted(sim, vcenter, &template, &facts).await;
     let layout = disks::layout(&vm, &template.devices, &Storage::default(), false).unwrap();
     let config = plan.spec.config.as_mut().unwrap();

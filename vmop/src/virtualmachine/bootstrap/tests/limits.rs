@@ -12,7 +12,7 @@ const LINE: &str = "  <component name=\"Microsoft-Windows-Shell-Setup\" language
 
 /// What the VM's condition says of data that is refused.
 fn refusal(transport: &str, data: &[(&str, &str)]) -> String {
-    let unmet = with(&vsphere_vm(transport), data).map(|_| ()).unwrap_err();
+    let unmet = with(&with_transport(transport), data).map(|_| ()).unwrap_err();
     assert!(!unmet.unwatched, "nothing changes by itself");
     assert_eq!(unmet.reason, invalid(String::new()).reason);
     unmet.message
@@ -47,7 +47,7 @@ fn a_template_that_multiplies_a_value_is_refused() {
 #[test]
 fn what_unpacks_to_too_much_is_refused_and_all_keys_count() {
     let (large, half) = (packed(17), packed(7));
-    assert!(with(&vsphere_vm("CloudInit"), &[("user-data", &half)]).is_ok());
+    assert!(with(&with_transport("CloudInit"), &[("user-data", &half)]).is_ok());
     let message = refusal("CloudInit", &[("user-data", &half), ("vendor-data", &half)]);
     assert!(message.starts_with("Secret ns/s") && message.contains("needs more than 16 MiB"), "{message}");
     assert_eq!(refusal("CloudInit", &[("user-data", &large)]), format!("Secret ns/s: user-data {TOO_MUCH}"));
@@ -83,31 +83,24 @@ fn metadata_with_aliases_is_refused_and_not_quoted() {
 fn a_secret_of_full_length_is_taken() {
     let mebibyte = LINE.repeat((1 << 20) / LINE.len() - 10);
     let answers = format!("{mebibyte}{{{{ V1alpha1_FirstIP }}}}{{{{ .V1alpha1.VM.Name }}}}");
-    assert!(with(&vsphere_vm("Sysprep"), &[("unattend", &answers)]).is_ok());
-    assert!(with(&vsphere_vm("CloudInit"), &[("user-data", &mebibyte)]).is_ok());
+    assert!(with(&with_transport("Sysprep"), &[("unattend", &answers)]).is_ok());
+    assert!(with(&with_transport("CloudInit"), &[("user-data", &mebibyte)]).is_ok());
     let value = "x".repeat(64 * 1024);
     let names: Vec<_> = (0..15).map(|at| format!("guestinfo.part{at}")).collect();
     let keys: Vec<_> = names.iter().map(|name| (name.as_str(), value.as_str())).collect();
-    assert!(with(&vsphere_vm("ExtraConfig"), &keys).is_ok());
+    assert!(with(&with_transport("ExtraConfig"), &keys).is_ok());
     let quarter = &mebibyte[..mebibyte.len() / 4];
     let properties = [("ip", quarter), ("same", quarter), ("x", quarter)];
-    assert!(with(&vsphere_vm("OvfEnv"), &properties).is_ok());
+    assert!(with(&with_transport("OvfEnv"), &properties).is_ok());
 }
 
 #[test]
 fn data_that_takes_too_long_is_tried_again() {
     let budget = enough();
     budget.stop();
-    let (vm, identity) = (vsphere_vm("CloudInit"), fixtures::facts(Found::Absent).identity);
+    let vm = with_transport("CloudInit");
     let (nics, properties, network) = (nics(), properties(), network());
-    let input = BootstrapInput {
-        identity,
-        nics: &nics,
-        present: 1,
-        properties: &properties,
-        defers: true,
-        network: &network,
-    };
+    let input = input(&nics, &properties, &network);
     let data = read(&vm, &[("user-data", "x")]).unwrap();
     let unmet = compose(&vm, &data, &input, &budget).unwrap_err().into_unmet("Secret ns/s");
     assert!(unmet.unwatched);
@@ -121,10 +114,9 @@ fn what_users_wrote_is_computed_where_nothing_waits_for_it() {
     runtime.unwrap().block_on(async {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let holder = tokio::task::spawn_blocking(move || held.recv());
-        let (vm, identity) = (vsphere_vm("CloudInit"), fixtures::facts(Found::Absent).identity);
+        let vm = with_transport("CloudInit");
         let (nics, properties, network) = (nics(), properties(), network());
-        let (nics, properties, network) = (&nics, &properties, &network);
-        let input = BootstrapInput { identity, nics, present: 1, properties, defers: true, network };
+        let input = input(&nics, &properties, &network);
         let data = read(&vm, &[("user-data", "x")]).unwrap();
         let mut composing = std::pin::pin!(compose_within_limits(&vm, data, &input));
         assert!(futures::poll!(composing.as_mut()).is_pending());
@@ -145,6 +137,6 @@ proptest! {
         key in proptest::sample::select(&["user-data", "metadata", "network-config", "unattend", "ip", "guestinfo.metadata"][..]),
         value in "([{}|()$.:=\"` a-c0-2\\-\n/*&!,\\[\\]]|print|range|end|H4sI){0,40}",
     ) {
-        let _ = with(&vsphere_vm(transport), &[(key, &value), ("value", "x")]);
+        let _ = with(&with_transport(transport), &[(key, &value), ("value", "x")]);
     }
 }

@@ -15,7 +15,7 @@ fn gold(encrypts: bool) -> Storage {
 
 #[test]
 fn disks_are_linked_unless_something_speaks_against_it() {
-    let plain = || fixtures::virtual_machine();
+    let plain = fixtures::virtual_machine;
     let sized = |size| {
         let mut vm = fixtures::virtual_machine();
         vm.spec.volumes = vec![fixtures::volume("root", size, Some(2000))];
@@ -29,11 +29,7 @@ fn disks_are_linked_unless_something_speaks_against_it() {
         vm.spec.advanced_options = serde_json::from_value(options).unwrap();
         vm
     };
-    let asked = |mode: &str| {
-        let mut vm = fixtures::virtual_machine();
-        vm.metadata.annotations = Some([(FAST_DEPLOY.to_owned(), mode.to_owned())].into());
-        vm
-    };
+    let asked = |mode: &str| fixtures::annotated(FAST_DEPLOY, mode);
     let cases = [
         ("nothing", plain(), Storage::default(), false, false),
         ("a policy", plain(), gold(false), false, false),
