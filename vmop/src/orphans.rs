@@ -193,14 +193,15 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::runtime::watcher::Event;
     use serde_json::json;
+    use support::api_server::{refusal, server};
+    use support::vcsim::Sim;
+    use support::wait::within;
 
     use super::*;
+    use crate::testing::context::empty_runtime;
     use crate::testing::fixtures;
     use crate::testing::vcsim::{clone_vm, planned_clone, vcenter, while_held};
     use crate::testing::wait::until;
-
-    use support::vcsim::Sim;
-    use support::wait::within;
 
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
@@ -227,8 +228,7 @@ mod tests {
         let (vcenter, _, facts, intent) = planned_clone(&sim).await;
         let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
 
-        let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
-        let runtime = Runtime::detached(client);
+        let runtime = empty_runtime();
         let (cache, events) = objects(&runtime).await;
         let mut orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
@@ -256,9 +256,7 @@ mod tests {
         let sim = Sim::start(test)?;
         let (vcenter, _, facts, intent) = planned_clone(&sim).await;
         let there = serde_json::to_value(&gone).unwrap();
-        let (client, _) = support::api_server::server(move |_| {
-            if live { (200, there.clone()) } else { support::api_server::refusal(404, "NotFound") }
-        });
+        let (client, _) = server(move |_| if live { (200, there.clone()) } else { refusal(404, "NotFound") });
         let runtime = Runtime::detached(client);
         let (cache, events) = objects(&runtime).await;
         let mut orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
@@ -319,8 +317,7 @@ mod tests {
     async fn only_vms_with_our_mark_are_suspected() {
         let Some(sim) = Sim::start("only_vms_with_our_mark_are_suspected") else { return };
         let vcenter = vcenter(&sim).await;
-        let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
-        let runtime = Runtime::detached(client);
+        let runtime = empty_runtime();
         let (cache, _events) = objects(&runtime).await;
         let orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         let suspected = |vsphere_vm: &Vm| {

@@ -189,7 +189,6 @@ fn interfaces(vm: &VirtualMachine) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use kit::watch::Cache;
-    use kube::runtime::watcher::Event;
 
     use super::*;
     use crate::testing::fixtures;
@@ -204,12 +203,9 @@ mod tests {
 
     #[test]
     fn only_a_vm_that_gains_an_address_notifies_the_others_that_have_it() {
-        let (cache, mut writer) = Cache::new(Arc::default());
         let holder = vm("holder", &["192.0.2.1"]);
         let (before, after) = (Arc::new(vm("other", &[])), Arc::new(vm("other", &["192.0.2.1"])));
-        for vm in [&holder, &*after] {
-            writer.apply_watcher_event(&Event::Apply(vm.clone()));
-        }
+        let cache = Cache::filled([holder.clone(), (*after).clone()]);
         let sharing = sharing_an_address(&cache.index(held));
         let notified = |old: Option<&Arc<VirtualMachine>>, new: &Arc<VirtualMachine>| {
             sharing(&Change { old: old.cloned(), new: Some(Arc::clone(new)) })

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use futures::stream;
 use k8s_openapi::api::core::v1::Namespace;
 use kit::Runtime;
 use kit::apply::Api;
 use kit::events::Events;
 use kit::watch::Cache;
 use kube::api::PartialObjectMeta;
-use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 use serde_json::json;
+use support::api_server::{refusal, server};
 
 use crate::caches::{Caches, ReplicaCaches};
 use crate::data_sources::DataSourceWatches;
@@ -46,13 +45,16 @@ pub fn context(runtime: &Runtime, vcenter: &Arc<VCenter>) -> Context {
     }
 }
 
+/// A program whose API server has no objects.
+pub fn empty_runtime() -> Runtime {
+    Runtime::detached(server(|_| refusal(404, "NotFound")).0)
+}
+
 /// Has the VMs of `namespace` use every network.
-pub async fn allow_all_networks(context: &mut Context, namespace: &str) {
+pub fn allow_all_networks(context: &mut Context, namespace: &str) {
     let annotations = json!({ "vmware-system-networks": "*" });
     let object: PartialObjectMeta<Namespace> =
         serde_json::from_value(json!({ "metadata": { "name": namespace, "annotations": annotations } }))
             .expect("a namespace");
-    let (cache, writer) = Cache::new(Arc::default());
-    cache.clone().follow(stream::iter([Ok(Event::Apply(object))]), writer).await;
-    context.caches.shared.namespaces = cache;
+    context.caches.shared.namespaces = Cache::filled([object]);
 }

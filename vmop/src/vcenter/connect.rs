@@ -220,18 +220,17 @@ fn client_config(settings: &Settings, program: &Program) -> Result<Config, Probl
 
 #[cfg(test)]
 mod tests {
-    use kit::Runtime;
-    use support::api_server::{refusal, server};
     use support::vcsim::Sim;
 
     use super::*;
+    use crate::testing::context::empty_runtime;
 
     #[tokio::test]
     async fn vcenter_is_not_changed_by_a_program_whose_lease_is_too_old() {
         let Some(sim) = Sim::start("vcenter_is_not_changed_by_a_program_whose_lease_is_too_old") else {
             return;
         };
-        let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+        let started = empty_runtime();
         let program = Program {
             client: started.client.clone(),
             namespace: "ns".to_owned(),

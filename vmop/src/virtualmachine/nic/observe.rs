@@ -254,18 +254,14 @@ fn found(network: Result<Network, vsphere::Error>, vcenter: &VCenter) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use api::net::netoperator::NetworkInterface;
-    use kit::Runtime;
     use kit::optional::Optional;
     use kit::watch::Cache;
-    use kube::runtime::watcher::Event;
     use serde_json::json;
-    use support::api_server::{refusal, server};
 
     use super::*;
     use crate::caches::ReplicaCaches;
+    use crate::testing::context::empty_runtime;
     use crate::virtualmachine::nic::request::request_name;
 
     fn vm(name: &str) -> VirtualMachine {
@@ -291,7 +287,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_interface_object_of_another_vm_is_not_used() {
-        let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+        let started = empty_runtime();
         let mut caches = Caches::start(&started, ReplicaCaches::start(&started));
         let (first, second) = (vm("b-c"), vm("c"));
         let kind = InterfaceKind::NetOperator;
@@ -299,9 +295,7 @@ mod tests {
         let NicRequest::NetOperator(made) = nic_request(&first, kind, &name, Some("a")) else {
             panic!("{kind:?}")
         };
-        let (cache, mut writer) = Cache::new(Arc::default());
-        writer.apply_watcher_event(&Event::Apply(*made));
-        caches.interfaces = Optional::served(cache);
+        caches.interfaces = Optional::served(Cache::filled([*made]));
         let answer = |vm: &VirtualMachine| {
             let interface = VirtualMachineNetworkInterface::default();
             let read = read_answer(vm, kind, &name, &interface, &caches).unwrap().expect("it is there");

@@ -4,18 +4,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::conditions;
-use kit::Runtime;
 use kit::watch::Cache;
-use kube::runtime::watcher::Event;
 use serde_json::json;
-use support::api_server::{refusal, server};
 use support::vcsim::Sim;
 use support::wait::within;
 use vsphere::Vm;
 
 use crate::caches::held;
 use crate::probe::ProbeResult;
-use crate::testing::context::context;
+use crate::testing::context::{context, empty_runtime};
 use crate::testing::fixtures;
 use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
 use crate::vcenter::VCenter;
@@ -42,7 +39,7 @@ async fn an_address_of_another_vm_is_not_an_endpoint_and_is_not_probed() {
     };
     let vcenter = vcenter(&sim).await;
     let made = reporting(&sim, &vcenter, &fixtures::facts_of_creation(fixtures::needs())).await;
-    let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+    let started = empty_runtime();
     let mut ctx = context(&started, &vcenter);
     let vm = fixtures::virtual_machine();
     let alone = observe_runtime(&vm, &made, &vcenter, &ctx).await;
@@ -51,9 +48,7 @@ async fn an_address_of_another_vm_is_not_an_endpoint_and_is_not_probed() {
     let mut first = fixtures::virtual_machine();
     first.metadata.name = Some("first".to_owned());
     first.status.get_or_insert_default().endpoint_addresses = vec!["192.0.2.1".to_owned()];
-    let (cache, mut writer) = Cache::new(Arc::default());
-    writer.apply_watcher_event(&Event::Apply(first));
-    ctx.caches.vms_by_address = cache.index(held);
+    ctx.caches.vms_by_address = Cache::filled([first]).index(held);
     let second = observe_runtime(&vm, &made, &vcenter, &ctx).await;
     assert_eq!(second.endpoint_addresses, Vec::<IpAddr>::new());
     assert!(second.address_conflict.is_some_and(|why| why.contains("VirtualMachine first already uses")));
@@ -70,7 +65,7 @@ async fn a_vm_that_was_just_created_is_not_ready_before_its_probe_answers() {
     let mut facts = fixtures::facts_of_creation(fixtures::needs());
     let made = reporting(&sim, &vcenter, &facts).await;
 
-    let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+    let started = empty_runtime();
     let ctx = context(&started, &vcenter);
     let mut vm = fixtures::virtual_machine();
     let ready = |vm: &_, facts: &_| {

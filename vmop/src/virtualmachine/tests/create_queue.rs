@@ -11,7 +11,7 @@ use support::vcsim::Sim;
 use support::wait::within;
 use tokio::sync::mpsc;
 
-use crate::testing::context::context;
+use crate::testing::context::{context, empty_runtime};
 use crate::testing::fixtures;
 use crate::testing::vcsim::vcenter;
 use crate::virtualmachine::carry_out::object::confirm_plan;
@@ -65,8 +65,7 @@ async fn no_vm_is_made_for_an_object_that_went_while_its_finalizer_was_put_on() 
     let name = "no_vm_is_made_for_an_object_that_went_while_its_finalizer_was_put_on";
     let Some(sim) = Sim::start(name) else { return };
     let vcenter = vcenter(&sim).await;
-    let (client, _) = server(|_| refusal(404, "NotFound"));
-    let started = Runtime::detached(client);
+    let started = empty_runtime();
     let ctx = context(&started, &vcenter);
     let [cached, written] = [fixtures::virtual_machine(), fixtures::virtual_machine()].map(Arc::new);
     let plan = plan::plan(&written, &fixtures::facts_of_creation(fixtures::needs())).unwrap();

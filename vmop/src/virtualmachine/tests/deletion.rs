@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use api::names::finalizer;
 use api::vmop::VirtualMachine;
-use futures::stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::Runtime;
 use kit::watch::Cache;
-use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use support::api_server::{Request, server};
@@ -44,9 +42,7 @@ async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
     vm.metadata.uid = Some("uid-of-cp-0".to_owned());
     vm.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
     *there.lock() = json!(vm);
-    let (cache, writer) = Cache::new(Arc::default());
-    cache.clone().follow(stream::iter([Ok(Event::Apply(vm.clone()))]), writer).await;
-    ctx.caches.vms = cache;
+    ctx.caches.vms = Cache::filled([vm.clone()]);
     let (vm, before) = (Arc::new(vm), names(&sim).await);
     writes(&requests);
 

@@ -16,7 +16,7 @@ use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, DeviceChange, NicKind, VirtualNic, Vm};
 
 use crate::device_check::{DeviceKinds, hold_for_check, nics_differ, proven, unchecked};
-use crate::testing::context::{allow_all_networks, context};
+use crate::testing::context::{allow_all_networks, context, empty_runtime};
 use crate::testing::fixtures;
 use crate::testing::vcsim::{clone_vm, planned_clone, seen, wanted};
 use crate::virtualmachine::bootstrap::data::HASH;
@@ -55,7 +55,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
         .0,
     );
     let mut ctx = context(&started, &vcenter);
-    allow_all_networks(&mut ctx, "ns").await;
+    allow_all_networks(&mut ctx, "ns");
     let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
     let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
@@ -109,14 +109,13 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
 /// A clone whose settings ask for a second NIC and a volume, of which vCenter may have heeded nothing.
 async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
     let (vcenter, template, facts, _) = planned_clone(&sim).await;
-    let mut vm = fixtures::virtual_machine();
+    let mut vm = fixtures::with_volumes(&[("data", "1Gi")]);
     vm.spec.vm_metadata = None;
     let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
     vm.spec.network_interfaces = serde_json::from_value(named).unwrap();
-    vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
-    let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+    let started = empty_runtime();
     let mut ctx = context(&started, &vcenter);
-    allow_all_networks(&mut ctx, "ns").await;
+    allow_all_networks(&mut ctx, "ns");
     let storage =
         Storage { policy: None, datastore: vcenter.datastore().await.unwrap(), ..Storage::default() };
     for heeded in [false, true] {
