@@ -285,32 +285,21 @@ mod tests {
     #[test]
     fn every_state_says_what_it_is() {
         let failure = vsphere::Error::new("capture", vsphere::Kind::InsufficientResources);
+        let source = Err(unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST));
+        let target = Err(unfit(known::TARGET_CONTENT_LIBRARY_NOT_WRITABLE));
         let states = [
-            (
-                "nothing is there",
-                status_lines(
-                    &Facts { source: Err(unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST)), ..facts() },
-                    None,
-                ),
-            ),
-            (
-                "no library",
-                status_lines(
-                    &Facts { target: Err(unfit(known::TARGET_CONTENT_LIBRARY_NOT_WRITABLE)), ..facts() },
-                    None,
-                ),
-            ),
-            ("the name is taken", status_lines(&Facts { item: item(false, true), ..facts() }, None)),
-            ("begins", status_lines(&facts(), None)),
-            ("failed", status_lines(&facts(), Some(&failure))),
-            ("underway", status_lines(&Facts { item: item(true, false), ..facts() }, None)),
-            ("no image yet", status_lines(&Facts { item: item(true, true), ..facts() }, None)),
-            (
-                "done",
-                status_lines(&Facts { item: item(true, true), image: Some("i".into()), ..facts() }, None),
-            ),
+            ("nothing is there", Facts { source, ..facts() }, None),
+            ("no library", Facts { target, ..facts() }, None),
+            ("the name is taken", Facts { item: item(false, true), ..facts() }, None),
+            ("begins", facts(), None),
+            ("failed", facts(), Some(&failure)),
+            ("underway", Facts { item: item(true, false), ..facts() }, None),
+            ("no image yet", Facts { item: item(true, true), ..facts() }, None),
+            ("done", Facts { item: item(true, true), image: Some("i".into()), ..facts() }, None),
         ];
-        insta::assert_yaml_snapshot!(states);
+        insta::assert_yaml_snapshot!(
+            states.map(|(name, facts, failed)| (name, status_lines(&facts, failed)))
+        );
     }
 
     #[test]

@@ -255,10 +255,12 @@ pub fn status(live: Result<&Service, &str>, vms: &[Arc<VirtualMachine>]) -> Virt
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn vmservice() -> VirtualMachineService {
-        serde_json::from_value(serde_json::json!({
+        serde_json::from_value(json!({
             "metadata": {"name": "c-control-plane-service", "namespace": "ns", "uid": "u-1", "labels": {"a": "b"}},
             "spec": {
                 "type": "LoadBalancer",
@@ -270,14 +272,12 @@ mod tests {
     }
 
     fn backend_vm(name: &str, ready: &str, ip: Option<&str>) -> Arc<VirtualMachine> {
-        Arc::new(
-            serde_json::from_value(serde_json::json!({
-                "metadata": {"name": name, "namespace": "ns"},
-                "spec": {"imageName": "i", "className": "c"},
-                "status": {"vmIp": ip, "endpointAddresses": ip.as_slice(), "conditions": [{"type": "Ready", "status": ready}]},
-            }))
-            .unwrap(),
-        )
+        let conditions = json!([{"type": "Ready", "status": ready}]);
+        let vm = json!({
+            "metadata": {"name": name, "namespace": "ns"}, "spec": {"imageName": "i", "className": "c"},
+            "status": {"vmIp": ip, "endpointAddresses": ip.as_slice(), "conditions": conditions},
+        });
+        Arc::new(serde_json::from_value(vm).unwrap())
     }
 
     #[test]
@@ -296,12 +296,11 @@ mod tests {
     #[test]
     fn behind_a_clusters_service_are_machines_that_a_wcpmachine_controls() {
         let owner = |kind: &str| {
-            serde_json::json!([{
-                "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": kind, "name": "c", "uid": "u", "controller": true,
-            }])
+            let version = "infrastructure.cluster.vmware.com/v1beta2";
+            json!([{ "apiVersion": version, "kind": kind, "name": "c", "uid": "u", "controller": true }])
         };
-        let vm = |owners: serde_json::Value| -> VirtualMachine {
-            serde_json::from_value(serde_json::json!({
+        let vm = |owners: Value| -> VirtualMachine {
+            serde_json::from_value(json!({
                 "metadata": {
                     "name": "m", "ownerReferences": owners, "labels": {"capw.vmware.com/cluster.name": "c"},
                 },
@@ -309,7 +308,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let (plain, machine) = (vm(serde_json::json!([])), vm(owner("WCPMachine")));
+        let (plain, machine) = (vm(json!([])), vm(owner("WCPMachine")));
         let mut service = vmservice();
         assert!(selects(&service, &plain) && selects(&service, &machine), "a user's own service");
         service.metadata.owner_references = serde_json::from_value(owner("WCPCluster")).unwrap();
@@ -319,30 +318,22 @@ mod tests {
 
     #[test]
     fn every_type_and_the_annotations_of_a_load_balancer() {
-        let made = |spec: serde_json::Value, annotations: serde_json::Value| {
-            let object = serde_json::json!({
+        let made = |spec: Value, annotations: Value| {
+            let object = json!({
                 "metadata": {"name": "s", "namespace": "ns", "uid": "u-1", "annotations": annotations}, "spec": spec,
             });
             service(&serde_json::from_value(object).unwrap())
         };
-        let port = serde_json::json!([{"name": "p", "protocol": "TCP", "port": 80, "targetPort": 8080}]);
+        let port = json!([{"name": "p", "protocol": "TCP", "port": 80, "targetPort": 8080}]);
         let all = [
+            made(json!({"type": "ClusterIP", "ports": port, "clusterIp": "None"}), json!({})),
+            made(json!({"type": "ExternalName", "externalName": "db.example.com"}), json!({})),
             made(
-                serde_json::json!({"type": "ClusterIP", "ports": port, "clusterIp": "None"}),
-                serde_json::json!({}),
-            ),
-            made(
-                serde_json::json!({"type": "ExternalName", "externalName": "db.example.com"}),
-                serde_json::json!({}),
-            ),
-            made(
-                serde_json::json!({
+                json!({
                     "type": "LoadBalancer", "ports": port, "loadBalancerIP": "192.0.2.1",
                     "loadBalancerSourceRanges": ["198.51.100.0/24"],
                 }),
-                serde_json::json!({
-                    TRAFFIC_POLICY: "Local", HEALTH_CHECK_PORT: "30012", LAST_APPLIED: "{}",
-                }),
+                json!({ TRAFFIC_POLICY: "Local", HEALTH_CHECK_PORT: "30012", LAST_APPLIED: "{}" }),
             ),
         ];
         insta::assert_yaml_snapshot!(all);
@@ -351,7 +342,7 @@ mod tests {
     #[test]
     fn a_vm_serves_under_its_first_address_of_each_family() {
         let with = |addresses: &[&str]| {
-            let vm: VirtualMachine = serde_json::from_value(serde_json::json!({
+            let vm: VirtualMachine = serde_json::from_value(json!({
                 "metadata": {"name": "m"}, "spec": {"imageName": "i", "className": "c"},
                 "status": {
                     "vmIp": "10.0.0.7", "endpointAddresses": addresses,
@@ -395,9 +386,8 @@ mod tests {
     fn the_status_is_the_balancers() {
         let mut live = service(&vmservice());
         assert_eq!(status(Ok(&live), &[]).conditions[0].status, "False");
-        live.status =
-            serde_json::from_value(serde_json::json!({"loadBalancer": {"ingress": [{"ip": "127.3.255.1"}]}}))
-                .unwrap();
+        let ingress = json!([{"ip": "127.3.255.1"}]);
+        live.status = serde_json::from_value(json!({"loadBalancer": {"ingress": ingress}})).unwrap();
         let shown = status(Ok(&live), &[]);
         assert_eq!(shown.conditions[0].status, "True");
         assert_eq!(shown.load_balancer.unwrap().ingress[0].ip.as_deref(), Some("127.3.255.1"));

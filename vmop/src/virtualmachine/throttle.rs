@@ -79,6 +79,9 @@ pub fn can_wait(old: Option<&VirtualMachineStatus>, new: &VirtualMachineStatus) 
 
 #[cfg(test)]
 mod tests {
+    use api::conditions::Condition;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
     use crate::testing::fixtures;
     use crate::unmet::Unmet;
@@ -94,35 +97,28 @@ mod tests {
     fn a_new_object_gets_no_status_of_what_only_takes_time() {
         let mut vm = fixtures::virtual_machine();
         let now: Timestamp = "2026-11-21T13:00:00Z".parse().unwrap();
-        let time = |second| {
-            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-                Timestamp::from_second(now.as_second() - second).unwrap(),
-            )
-        };
+        let ago = |second| Some(Time(Timestamp::from_second(now.as_second() - second).unwrap()));
         let passing = Error::Blocked(Blocked::Unmet(Unmet::underway("Deploying", "it is being deployed")));
         let wrong = Error::Blocked(Blocked::Unmet(Unmet::wrong("Missing", "it is missing")));
-        vm.metadata.creation_timestamp = Some(time(20));
+        vm.metadata.creation_timestamp = ago(20);
         assert_eq!(quiet_after_error(&vm, &passing, now), Some(Duration::from_secs(40)));
         assert_eq!(quiet_after_error(&vm, &wrong, now), None);
-        vm.metadata.creation_timestamp = Some(time(60));
+        vm.metadata.creation_timestamp = ago(60);
         assert_eq!(quiet_after_error(&vm, &passing, now), None);
-        vm.metadata.creation_timestamp = Some(time(20));
-        vm.status = Some(api::vmop::VirtualMachineStatus {
-            conditions: vec![api::conditions::Condition::is_true("Ready")],
-            ..api::vmop::VirtualMachineStatus::default()
-        });
+        vm.metadata.creation_timestamp = ago(20);
+        vm.status.get_or_insert_default().conditions = vec![Condition::is_true("Ready")];
         assert_eq!(quiet_after_error(&vm, &passing, now), None);
     }
 
     #[test]
     fn good_news_of_a_boot_come_with_the_next_status() {
-        let condition = |type_: &str| api::conditions::Condition::is_true(type_);
-        let status = |conditions: &[api::conditions::Condition]| VirtualMachineStatus {
+        let condition = |type_: &str| Condition::is_true(type_);
+        let status = |conditions: &[Condition]| VirtualMachineStatus {
             conditions: conditions.to_vec(),
             ..VirtualMachineStatus::default()
         };
         let (ready, booted) = (condition("Ready"), condition(GUEST_BOOTSTRAP));
-        let failed = api::conditions::Condition::is_false(GUEST_BOOTSTRAP, "Warning", "BootstrapFailed", "x");
+        let failed = Condition::is_false(GUEST_BOOTSTRAP, "Warning", "BootstrapFailed", "x");
         let old = status(std::slice::from_ref(&ready));
         let new = status(&[ready.clone(), booted.clone()]);
         assert!(can_wait(Some(&old), &new));
@@ -144,7 +140,7 @@ mod tests {
         made.power_state = Some(PowerState::Off);
         assert_eq!(quiet_while_booting(&vm, Some(&made), &facts), None);
         made.power_state = Some(PowerState::On);
-        vm.status = Some(api::vmop::VirtualMachineStatus::default());
+        vm.status = Some(VirtualMachineStatus::default());
         assert_eq!(quiet_while_booting(&vm, Some(&made), &facts), None);
         vm.status = None;
         facts.found = Found::Ours(std::sync::Arc::new(made.clone()));

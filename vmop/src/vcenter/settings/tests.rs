@@ -14,32 +14,35 @@ fn secret() -> BTreeMap<String, Vec<u8>> {
     [("username", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), v.as_bytes().to_vec())).into()
 }
 
+fn settings(extra: &[(&str, &str)], secret: &BTreeMap<String, Vec<u8>>) -> Result<Settings, ConfigProblem> {
+    ConfigData::new("ns", Some(&data(extra)))?.settings(Some(secret))
+}
+
 #[test]
 fn defaults_are_vm_operators() {
-    let data = data(&[]);
-    let settings = ConfigData::new("ns", Some(&data)).unwrap().settings(Some(&secret())).unwrap();
+    let settings = settings(&[], &secret()).unwrap();
     assert_eq!((settings.port, settings.trust, settings.storage_class_required), (443, Trust::Public, false));
     assert_eq!((settings.library, settings.promote_disks), (None, PromoteDisks::Disabled));
 }
 
 #[test]
 fn only_credentials_are_exchanged_without_a_new_connection() {
-    let settings = |extra: &[(&str, &str)], password: &str| {
-        let (data, mut secret) = (data(extra), secret());
+    let with = |extra: &[(&str, &str)], password: &str| {
+        let mut secret = secret();
         secret.insert("password".into(), password.into());
-        ConfigData::new("ns", Some(&data)).unwrap().settings(Some(&secret)).unwrap()
+        settings(extra, &secret).unwrap()
     };
-    let now = settings(&[], "p");
-    assert!(now.differ_in_credentials_only(&settings(&[], "q")));
-    assert!(!now.differ_in_credentials_only(&settings(&[], "p")));
-    assert!(now.differ_in_credentials_only(&settings(&[("VcCredsSecretName", "others")], "q")));
-    assert!(!now.differ_in_credentials_only(&settings(&[("Wire", "soap")], "q")));
+    let now = with(&[], "p");
+    assert!(now.differ_in_credentials_only(&with(&[], "q")));
+    assert!(!now.differ_in_credentials_only(&with(&[], "p")));
+    assert!(now.differ_in_credentials_only(&with(&[("VcCredsSecretName", "others")], "q")));
+    assert!(!now.differ_in_credentials_only(&with(&[("Wire", "soap")], "q")));
 }
 
 #[test]
 fn a_fingerprint_wins_over_skipping() {
-    let data = data(&[("Thumbprint", "aa:bb"), ("InsecureSkipTLSVerify", "true"), ("CAFilePath", "/ca")]);
-    let settings = ConfigData::new("ns", Some(&data)).unwrap().settings(Some(&secret())).unwrap();
+    let all = [("Thumbprint", "aa:bb"), ("InsecureSkipTLSVerify", "true"), ("CAFilePath", "/ca")];
+    let settings = settings(&all, &secret()).unwrap();
     assert_eq!(settings.trust, Trust::Thumbprint("aa:bb".into()));
 }
 
@@ -48,11 +51,8 @@ fn problems_name_object_key_and_remedy() {
     let problem = |data: Option<&BTreeMap<String, String>>, secret: Option<&BTreeMap<String, Vec<u8>>>| {
         ConfigData::new("ns", data).and_then(|map| map.settings(secret)).unwrap_err().to_string()
     };
+    let bad = |key: &str, value: &str| settings(&[(key, value)], &secret()).unwrap_err().to_string();
     let good = data(&[]);
-    let bad_port = data(&[("VcPort", "x")]);
-    let bad_flag = data(&[("InsecureSkipTLSVerify", "yes")]);
-    let bad_wire = data(&[("Wire", "rest")]);
-    let bad_mode = data(&[("PromoteDisksMode", "online")]);
     let mut keyless = data(&[]);
     keyless.remove("Datacenter");
     let empty = BTreeMap::new();
@@ -60,10 +60,10 @@ fn problems_name_object_key_and_remedy() {
         [
             problem(None, None),
             problem(Some(&keyless), Some(&secret())),
-            problem(Some(&bad_port), Some(&secret())),
-            problem(Some(&bad_flag), Some(&secret())),
-            problem(Some(&bad_wire), Some(&secret())),
-            problem(Some(&bad_mode), Some(&secret())),
+            bad("VcPort", "x"),
+            bad("InsecureSkipTLSVerify", "yes"),
+            bad("Wire", "rest"),
+            bad("PromoteDisksMode", "online"),
             problem(Some(&good), None),
             problem(Some(&good), Some(&empty)),
         ]
@@ -75,16 +75,14 @@ fn problems_name_object_key_and_remedy() {
 fn the_password_is_not_printed() {
     let mut secret = secret();
     secret.insert("password".into(), b"hunter2".to_vec());
-    let data = data(&[]);
-    let settings = ConfigData::new("ns", Some(&data)).unwrap().settings(Some(&secret)).unwrap();
+    let settings = settings(&[], &secret).unwrap();
     assert!(!format!("{settings:?}").contains("hunter2"));
 }
 
 #[test]
 fn ranges_of_guests_are_a_list_of_cidrs() {
     let ranges = |text: &str| {
-        let data = data(&[("GuestAddressRanges", text)]);
-        let settings = ConfigData::new("ns", Some(&data)).unwrap().settings(Some(&secret()));
+        let settings = settings(&[("GuestAddressRanges", text)], &secret());
         settings
             .map(|settings| settings.guest_address_ranges.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
