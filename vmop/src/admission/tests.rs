@@ -21,7 +21,6 @@ const USER: Asker = Asker { privileged: false, program: false };
 const ADMIN: Asker = Asker { privileged: true, program: false };
 const PROGRAM: Asker = Asker { privileged: false, program: true };
 
-/// A VM with these members of its spec.
 fn vm(spec: Value) -> VirtualMachine {
     object(json!({}), spec)
 }

@@ -192,7 +192,6 @@ async fn watch<K: Clone>(watched: Watched, changed: mpsc::UnboundedSender<K>, ob
     }
 }
 
-/// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
     /// The target refused it.

@@ -108,7 +108,6 @@ fn context(
     }
 }
 
-/// Drops what is kept of a VirtualMachine once it is deleted.
 fn forget_deleted(ctx: &Arc<Context>) {
     let forgetting = Arc::clone(ctx);
     ctx.caches.vms.listen(move |change| {
@@ -145,7 +144,6 @@ fn interface_users<O: Resource>(
     }
 }
 
-/// The VirtualMachine that an object was made for.
 fn vm_of<O: Resource>(made: &O) -> Option<ObjectRef<VirtualMachine>> {
     let vm = made_for(made)?;
     let (namespace, name) = vm.split_once('/')?;

@@ -74,7 +74,6 @@ async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest) {
     }
 }
 
-/// Finds the template, or makes what is missing of it.
 async fn find_or_deploy(request: &TemplateRequest) -> Result<Template, Problem> {
     let TemplateRequest { vcenter, key, .. } = request;
     let fail = |error: vsphere::Error| vcenter.problem(&error);

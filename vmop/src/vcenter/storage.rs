@@ -167,7 +167,6 @@ fn choose_datastore<'a>(
     usable.min_by(|a, b| distance_of(a).total_cmp(&distance_of(b))).map(|store| &store.moref)
 }
 
-/// The free space in powers of two.
 fn log2_free(store: &Datastore) -> i32 {
     i32::try_from(store.free.ilog2()).unwrap_or(0)
 }

@@ -4,15 +4,12 @@ use api::conditions::{self, Condition, READY, vmop as known};
 use api::vmop::VirtualMachine;
 use kit::events::{Events, changed};
 
-/// The VM was created.
 const CREATE_SUCCESS: &str = "CreateSuccess";
-/// It can't be made.
 const CREATE_FAILURE: &str = "CreateFailure";
 /// It is there, and not as it should be.
 const UPDATE_FAILURE: &str = "UpdateFailure";
 /// It is gone.
 pub const DELETE_SUCCESS: &str = "DeleteSuccess";
-/// It can't be destroyed.
 const DELETE_FAILURE: &str = "DeleteFailure";
 
 /// One event: whether somebody should look, its reason, and what happened.

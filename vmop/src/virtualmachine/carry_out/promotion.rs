@@ -35,7 +35,6 @@ pub fn begin_promotion(
     });
 }
 
-/// Follows the promotion to its end.
 async fn follow(
     promotions: &Promotions,
     object: &ObjectRef<VirtualMachine>,
