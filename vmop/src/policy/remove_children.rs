@@ -156,13 +156,9 @@ async fn rename(folder: &MoRef, name: &str, vcenter: &VCenter) -> Result<(), Vce
 }
 
 async fn destroy(moref: &MoRef, vcenter: &VCenter) -> Result<(), Error> {
-    let done = async {
-        let task = vcenter.client.destroy(moref).await?;
-        vcenter.inventory.wait_for_task(&task).await
-    };
-    match done.await {
+    match vcenter.destroy(moref).await {
         // A task that vCenter has forgotten says nothing of what it was to destroy: the next attempt finds out.
         Err(error) if error.is_not_found() && error.method() != "Task" => Ok(()),
-        other => other.map(drop).map_err(Error::from),
+        other => other.map_err(Error::from),
     }
 }

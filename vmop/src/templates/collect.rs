@@ -44,8 +44,7 @@ pub async fn collect(
             continue;
         }
         tracing::info!(template = template.name, "destroying the template: nothing needs it");
-        let task = vcenter.client.destroy(&template.moref).await?;
-        vcenter.inventory.wait_for_task(&task).await?;
+        vcenter.destroy(&template.moref).await?;
         templates.forget(&template.moref);
         gone.push(template.name.clone());
     }

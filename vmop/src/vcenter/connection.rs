@@ -119,6 +119,12 @@ impl VCenter {
         Ok(())
     }
 
+    /// Destroys the object, and waits until that has ended.
+    pub async fn destroy(&self, object: &MoRef) -> Result<(), vsphere::Error> {
+        let task = self.client.destroy(object).await?;
+        self.inventory.wait_for_task(&task).await.map(drop)
+    }
+
     /// Why the inventory can't be asked, if it can't.
     pub fn inventory_problem(&self) -> Option<Problem> {
         if self.inventory.complete() {

@@ -53,13 +53,9 @@ pub async fn destroy(vsphere_vm: &Vm, record: &DiskRecord, vcenter: &VCenter) ->
         other => other?,
     }
     tracing::info!(vsphere_vm = %vsphere_vm.moref, "destroying");
-    let done = async {
-        let task = vcenter.client.destroy(&vsphere_vm.moref).await?;
-        vcenter.inventory.wait_for_task(&task).await
-    };
-    match done.await {
+    match vcenter.destroy(&vsphere_vm.moref).await {
         Err(error) if error.is_not_found() => confirm_gone(&vsphere_vm, vcenter).await,
-        other => other.map(drop).map_err(Error::from),
+        other => other.map_err(Error::from),
     }
 }
 
