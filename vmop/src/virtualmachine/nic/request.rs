@@ -121,20 +121,7 @@ async fn create_request<K: Watchable + Serialize>(object: &K, api: &Api) -> Resu
 
 /// Deletes the objects that the spec does not name any more, once no NIC uses them.
 pub async fn delete_outdated(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
-    let own = key(vm.metadata.namespace.as_deref(), &vm.name_any());
-    let wanted = request_names(vm);
-    let named = |kind, name: String| wanted.contains(&(kind, name));
-    for interface in caches.interfaces_by_vm.objects(&own) {
-        if !named(InterfaceKind::NetOperator, interface.name_any()) {
-            api.delete(&*interface).await?;
-        }
-    }
-    for interface in caches.nsx_interfaces_by_vm.objects(&own) {
-        if !named(InterfaceKind::Nsx, interface.name_any()) {
-            api.delete(&*interface).await?;
-        }
-    }
-    Ok(())
+    delete_all_but(&request_names(vm), vm, api, caches).await
 }
 
 /// Deletes the objects of a VM that is gone: nobody else does.
@@ -147,12 +134,25 @@ pub async fn delete_requests(vm: &VirtualMachine, api: &Api, caches: &Caches) ->
             InterfaceKind::Nsx => drop(caches.nsx_interfaces.cache().current(namespace, &name)?),
         }
     }
-    let own = key(namespace, &vm.name_any());
+    delete_all_but(&[], vm, api, caches).await
+}
+
+async fn delete_all_but(
+    kept: &[(InterfaceKind, String)],
+    vm: &VirtualMachine,
+    api: &Api,
+    caches: &Caches,
+) -> Result<(), Error> {
+    let own = key(vm.metadata.namespace.as_deref(), &vm.name_any());
     for interface in caches.interfaces_by_vm.objects(&own) {
-        api.delete(&*interface).await?;
+        if !kept.contains(&(InterfaceKind::NetOperator, interface.name_any())) {
+            api.delete(&*interface).await?;
+        }
     }
     for interface in caches.nsx_interfaces_by_vm.objects(&own) {
-        api.delete(&*interface).await?;
+        if !kept.contains(&(InterfaceKind::Nsx, interface.name_any())) {
+            api.delete(&*interface).await?;
+        }
     }
     Ok(())
 }
