@@ -9,7 +9,7 @@ use vsphere::{CustomizationIdentity, CustomizationSpec, OVF_TRANSPORT_GUEST_INFO
 
 use super::data::{Bootstrap, BootstrapInput, VApp};
 use super::netplan::network;
-use super::user_data::{Composed, Uncomposed, UserData};
+use super::user_data::{Composed, Uncomposed, UserData, invalid};
 use crate::virtualmachine::nic::adapter::Nic;
 
 /// Keys of the userdata: cloud-init's name, and Cluster API's.
@@ -32,7 +32,7 @@ pub(super) fn guestinfo(
     let keys = cloudinit::encode(&metadata, userdata.as_bytes(), vendordata, budget);
     let extra_config = keys.map_err(|error| match error {
         Error::Exceeded(exceeded) => exceeded.into(),
-        error => Uncomposed::from(super::user_data::invalid(format!("{}: {error}", data.source))),
+        error => Uncomposed::from(invalid(format!("{}: {error}", data.source))),
     })?;
     Ok(Bootstrap { extra_config, v_app: VApp::Removed, customization: None })
 }
@@ -45,8 +45,7 @@ pub(super) fn customised(
     budget: &Budget,
 ) -> Composed<Bootstrap> {
     let metadata = metadata(vm, data, input, budget)?.to_yaml();
-    let metadata =
-        metadata.map_err(|error| super::user_data::invalid(format!("{}: {error}", data.source)))?;
+    let metadata = metadata.map_err(|error| invalid(format!("{}: {error}", data.source)))?;
     budget.spend(metadata.len())?;
     let identity = CustomizationIdentity::CloudinitPrep { metadata, userdata: userdata(data, budget)? };
     let spec = CustomizationSpec {
@@ -76,7 +75,7 @@ pub(super) fn verbatim(
     }
     if bootstrap.extra_config.is_empty() {
         let what = "has no key that begins with guestinfo. Add the guest's data";
-        return Err(super::user_data::invalid(format!("{} {what}", data.source)).into());
+        return Err(invalid(format!("{} {what}", data.source)).into());
     }
     if [METADATA, USERDATA].iter().any(|key| bootstrap.extra_config.contains_key(*key)) {
         bootstrap.v_app = VApp::Removed;
@@ -126,7 +125,7 @@ fn userdata(data: &UserData, budget: &Budget) -> Composed<Option<String>> {
         return Ok(None);
     }
     let what = "has no key user-data (nor value). Add cloud-init's userdata";
-    Err(super::user_data::invalid(format!("{} {what}", data.source)).into())
+    Err(invalid(format!("{} {what}", data.source)).into())
 }
 
 /// Our own metadata; every key that the user gives wins.

@@ -41,16 +41,18 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
     let (wanted, is_word) = (wanted_power(vm), power_word(is));
     let word = power_word(wanted);
     let checks = checks(vm, annotation::POWER_ON_CHECK);
+    let pending =
+        |severity, reason, message| Condition::is_false(condition_types::POWER, severity, reason, message);
     if wanted == PowerState::On && !checks.is_empty() {
         let message = format!(
             "The VM is {is_word}. Power-on is blocked by annotation {}. The component that added it must remove it",
             checks.join(", ")
         );
-        return Condition::is_false(condition_types::POWER, INFO, known::POWER_ON_HELD_BACK, message);
+        return pending(INFO, known::POWER_ON_HELD_BACK, message);
     }
     if is == PowerState::Off && wanted == PowerState::Suspended {
-        let message = "The VM is off, and only a running VM can be suspended. Power it on first";
-        return Condition::is_false(condition_types::POWER, INFO, known::POWERED_OFF, message);
+        let message = "The VM is off, and only a running VM can be suspended. Power it on first".to_owned();
+        return pending(INFO, known::POWERED_OFF, message);
     }
     match power_operation(vm, vsphere_vm, wanted, Mode::into_state(vm, wanted), now) {
         PowerOperation::ToolsNotRunning => {
@@ -62,12 +64,7 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
             let message = format!(
                 "The VM is {is_word}. A soft {operation} needs VMware Tools, which are not running in the guest. Start VMware Tools, or set {field} to trySoft or hard"
             );
-            Condition::is_false(
-                condition_types::POWER,
-                WARNING,
-                known::VIRTUAL_MACHINE_TOOLS_NOT_RUNNING,
-                message,
-            )
+            pending(WARNING, known::VIRTUAL_MACHINE_TOOLS_NOT_RUNNING, message)
         }
         PowerOperation::Guest(until) => {
             let then = match until {
@@ -78,10 +75,9 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
                 None => ". If this persists, check the guest, or set the mode to trySoft or hard".to_owned(),
             };
             let message = format!("Waiting for the guest to change the power state to {word}{then}");
-            Condition::is_false(condition_types::POWER, INFO, known::WAITING_FOR_GUEST, message)
+            pending(INFO, known::WAITING_FOR_GUEST, message)
         }
-        PowerOperation::Hard => Condition::is_false(
-            condition_types::POWER,
+        PowerOperation::Hard => pending(
             INFO,
             known::POWER_STATE_CHANGING,
             format!("The VM is {is_word}; its power state is being changed to {word}"),
