@@ -15,7 +15,7 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::enqueue::Enqueue;
 
@@ -33,13 +33,7 @@ pub struct DataSourceWatches {
 
 struct Watch {
     what: (DataSourceKind, String, Option<String>),
-    task: JoinHandle<()>,
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    task: AbortOnDropHandle<()>,
 }
 
 /// What is waited for.
@@ -80,7 +74,7 @@ impl DataSourceWatches {
             }
             enqueue.enqueue(vm_ref);
         });
-        watches.insert(vm.clone(), Watch { what, task });
+        watches.insert(vm.clone(), Watch { what, task: AbortOnDropHandle::new(task) });
     }
 
     /// The VM waits for nothing any more.

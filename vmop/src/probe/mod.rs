@@ -22,7 +22,7 @@ use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Connections that may be opening at one time.
 const AT_ONCE: usize = 64;
@@ -95,13 +95,7 @@ pub struct Prober<K> {
 struct Probe {
     target: Target,
     result: Arc<Mutex<ProbeResult>>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _task: AbortOnDropHandle<()>,
 }
 
 impl<K: Probed> Prober<K> {
@@ -149,7 +143,8 @@ impl<K: Probed> Prober<K> {
             gate: Arc::clone(&self.gate),
         };
         let watch = watch(watched, self.changed.clone(), object.clone());
-        probes.insert(object.clone(), Probe { target, result, task: tokio::spawn(watch) });
+        let task = AbortOnDropHandle::new(tokio::spawn(watch));
+        probes.insert(object.clone(), Probe { target, result, _task: task });
     }
 
     /// The result so far of probing `target` for the object.
