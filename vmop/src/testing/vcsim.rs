@@ -184,6 +184,15 @@ pub async fn while_held<T>(sim: &Sim, meanwhile: impl Future<Output = T>) -> T {
     done
 }
 
+/// The names of all VMs but templates, in order.
+pub async fn names(sim: &Sim) -> Vec<String> {
+    let inventory = sim.get("/v1/inventory").await;
+    let vms = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
+    let mut names: Vec<_> = vms.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
 /// The VM of a plan's clone.
 pub async fn clone_vm(plan: &ClonePlan, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {
     clone_or_adopt(Box::new(plan.clone()), None, facts, vcenter).await

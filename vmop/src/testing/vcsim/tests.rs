@@ -16,7 +16,8 @@ use vsphere::Vm;
 use vsphere::inventory::Presence;
 
 use super::{
-    clone_vm, forget_base, planned_clone, reconfigure, seen, template, template_key, template_key_of, vcenter,
+    clone_vm, forget_base, names, planned_clone, reconfigure, seen, template, template_key, template_key_of,
+    vcenter,
 };
 use crate::enqueue::Enqueue;
 use crate::templates::{self, TemplateCache, TemplateKey, TemplateState};
@@ -37,11 +38,6 @@ use crate::virtualmachine::storage::{disks, marks};
 /// The disks that are not the VM's own, by what the stream shows.
 fn foreign(vsphere_vm: &Vm) -> Vec<vsphere::Disk> {
     DiskRecord::default().foreign(vsphere_vm, vsphere_vm.devices.as_ref().unwrap())
-}
-
-fn vms(inventory: &serde_json::Value) -> Vec<String> {
-    let vms = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
-    vms.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The names of the templates that go when no object needs one.
@@ -139,7 +135,7 @@ async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
     // As if the answer had been lost, or another leader had been faster.
     let again = within("the second clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!(again.moref, vsphere_vm.moref);
-    assert_eq!(vms(&sim.get("/v1/inventory").await), ["cp-0"]);
+    assert_eq!(names(&sim).await, ["cp-0"]);
 
     // Another object's VM of the same name is neither taken nor touched.
     let mut other = fixtures::facts(Found::Absent);
@@ -148,7 +144,7 @@ async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
 
     within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
-    assert!(vms(&sim.get("/v1/inventory").await).is_empty());
+    assert!(names(&sim).await.is_empty());
 }
 
 async fn nobodys_owner_references_spare_the_check_of_the_bios_uuid(sim: Sim) {
@@ -186,7 +182,7 @@ async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
     assert!(matches!(&lost, Err(Error::Vcenter(error)) if error.outcome_unknown()), "{lost:?}");
     let found = within("the second clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert!(facts.mark.is_on(&found));
-    assert_eq!(vms(&sim.get("/v1/inventory").await), ["cp-0"]);
+    assert_eq!(names(&sim).await, ["cp-0"]);
 }
 
 async fn names_are_looked_up_once(sim: Sim) {

@@ -15,9 +15,9 @@ use support::vcsim::Sim;
 use support::wait::within;
 use vsphere::inventory::Presence;
 
-use super::outages::{identity, made, names};
+use super::outages::{identity, made};
 use crate::testing::context::context;
-use crate::testing::vcsim::vcenter;
+use crate::testing::vcsim::{names, vcenter};
 use crate::vcenter::{Problem, Provider};
 use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::reconcile_deletion;

@@ -21,7 +21,8 @@ use crate::templates;
 use crate::testing::context::context;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{
-    clone_vm, forget_base, place, reconfigure, seen, template, template_key, templates, vcenter, wanted,
+    clone_vm, forget_base, names, place, reconfigure, seen, template, template_key, templates, vcenter,
+    wanted,
 };
 use crate::vcenter::VCenter;
 use crate::vcenter::mark::Mark;
@@ -145,12 +146,6 @@ async fn hosts(sim: &Sim) -> BTreeSet<String> {
     let inventory = sim.get("/v1/inventory").await;
     let vms = inventory["vms"].as_array().unwrap().iter();
     vms.map(|vm| vm["host"].as_str().unwrap().to_owned()).collect()
-}
-
-pub(super) async fn names(sim: &Sim) -> BTreeSet<String> {
-    let inventory = sim.get("/v1/inventory").await;
-    let vms = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
-    vms.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// A context whose API server has every object as it is asked for.
