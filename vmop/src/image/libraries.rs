@@ -186,10 +186,8 @@ mod tests {
         assert!(message.contains("ContentSource lost") && message.contains("nowhere"), "{wrong:?}");
         assert_eq!(wrong[0].source.as_deref(), Some("lost"));
         let (_, wrong) = super::libraries(None, &[source("blank", "")], named);
-        assert!(
-            wrong[0].message.contains("ContentSource blank: spec.providerRef refers to no "),
-            "{wrong:?}"
-        );
+        let message = &wrong[0].message;
+        assert!(message.contains("ContentSource blank: spec.providerRef refers to no "), "{wrong:?}");
         let for_releases: Vec<_> = libraries.iter().map(|library| library.releases).collect();
         assert_eq!(for_releases, [true, false], "the configured one alone");
         let mut labelled = (*source("a", "a")).clone();

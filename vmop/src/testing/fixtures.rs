@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::conditions::Condition;
 use api::vmop::VirtualMachine;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
 use vsphere::inventory::{Configuration, Guest, PowerState};
@@ -22,6 +23,11 @@ use crate::virtualmachine::needs::{Creation, Needs};
 use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::storage::class::Storage;
+
+/// A time, so many minutes after one that stays the same.
+pub fn at(minute: i64) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + minute * 60).unwrap()
+}
 
 /// A condition in one line: type, status, severity, reason and message, without those it does not have.
 pub fn condition_line(condition: &Condition) -> String {

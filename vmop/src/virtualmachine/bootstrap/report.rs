@@ -123,13 +123,9 @@ mod tests {
     use vsphere::inventory::ToolsState;
 
     use super::*;
-    use crate::testing::fixtures::{condition_line, unmarked_vm, virtual_machine};
+    use crate::testing::fixtures::{at, condition_line, unmarked_vm, virtual_machine};
 
     const TIMEOUT: SignedDuration = SignedDuration::from_mins(20);
-
-    fn at(minute: i64) -> Timestamp {
-        Timestamp::from_second(1_790_000_000 + minute * 60).unwrap()
-    }
 
     fn line(vsphere_vm: &Vm) -> Option<String> {
         bootstrap_condition(&virtual_machine(), vsphere_vm, None, None).as_ref().map(condition_line)
@@ -188,15 +184,13 @@ mod tests {
         let lost = silence_at(&vm, &vsphere_vm, 20).unwrap();
         vsphere_vm.extra_config.insert(CLOUD_INIT_ADDRESS.into(), "10.0.0.1".into());
         let stuck = silence_at(&vm, &vsphere_vm, 20).unwrap();
-        assert!(dead.contains("within 20m: VMware Tools are not running"), "{dead}");
-        assert!(
-            lost.contains("VMware Tools are running, but cloud-init has not started. Check the VM's console"),
-            "{lost}"
-        );
-        assert!(
-            stuck.contains("cloud-init has started but not finished. Read /var/log/cloud-init-output.log"),
-            "{stuck}"
-        );
+        for (message, words) in [
+            (dead, "within 20m: VMware Tools are not running"),
+            (lost, "VMware Tools are running, but cloud-init has not started. Check the VM's console"),
+            (stuck, "cloud-init has started but not finished. Read /var/log/cloud-init-output.log"),
+        ] {
+            assert!(message.contains(words), "{message}");
+        }
 
         vsphere_vm.power_state = Some(PowerState::Off);
         assert_eq!(silence_at(&vm, &vsphere_vm, 20), None);

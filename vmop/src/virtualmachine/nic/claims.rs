@@ -122,11 +122,8 @@ mod tests {
         assert!(claims.own.is_empty());
         assert!(claims.conflict.unwrap().contains("which VirtualMachine young already uses"));
         let both = vm("ns", "old", "2026-01-01T00:00:00Z", &["10.1.0.9"]);
-        assert_eq!(
-            divided(&both, &[(&first, false)], &[]).own.len(),
-            1,
-            "of two that have it the older object wins"
-        );
+        let claims = divided(&both, &[(&first, false)], &[]);
+        assert_eq!(claims.own.len(), 1, "of two that have it the older object wins");
         assert!(divided(&first, &[(&both, false)], &[]).own.is_empty());
     }
 

@@ -149,15 +149,8 @@ mod tests {
         let names: Vec<_> = zones.iter().map(|zone| (zone.name.as_str(), zone.placements.len())).collect();
         assert_eq!(names, [("a", 2), ("b", 1)]);
         assert_eq!(zones[0].placements[0].folder.id(), "group-v1");
-        assert!(zones_of_another().is_empty());
-    }
-
-    fn zones_of_another() -> Vec<ZonePlacements> {
-        parse_zones(
-            "other",
-            &[],
-            &[wide("a", &json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] }))],
-        )
+        let of_ns = wide("a", &json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] }));
+        assert!(parse_zones("other", &[], &[of_ns]).is_empty());
     }
 
     #[test]

@@ -164,22 +164,18 @@ mod tests {
         });
         let config = BaseConfig::read(&given).unwrap();
         let size = Size { config: Some(config), ..fixtures::needs().class.unwrap() };
-        let mut vm = fixtures::virtual_machine();
+        let of_class = |class: &str| {
+            fixtures::annotated(annotation::LAST_RESIZED_CLASS, &json!({ "name": class }).to_string())
+        };
+        let vm = of_class("best-effort-small");
         let mut vsphere_vm = fixtures::vsphere_vm();
         (vsphere_vm.cpu_allocation, vsphere_vm.memory_allocation) = (size.cpu, size.memory);
-        let note = |class: &str| {
-            let note = json!({ "name": class }).to_string();
-            Some([(annotation::LAST_RESIZED_CLASS.to_owned(), note)].into())
-        };
-        vm.metadata.annotations = note("best-effort-small");
         let steps = offline(&vm, &vsphere_vm, Some(&size));
         let [Step::Reconfigure(spec)] = steps.as_slice() else { panic!("{steps:?}") };
         assert!(spec.base.is_some() && !steps[0].is_done(&vsphere_vm), "nothing shows whether they are set");
-        assert!(
-            !needs_note(&vm, &vsphere_vm, Some(&size), false)
-                && needs_note(&vm, &vsphere_vm, Some(&size), true)
-        );
-        vm.metadata.annotations = note("guaranteed-small");
+        assert!(!needs_note(&vm, &vsphere_vm, Some(&size), false));
+        assert!(needs_note(&vm, &vsphere_vm, Some(&size), true));
+        let vm = of_class("guaranteed-small");
         assert_eq!(sized(&vm, &vsphere_vm, &size), Sized::Synced);
         assert!(offline(&vm, &vsphere_vm, Some(&size)).is_empty());
     }

@@ -257,14 +257,11 @@ mod tests {
     fn vm(volumes: &[&str]) -> VirtualMachine {
         let mut vm = fixtures::virtual_machine();
         vm.metadata.uid = Some("u-1".into());
-        vm.spec.volumes = volumes
-            .iter()
-            .map(|name| {
-                let claim = serde_json::json!({ "claimName": format!("{name}-claim") });
-                serde_json::from_value(serde_json::json!({ "name": name, "persistentVolumeClaim": claim }))
-                    .unwrap()
-            })
-            .collect();
+        let volume = |name: &&str| {
+            let claim = json!({ "claimName": format!("{name}-claim") });
+            serde_json::from_value(json!({ "name": name, "persistentVolumeClaim": claim })).unwrap()
+        };
+        vm.spec.volumes = volumes.iter().map(volume).collect();
         vm
     }
 
@@ -320,7 +317,8 @@ mod tests {
         let unserved = Volumes::default().unmet(&vm(&["a"])).unwrap();
         assert!(!unserved.underway && unserved.message.contains("Install vSphere CSI"));
         let mut instance = vm(&["a"]);
-        let claim = serde_json::json!({ "claimName": "x", "instanceVolumeClaim": { "storageClass": "s", "size": "1Gi" } });
+        let claim =
+            json!({ "claimName": "x", "instanceVolumeClaim": { "storageClass": "s", "size": "1Gi" } });
         instance.spec.volumes[0].persistent_volume_claim = serde_json::from_value(claim).unwrap();
         let served = Volumes { served: true, there: Vec::new() };
         assert!(served.unmet(&instance).unwrap().message.contains("not supported"));
