@@ -272,11 +272,9 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_items() {
+        let node = "ob-16545581-photon-3-k8s-v1.16.12---vmware.1-tkg.1.da7afe7";
         for (given, made) in [
-            (
-                "ob-16545581-photon-3-k8s-v1.16.12---vmware.1-tkg.1.da7afe7",
-                Some("ob-16545581-photon-3-k8s-v1.16.12---vmware.1-tkg.1.da7afe7"),
-            ),
+            (node, Some(node)),
             ("Photon 3 (v1.17.4+vmware.1)", Some("photon-3--v1.17.4-vmware.1")),
             ("..-a-.", Some("a")),
             ("???", None),
@@ -328,11 +326,8 @@ mod tests {
             let old = VirtualMachineImageStatus::default();
             image.status = Some(status(&library, &item, Ok(&descriptor), &old));
             assert!(current(&image, &library, &item));
-            assert!(!current(
-                &image,
-                &ImageLibrary { releases: !library.releases, ..library.clone() },
-                &item
-            ));
+            let changed = ImageLibrary { releases: !library.releases, ..library.clone() };
+            assert!(!current(&image, &changed, &item));
             image.metadata.labels.get_or_insert_default().remove(label::RELEASE_LIBRARY);
             assert!(!current(&image, &library, &item), "what an older release made is labelled");
         }
@@ -345,12 +340,10 @@ mod tests {
         let descriptor = Descriptor::default();
         let mut image = image("a", &of_team, &item("a"), &descriptor);
         assert_eq!(image.metadata.owner_references, Some(vec![provider]));
-        assert_eq!(
-            (image.spec.provider_ref.kind.as_str(), image.spec.provider_ref.name.as_str()),
-            (PROVIDER_KIND, "team")
-        );
-        image.status =
-            Some(status(&of_team, &item("a"), Ok(&descriptor), &VirtualMachineImageStatus::default()));
+        let named = &image.spec.provider_ref;
+        assert_eq!((named.kind.as_str(), named.name.as_str()), (PROVIDER_KIND, "team"));
+        let old = VirtualMachineImageStatus::default();
+        image.status = Some(status(&of_team, &item("a"), Ok(&descriptor), &old));
         assert!(current(&image, &of_team, &item("a")));
         assert!(!current(&image, &library(), &item("a")));
         let made_anew = ImageLibrary { provider: Some(api_reference("team", "u-2")), ..library() };
@@ -358,13 +351,9 @@ mod tests {
     }
 
     fn api_reference(name: &str, uid: &str) -> OwnerReference {
-        OwnerReference {
-            api_version: "vmoperator.vmware.com/v1alpha1".into(),
-            kind: PROVIDER_KIND.into(),
-            name: name.into(),
-            uid: uid.into(),
-            ..Default::default()
-        }
+        let api_version = "vmoperator.vmware.com/v1alpha1".into();
+        let (kind, name, uid) = (PROVIDER_KIND.into(), name.into(), uid.into());
+        OwnerReference { api_version, kind, name, uid, ..Default::default() }
     }
 
     #[test]

@@ -331,11 +331,8 @@ mod tests {
         prober.set_target(&"vm", Some(target));
         assert_eq!(prober.result(&"vm", Some(&target)), ProbeResult::Answers);
         let other = Target { port: target.port.wrapping_add(1), ..target };
-        assert_eq!(
-            prober.result(&"vm", Some(&other)),
-            ProbeResult::Unknown,
-            "nothing is known of another target"
-        );
+        let of_other = prober.result(&"vm", Some(&other));
+        assert_eq!(of_other, ProbeResult::Unknown, "nothing is known of another target");
         prober.set_target(&"vm", None);
         assert_eq!(prober.result(&"vm", Some(&target)), ProbeResult::Unknown);
     }

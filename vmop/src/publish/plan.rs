@@ -297,9 +297,8 @@ mod tests {
             ("no image yet", Facts { item: item(true, true), ..facts() }, None),
             ("done", Facts { item: item(true, true), image: Some("i".into()), ..facts() }, None),
         ];
-        insta::assert_yaml_snapshot!(
-            states.map(|(name, facts, failed)| (name, status_lines(&facts, failed)))
-        );
+        let states = states.map(|(name, facts, failed)| (name, status_lines(&facts, failed)));
+        insta::assert_yaml_snapshot!(states);
     }
 
     #[test]
@@ -332,10 +331,8 @@ mod tests {
             request.status = Some(status(&request, &facts, &PublishStep::Done, None, at(now)));
         }
         let done = request.status.as_ref().unwrap();
-        assert_eq!(
-            (done.completion_time.clone(), done.image_name.as_deref()),
-            (Some(Time(at(30))), Some("i"))
-        );
+        assert_eq!(done.completion_time, Some(Time(at(30))));
+        assert_eq!(done.image_name.as_deref(), Some("i"));
         assert_eq!(expiry(&request), Some(at(90)));
     }
 

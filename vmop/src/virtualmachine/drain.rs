@@ -82,14 +82,11 @@ mod tests {
         assert!(!taken(&[node("b", &master, &[])]), "the other has no address");
         assert!(!taken(&[node("b", &worker, &["10.0.0.2"])]), "the other is not behind the service");
         assert!(!taken(&[deleted(node("b", &master, &["10.0.0.2"]))]), "all go");
-        assert!(!is_taken(
-            &node("w", &worker, &["10.0.0.3"]),
-            &service,
-            &[node("b", &master, &["10.0.0.2"])]
-        ));
+        let other = [node("b", &master, &["10.0.0.2"])];
+        assert!(!is_taken(&node("w", &worker, &["10.0.0.3"]), &service, &other));
         let mut going = service.clone();
         going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        assert!(!is_taken(&vm, &going, &[node("b", &master, &["10.0.0.2"])]), "the service goes");
+        assert!(!is_taken(&vm, &going, &other), "the service goes");
     }
 
     #[test]

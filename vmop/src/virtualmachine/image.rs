@@ -220,10 +220,7 @@ mod tests {
         assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED, None), not_ready(true));
         let missing = check_image(&vm, None, || Some("content library lib-1 is gone".into())).unwrap_err();
         assert_eq!(missing.reason, reason::VIRTUAL_MACHINE_IMAGE_NOT_FOUND);
-        assert!(
-            missing.message.contains("Possible cause: content library lib-1 is gone"),
-            "{}",
-            missing.message
-        );
+        let message = missing.message;
+        assert!(message.contains("Possible cause: content library lib-1 is gone"), "{message}");
     }
 }
