@@ -232,10 +232,8 @@ mod tests {
         let (cache, events) = objects(&runtime).await;
         let mut orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
-        assert!(
-            orphans.find_orphans(&BTreeSet::new(), &vcenter).is_empty(),
-            "its object owns the VM, and a template has no owner"
-        );
+        let found = orphans.find_orphans(&BTreeSet::new(), &vcenter);
+        assert!(found.is_empty(), "its object owns the VM, and a template has no owner");
 
         let (watched, looked) = (orphans.clone(), Arc::clone(&vcenter));
         let reporting = tokio::spawn(async move { watched.report(&looked).await });

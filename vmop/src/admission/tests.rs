@@ -500,10 +500,8 @@ fn another_version_changes_claims_and_nothing_else() {
     };
     let claimed = vm(json!({"volumes": [own, claim]}));
     assert_eq!(asked(&claimed, "v1alpha2"), "");
-    assert!(
-        asked(&vm(json!({"volumes": [claim]})), "v1alpha2")
-            .starts_with("spec: Forbidden: v1alpha2 can only change")
-    );
+    let without = asked(&vm(json!({"volumes": [claim]})), "v1alpha2");
+    assert!(without.starts_with("spec: Forbidden: v1alpha2 can only change"), "{without}");
     let off = vm(json!({"volumes": [own], "powerState": "poweredOff"}));
     assert!(asked(&off, "v1alpha2").contains("Use vmoperator.vmware.com/v1alpha1"));
     assert_eq!(asked(&off, "v1alpha1"), "");
@@ -520,10 +518,8 @@ fn only_a_clusters_machines_name_its_policy() {
     let vm = |labels: Value| object(json!({ "labels": labels }), json!({ "resourcePolicyName": "a-policy" }));
     let (plain, member) = (vm(json!({})), vm(json!({ label::CAPW_CLUSTER_NAME: "a" })));
     let refusal = policy_user_denial(&plain, None, Some("a")).expect("a refusal").to_string();
-    assert!(
-        refusal.starts_with("spec.resourcePolicyName: Forbidden: policy a-policy is reserved for"),
-        "{refusal}"
-    );
+    let words = "spec.resourcePolicyName: Forbidden: policy a-policy is reserved for";
+    assert!(refusal.starts_with(words), "{refusal}");
     let anothers = vm(json!({ label::CAPW_CLUSTER_NAME: "b" }));
     assert!(policy_user_denial(&anothers, None, Some("a")).is_some());
     assert!(policy_user_denial(&member, None, Some("a")).is_none());

@@ -112,14 +112,10 @@ mod tests {
             });
             let found = judge(&objects, &Held::from(held), "user");
             let bad: Vec<_> = found.iter().filter(|diagnosis| diagnosis.outcome != Outcome::Ok).collect();
-            assert_eq!(bad.len(), 1, "{}: {found:?}", taken.id);
-            assert!(
-                bad[0].found.contains(taken.id) && bad[0].remedy.contains(taken.scope.name()),
-                "{:?}",
-                bad[0]
-            );
+            let [bad] = bad.as_slice() else { panic!("{}: {found:?}", taken.id) };
+            assert!(bad.found.contains(taken.id) && bad.remedy.contains(taken.scope.name()), "{bad:?}");
             let wanted = if taken.used == PrivilegeUse::Always { Outcome::Error } else { Outcome::Warning };
-            assert_eq!(bad[0].outcome, wanted);
+            assert_eq!(bad.outcome, wanted);
         }
     }
 }

@@ -66,10 +66,8 @@ async fn a_module_is_made_once_whatever_write_is_lost(sim: Sim) {
         assert_eq!(count(&vcenter).await, 2, "{fails_at:?}");
         // What is so already is not written again.
         let writes = store.writes;
-        assert_eq!(
-            create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap(),
-            modules
-        );
+        let again = create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
+        assert_eq!(again, modules);
         assert_eq!((store.writes, store.written.known.is_none()), (writes, true));
         remove(&wanted, store.written.clone(), &store, &vcenter).await.unwrap();
         assert_eq!(count(&vcenter).await, 0);

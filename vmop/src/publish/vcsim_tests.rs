@@ -37,11 +37,8 @@ async fn a_publication_whose_answer_was_lost_is_found_again(sim: Sim) {
     let turn = vcenter.client.captures().enter("ns").await;
     let lost = vcenter.client.capture_ovf(&turn, &capture, super::UPLOAD).await.unwrap_err();
     assert!(matches!(lost.kind(), Kind::AnswerLost { .. }), "{lost:?}");
-    assert_eq!(
-        step(&first, &facts(&first).await),
-        PublishStep::AwaitImage,
-        "the item is found, and is not made twice"
-    );
+    let then = step(&first, &facts(&first).await);
+    assert_eq!(then, PublishStep::AwaitImage, "the item is found, and is not made twice");
     // Another request does not take it for its own.
     let second = request("u-2");
     assert_eq!(step(&second, &facts(&second).await), PublishStep::Blocked);

@@ -105,19 +105,12 @@ mod tests {
         };
         let one = |warns: bool, text: &str| vec![(warns, text.to_owned())];
         let waits = [missing.clone(), not_created];
-        assert_eq!(
-            recorded(false, &[], &waits),
-            one(true, "CreateFailure VirtualMachineClassNotFound: so it is")
-        );
+        let missed = "CreateFailure VirtualMachineClassNotFound: so it is";
+        assert_eq!(recorded(false, &[], &waits), one(true, missed));
         assert!(recorded(false, &waits, &waits).is_empty(), "the same again is no news");
         let booting = [ready(INFO, "WaitingForIP"), created.clone()];
-        assert_eq!(
-            recorded(false, &waits, &booting),
-            [
-                (false, "WaitingForIP so it is".to_owned()),
-                (false, "CreateSuccess The VM was created in vCenter".to_owned())
-            ]
-        );
+        let (waiting, made) = ("WaitingForIP so it is", "CreateSuccess The VM was created in vCenter");
+        assert_eq!(recorded(false, &waits, &booting), [one(false, waiting), one(false, made)].concat());
         let up = [Condition::is_true(READY), created.clone()];
         assert_eq!(recorded(false, &booting, &up), one(false, "Ready Ready is True"));
         let both = "CreateSuccess The VM was created in vCenter, and is ready";

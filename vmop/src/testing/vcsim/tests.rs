@@ -98,10 +98,8 @@ async fn a_half_made_template_is_finished(sim: Sim) {
     let half = vcenter.client.deploy_ovf(&turn, &deploy, Duration::from_mins(1)).await.unwrap();
     assert_eq!(template(&vcenter, &template_key).await.moref, half);
     let Presence::Present(vm) = vcenter.inventory.vm(&half) else { panic!("no template") };
-    assert_eq!(
-        mark::template_mark(&vm, &template_key.item, &template_key.content),
-        mark::TemplateMark::Marked
-    );
+    let marked = mark::template_mark(&vm, &template_key.item, &template_key.content);
+    assert_eq!(marked, mark::TemplateMark::Marked);
 }
 
 #[tokio::test]

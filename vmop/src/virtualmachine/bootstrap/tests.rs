@@ -188,19 +188,12 @@ fn cloud_init_by_extra_config_learns_the_network_and_is_not_customised() {
     ];
     insta::assert_snapshot!(shown(&with(&with_transport("ExtraConfig"), &data).unwrap()));
 
-    let composed =
-        with(&with_transport("ExtraConfig"), &[("guestinfo.metadata", "instance-id: i\nnetwork: {}\n")])
-            .unwrap();
-    assert_eq!(
-        composed.extra_config["guestinfo.metadata"], "instance-id: i\nnetwork: {}\n",
-        "the user's network wins"
-    );
+    let own = ("guestinfo.metadata", "instance-id: i\nnetwork: {}\n");
+    let composed = with(&with_transport("ExtraConfig"), &[own]).unwrap();
+    assert_eq!(composed.extra_config[own.0], own.1, "the user's network wins");
     let plain = [nic(None, Addressing::Dhcp)];
     let composed = on(&with_transport("ExtraConfig"), &data, &plain, &GuestNetwork::default()).unwrap();
-    assert_eq!(
-        composed.extra_config["guestinfo.metadata"], data[0].1,
-        "nothing is known that need be configured"
-    );
+    assert_eq!(composed.extra_config[own.0], data[0].1, "nothing is known that need be configured");
 }
 
 #[test]

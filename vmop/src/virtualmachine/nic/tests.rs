@@ -89,13 +89,10 @@ fn a_nic_may_name_the_object_itself() {
         serde_json::from_value(json!({ "providerRef": reference })).unwrap()
     };
     let of_net_operator = given("netoperator.vmware.com", "NetworkInterface");
-    assert_eq!(
-        nic_source(&vm(), &of_net_operator, ALL),
-        Ok(NicSource::Given(InterfaceKind::NetOperator, "mine"))
-    );
-    assert!(
-        nic_source(&vm(), &of_net_operator, NOBODY).unwrap_err().message.contains("Install net-operator")
-    );
+    let mine = NicSource::Given(InterfaceKind::NetOperator, "mine");
+    assert_eq!(nic_source(&vm(), &of_net_operator, ALL), Ok(mine));
+    let message = nic_source(&vm(), &of_net_operator, NOBODY).unwrap_err().message;
+    assert!(message.contains("Install net-operator"), "{message}");
     let of_nsx = given("vmware.com", "VirtualNetworkInterface");
     assert_eq!(nic_source(&vm(), &of_nsx, ALL), Ok(NicSource::Given(InterfaceKind::Nsx, "mine")));
     let other = given("crd.nsx.vmware.com", "SubnetPort");

@@ -108,11 +108,8 @@ fn a_soft_end_says_what_it_waits_for() {
     for (mode, tools) in [("soft", true), ("soft", false), ("trySoft", true), ("trySoft", false)] {
         vm.spec.power_off_mode = Some(mode.into());
         vsphere_vm.guest.tools = Some(if tools { ToolsState::Running } else { ToolsState::NotRunning });
-        assert_eq!(
-            steps(&vm, &vsphere_vm, &facts),
-            [Step::Power(PowerState::Off, Mode::of(Some(mode)))],
-            "{mode}"
-        );
+        let off = Step::Power(PowerState::Off, Mode::of(Some(mode)));
+        assert_eq!(steps(&vm, &vsphere_vm, &facts), [off], "{mode}");
         lines.push(conditions(&vm, &vsphere_vm, &facts, &["VirtualMachinePowerStateSynced"]));
     }
     insta::assert_snapshot!(lines.join("\n"));

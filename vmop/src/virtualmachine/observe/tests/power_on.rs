@@ -158,11 +158,8 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
         let devices = vcenter.client.devices(&made.moref).await.unwrap();
         assert_eq!((devices.nics.len(), devices.disks.len()), (2, 2), "heeded: {heeded}");
         let on = seen(&made.moref, &vcenter, |now| now.power_state == Some(PowerState::On)).await;
-        assert_eq!(
-            found_proven,
-            DeviceKinds { nics: heeded, disks: heeded },
-            "only the clone itself is a proof"
-        );
+        let by_clone = DeviceKinds { nics: heeded, disks: heeded };
+        assert_eq!(found_proven, by_clone, "only the clone itself is a proof");
         *vcenter.proven_devices.lock() = found_proven;
         within("its end", destroy(&on, &DiskRecord::default(), &vcenter)).await.unwrap();
     }
