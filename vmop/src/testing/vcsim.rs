@@ -105,13 +105,23 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
 }
 
 /// The VM of [`fixtures::virtual_machine`], to be cloned from `template`.
-pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, facts: &Facts) -> ClonePlan {
+pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Template, facts: &Facts) -> ClonePlan {
+    wanted_of(&fixtures::virtual_machine(), sim, vcenter, template, facts).await
+}
+
+/// The VM of `vm` with the NICs and the bootstrap data of the fixtures, to be cloned from `template`.
+pub async fn wanted_of(
+    vm: &VirtualMachine,
+    sim: &Sim,
+    vcenter: &VCenter,
+    template: &Template,
+    facts: &Facts,
+) -> ClonePlan {
     let network = vcenter.network("workload").await.unwrap();
     let Needs { nics, bootstrap, .. } = fixtures::needs();
     let nics = nics.unwrap().into_iter();
     let nics: Vec<_> = nics.map(|nic| Nic { backing: network.backing.clone(), ..nic }).collect();
-    let vm = fixtures::virtual_machine();
-    plan_clone(&vm, &nics, &bootstrap.unwrap(), facts, template, sim, vcenter).await
+    plan_clone(vm, &nics, &bootstrap.unwrap(), facts, template, sim, vcenter).await
 }
 
 /// The VM of `vm` with these NICs and that bootstrap data, to be cloned from `template`.

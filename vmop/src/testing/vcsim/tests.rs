@@ -17,7 +17,7 @@ use vsphere::inventory::Presence;
 
 use super::{
     clone_vm, forget_base, names, planned_clone, reconfigure, seen, template, template_key, template_key_of,
-    vcenter,
+    vcenter, wanted_of,
 };
 use crate::enqueue::Enqueue;
 use crate::templates::{self, TemplateCache, TemplateKey, TemplateState};
@@ -30,10 +30,10 @@ use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::identity::find::{Found, find_holder};
 use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::storage::class::Storage;
+use crate::virtualmachine::storage::disks;
 use crate::virtualmachine::storage::promotion::{PromotionState, observe_promotion};
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::storage::record::DiskRecord;
-use crate::virtualmachine::storage::{disks, marks};
 
 /// The disks that are not the VM's own, by what the stream shows.
 fn foreign(vsphere_vm: &Vm) -> Vec<vsphere::Disk> {
@@ -197,14 +197,9 @@ async fn names_are_looked_up_once(sim: Sim) {
 }
 
 async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim: Sim) {
-    let (vcenter, template, facts, mut intent) = planned_clone(&sim).await;
-    let mut object = fixtures::with_volumes(&[("data", "1Gi")]);
-    let storage = Storage::default();
-    let layout = disks::layout(&object, &template.devices, &storage, false).unwrap();
-    let config = intent.spec.config.as_mut().unwrap();
-    config.device_change.extend(layout.changes);
-    config.extra_config.retain(|(key, _)| key != marks::DISKS);
-    config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
+    let (vcenter, template, facts, _) = planned_clone(&sim).await;
+    let (mut object, storage) = (fixtures::with_volumes(&[("data", "1Gi")]), Storage::default());
+    let intent = wanted_of(&object, &sim, &vcenter, &template, &facts).await;
     sim.forget_requests().await;
     let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));

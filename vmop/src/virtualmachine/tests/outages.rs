@@ -22,7 +22,7 @@ use crate::testing::context::context;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{
     clone_vm, forget_base, names, place, reconfigure, seen, template, template_key, templates, vcenter,
-    wanted,
+    wanted, wanted_of,
 };
 use crate::vcenter::VCenter;
 use crate::vcenter::mark::Mark;
@@ -35,9 +35,7 @@ use crate::virtualmachine::identity::find::{Found, SearchPlaces, find};
 use crate::virtualmachine::identity::uuids::{Identity, parse_identity};
 use crate::virtualmachine::plan;
 use crate::virtualmachine::status::{Outcome, status};
-use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::record::DiskRecord;
-use crate::virtualmachine::storage::{disks, marks};
 
 const MACHINES: u128 = 20;
 
@@ -289,12 +287,7 @@ async fn with_volume(sim: &Sim, vcenter: &Arc<VCenter>) -> (Arc<Vm>, DiskRecord)
     let template = template(vcenter, &template_key(sim, vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
     let mut vm = fixtures::with_volumes(&[("tmp", "1Gi")]);
-    let mut plan = wanted(sim, vcenter, &template, &facts).await;
-    let layout = disks::layout(&vm, &template.devices, &Storage::default(), false).unwrap();
-    let config = plan.spec.config.as_mut().unwrap();
-    config.device_change.extend(layout.changes);
-    config.extra_config.retain(|(key, _)| key != marks::DISKS);
-    config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
+    let plan = wanted_of(&vm, sim, vcenter, &template, &facts).await;
     let made = within("the clone", clone_vm(&plan, &facts, vcenter)).await.unwrap();
     let text = DiskRecord::default().completed(&made).expect("both disks are recorded");
     vm.metadata.annotations = Some([(annotation::DISKS.to_owned(), text)].into());
