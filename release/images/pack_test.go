@@ -22,13 +22,19 @@ var options = Options{
 	Repository: "localhost/layercake", Tag: "v1", Version: "1.0.0", Revision: "abc", Created: time.Unix(1_700_000_000, 0).UTC(),
 }
 
+// check fails the test at once if there is an error.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // program builds a small one, dynamic or static as flags say.
 func program(t *testing.T, folder, name string, environment ...string) string {
 	t.Helper()
 	source := filepath.Join(folder, "main.go")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() { println(\"runs\") }\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(source, []byte("package main\n\nfunc main() { println(\"runs\") }\n"), 0o600))
 	path := filepath.Join(folder, name)
 	build := exec.Command("go", "build", "-o", path, source)
 	build.Env = append(os.Environ(), environment...)
@@ -46,17 +52,11 @@ func TestTheSameProgramMakesTheSameArchive(t *testing.T) {
 	for _, name := range []string{"first.tar", "second.tar"} {
 		// Neither the file's own time nor the clock's counts.
 		now := time.Now().Add(time.Duration(len(digests)) * time.Hour)
-		if err := os.Chtimes(path, now, now); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chtimes(path, now, now))
 		digest, err := options.Pack("gcm", path, filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		content, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		digests, archives = append(digests, digest), append(archives, content)
 	}
 	if digests[0] != digests[1] || !bytes.Equal(archives[0], archives[1]) {
@@ -72,38 +72,26 @@ func TestAnImageIsOneLayerThatANamelessUserRuns(t *testing.T) {
 	}
 	unpacked := filepath.Join(folder, "layout")
 	content, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, file := range files(t, content) {
 		path := filepath.Join(unpacked, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, file.content, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, file.content, 0o600)))
 	}
 	index, err := layout.ImageIndexFromPath(unpacked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	descriptor := manifest.Manifests[0]
 	if name := descriptor.Annotations["io.containerd.image.name"]; name != "localhost/layercake/capw:v1" {
 		t.Errorf("it is named %q", name)
 	}
 	image, err := index.Image(descriptor.Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := validate.Image(image); err != nil {
 		t.Error(err)
 	}
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if config.Config.User != "65532:65532" || config.Config.Entrypoint[0] != "/capw" || config.OS != "linux" {
 		t.Errorf("it runs as %+v", config.Config)
 	}
@@ -123,13 +111,9 @@ func TestAnImageIsOneLayerThatANamelessUserRuns(t *testing.T) {
 func checkLayer(t *testing.T, layer v1.Layer) {
 	t.Helper()
 	reader, err := layer.Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	content, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	found := files(t, content)
 	if found["capw"].header.Mode != 0o755 {
 		t.Error("the program can't be run")
@@ -159,13 +143,9 @@ func files(t *testing.T, archive []byte) map[string]file {
 		if errors.Is(err, io.EOF) {
 			return found
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		content, err := io.ReadAll(reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		found[header.Name] = file{header, content}
 	}
 }
@@ -173,9 +153,7 @@ func files(t *testing.T, archive []byte) map[string]file {
 func TestAProgramThatNoImageCouldRunIsRefused(t *testing.T) {
 	folder := t.TempDir()
 	text := filepath.Join(folder, "text")
-	if err := os.WriteFile(text, []byte("no program"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(text, []byte("no program"), 0o700))
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("no shell")

@@ -17,24 +17,28 @@ import (
 
 var moment = time.Unix(1_789_199_741, 0).UTC()
 
+// check fails the test at once if there is an error.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // tree makes a folder of files; what begins with -> is a link.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		var err error
 		if to, ok := strings.CutPrefix(content, "->"); ok {
 			err = os.Symlink(to, path)
 		} else {
 			err = os.WriteFile(path, []byte(content), 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 	return root
 }
@@ -54,9 +58,7 @@ func sampleRoot(t *testing.T) string {
 
 func TestAnImageHasItsFilesInOrder(t *testing.T) {
 	packed, err := sample.Pack(sampleRoot(t), moment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	blobs := read(t, packed)
 	var index struct {
 		Manifests []struct {
@@ -64,16 +66,12 @@ func TestAnImageHasItsFilesInOrder(t *testing.T) {
 			Annotations map[string]string
 		}
 	}
-	if err := json.Unmarshal([]byte(blobs["index.json"]), &index); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(blobs["index.json"]), &index))
 	if len(index.Manifests) != 2 || index.Manifests[0].Digest != index.Manifests[1].Digest {
 		t.Errorf("two names are not one image: %s", blobs["index.json"])
 	}
 	layer, err := sample.layer(sampleRoot(t), moment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	files := read(t, layer)
 	for name, content := range map[string]string{"pause": "a program", "usr/lib/modules/a.so": "b", "usr/lib/modules/b.so": "b"} {
 		if files[name] != content {
@@ -108,17 +106,11 @@ func TestTheSameImagesMakeTheSameStore(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1789199741")
 	root, folder := sampleRoot(t), t.TempDir()
 	list, err := json.Marshal([]Image{sample})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "images.json"), list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(folder, "images.json"), list, 0o600))
 	digest := func(name string) string {
 		out := filepath.Join(folder, name)
-		if err := run(filepath.Join(folder, "images.json"), root, "", out); err != nil {
-			t.Fatal(err)
-		}
+		check(t, run(filepath.Join(folder, "images.json"), root, "", out))
 		return digestOf(t, out)
 	}
 	if first, second := digest("first"), digest("second"); first != second {
@@ -132,26 +124,16 @@ func TestImagesOfArchivesAreLoaded(t *testing.T) {
 	}
 	root, folder := sampleRoot(t), t.TempDir()
 	list, archives := filepath.Join(folder, "images.json"), filepath.Join(folder, "archives")
-	write := func(name string, content []byte) {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(archives, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	write := func(name string, content []byte) { check(t, os.WriteFile(name, content, 0o600)) }
+	check(t, os.Mkdir(archives, 0o700))
 	write(list, []byte("[]"))
 	other := sample
 	other.Names = []string{"localhost/other:1"}
 	archive, err := other.Pack(root, moment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	write(filepath.Join(archives, "0000.tar"), archive)
 	out := filepath.Join(folder, "out")
-	if err := run(list, root, archives, out); err != nil {
-		t.Fatal(err)
-	}
+	check(t, run(list, root, archives, out))
 	names, err := os.ReadFile(filepath.Join(out, metadataFile))
 	if err != nil || !bytes.Contains(names, []byte(other.Names[0])) {
 		t.Errorf("the store does not know %s: %v", other.Names[0], err)
@@ -172,13 +154,9 @@ func read(t *testing.T, archive []byte) map[string]string {
 		if err == io.EOF {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		content, err := io.ReadAll(reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		files[header.Name] = string(content)
 	}
 }
@@ -207,8 +185,6 @@ func digestOf(t *testing.T, folder string) string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return hex.EncodeToString(hash.Sum(nil))
 }
