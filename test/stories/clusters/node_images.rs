@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -18,6 +17,7 @@ use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
 use sim::control::PowerAction;
 
+use crate::harness::command::layercake;
 use crate::harness::objects::{cluster_of_release, upgrade};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{
@@ -423,14 +423,9 @@ async fn each_node_goes_once(story: &Story, name: &str) {
 fn doctor(story: &Story, manifest: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), manifest.replace("NAMESPACE", &story.namespace)).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_layercake"))
-        .args(["doctor", "-o", "json", "--only", "LC10", "--kubeconfig"])
-        .arg(&story.shared.session.kubeconfig)
-        .arg("-f")
-        .arg(file.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let mut doctor = layercake(&["doctor", "-o", "json", "--only", "LC10", "--kubeconfig"]);
+    doctor.arg(&story.shared.session.kubeconfig).arg("-f").arg(file.path());
+    let output = doctor.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

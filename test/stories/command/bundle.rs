@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use age::secrecy::ExposeSecret as _;
 use age::x25519::Identity;
@@ -15,6 +15,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
+use crate::harness::command::layercake;
 use crate::harness::objects::role_binding;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{CLUSTER, SOON, Story, story};
@@ -105,9 +106,8 @@ async fn plant(story: &Story) {
 }
 
 fn bundle(story: &Story, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_layercake"));
-    command.arg("bundle").args(args).arg("--kubeconfig").arg(&story.shared.session.kubeconfig);
-    command.stdin(Stdio::null()).output().unwrap()
+    let kubeconfig = &story.shared.session.kubeconfig;
+    layercake(&["bundle"]).args(args).arg("--kubeconfig").arg(kubeconfig).output().unwrap()
 }
 
 fn assert_private(file: &Path) {
@@ -203,12 +203,8 @@ fn who_may_only_view_gets_a_bundle_that_says_what_it_lacks() {
 
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = kubeconfig_as(&story.shared.session.kubeconfig, "reader", folder.path());
-        let made = Command::new(env!("CARGO_BIN_EXE_layercake"))
-            .args(["bundle", "-o", "-", "--no-doctor", "-n", &story.namespace, "--kubeconfig"])
-            .arg(&kubeconfig)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let bundle = ["bundle", "-o", "-", "--no-doctor", "-n", &story.namespace, "--kubeconfig"];
+        let made = layercake(&bundle).arg(&kubeconfig).output().unwrap();
         let errors = String::from_utf8_lossy(&made.stderr);
         assert!(made.status.success(), "{errors}");
         let missing = "Secrets, whose values were not searched for, in namespaces";
@@ -226,13 +222,7 @@ fn who_may_only_view_gets_a_bundle_that_says_what_it_lacks() {
 fn a_wrong_recipient_and_an_unreachable_server_are_clear_errors() {
     let run = |args: &[&str]| {
         let folder = tempfile::tempdir().unwrap();
-        let made = Command::new(env!("CARGO_BIN_EXE_layercake"))
-            .arg("bundle")
-            .args(args)
-            .current_dir(&folder)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let made = layercake(&["bundle"]).args(args).current_dir(&folder).output().unwrap();
         assert_eq!(made.status.code(), Some(1));
         assert!(made.stdout.is_empty());
         let left =

@@ -1,7 +1,6 @@
 //! The commands of docs/clusters.md: a cluster is created, changed and deleted, and what cannot be is refused.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use api::gcm::TanzuKubernetesRelease;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -10,10 +9,10 @@ use layercake::connection;
 use layercake::stack::SIMULATED_ADDRESSES;
 use serde_json::{Value, json};
 
+use crate::harness::command;
 use crate::harness::documented_commands::Page;
 use crate::harness::home::Home;
 use crate::harness::nodeless::Nodeless;
-use crate::harness::own_server::exe;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
 
 /// The namespace.
@@ -192,9 +191,9 @@ async fn names_the_finalizer_that_holds_a_cluster(story: &Story, kubeconfig: &Pa
 
 /// Runs `layercake` in the namespace; its status, and what it prints to both streams.
 fn layercake(story: &Story, kubeconfig: &Path, args: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(exe());
-    command.args(args).args(["-n", &story.namespace]).stdin(Stdio::null());
-    let output = command.env("KUBECONFIG", kubeconfig).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    let mut command = command::layercake(args);
+    command.args(["-n", &story.namespace]).env("KUBECONFIG", kubeconfig);
+    let output = command.output().unwrap();
+    let (printed, errors) = command::texts(&output);
+    (output.status.code(), printed + &errors)
 }

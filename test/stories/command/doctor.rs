@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
+use crate::harness::command::layercake;
 use crate::harness::objects::{role_binding, storage_class, storage_quota};
 use crate::harness::story::{SOON, Story, assert_contains, disruptive_story, story};
 use crate::harness::tenants::kubeconfig_as;
@@ -196,13 +197,7 @@ fn doctor(story: &Story, args: &[&str]) -> Output {
 }
 
 fn doctor_of(kubeconfig: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_layercake"))
-        .args(["doctor", "-o", "json", "--kubeconfig"])
-        .arg(kubeconfig)
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    layercake(&["doctor", "-o", "json", "--kubeconfig"]).arg(kubeconfig).args(args).output().unwrap()
 }
 
 /// The check found something wrong that says all of `words`. The command failed if something is an error.

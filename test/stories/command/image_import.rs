@@ -1,7 +1,7 @@
 //! An OVA becomes an image once, whatever happens to its import.
 
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
@@ -10,6 +10,7 @@ use sim::control::{Fault, FaultKind};
 use tempfile::TempDir;
 use vsphere::{Client, Config, Trust};
 
+use crate::harness::command::{layercake, texts};
 use crate::harness::ova;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, disruptive_story};
@@ -85,9 +86,8 @@ async fn an_unreadable_image_says_why(story: &Story) {
     assert_eq!(imported.status.code(), Some(1));
     assert_contains(texts(&imported).1, &["distribution.image.version", "under another name"]);
     story.wait_for_events_in("default", "VirtualMachineImage", UNREADABLE, &["InvalidNodeImage"]).await;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_layercake"));
-    command.args(["doctor", "--only", "LC0603", "--kubeconfig"]).arg(&story.shared.session.kubeconfig);
-    let (text, _) = texts(&command.stdin(Stdio::null()).output().unwrap());
+    let mut doctor = layercake(&["doctor", "--only", "LC0603", "--kubeconfig"]);
+    let (text, _) = texts(&doctor.arg(&story.shared.session.kubeconfig).output().unwrap());
     assert_contains(
         text,
         &[UNREADABLE, "distribution.image.version", "it is not JSON", "import the OVA again"],
@@ -148,15 +148,10 @@ async fn release(story: &Story) {
 }
 
 fn import(story: &Story, ova: &Path, name: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_layercake"));
-    command.args(["image", "import", "--library", "layercake", "--name", name, "--kubeconfig"]);
-    command.arg(&story.shared.session.kubeconfig).arg(ova).stdin(Stdio::null());
+    let mut command =
+        layercake(&["image", "import", "--library", "layercake", "--name", name, "--kubeconfig"]);
+    command.arg(&story.shared.session.kubeconfig).arg(ova);
     command
-}
-
-fn texts(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
 }
 
 async fn vcenter(story: &Story) -> Client {

@@ -2,12 +2,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use layercake::args::SiteNetwork;
 use serde_json::Value;
 
+use crate::harness::command::{layercake, texts};
 use crate::harness::home::{Home, small_cluster};
 use crate::harness::schedule;
 use crate::harness::shared_stack::{other_network, other_wire};
@@ -54,7 +55,8 @@ fn up_once() -> u64 {
         SiteNetwork::PortGroups => "port-groups",
     };
     let sites = ["up", "--once", "--wire", wire, "--network", network];
-    let run = layercake(&[&sites[..], &["-f", manifest, "-o", "json", "--timeout", "12m"]].concat());
+    let mut up = layercake(&sites);
+    let run = up.args(["-f", manifest, "-o", "json", "--timeout", "12m"]).output().unwrap();
     let errors = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{errors}");
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();
@@ -113,9 +115,8 @@ fn processes_of(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_killed_up_leaves_no_process_and_no_folder() {
     let _place = schedule::enter().wait();
-    let mut up = Command::new(env!("CARGO_BIN_EXE_layercake"));
-    up.arg("up").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut up = Running(up.spawn().unwrap());
+    let up = layercake(&["up"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut up = Running(up.unwrap());
     let lines = BufReader::new(up.0.stdout.take().unwrap()).lines();
     let exports: Vec<_> = lines.take(2).map(Result::unwrap).collect();
     let kubeconfig = exports[0].strip_prefix("export KUBECONFIG=").unwrap();
@@ -188,10 +189,10 @@ fn assert_is_healthy(kubeconfig: &str) {
     while !times.iter().any(|took| *took < Duration::from_secs(3)) {
         assert!(times.len() < 5, "{times:?}");
         let started = Instant::now();
-        let found = layercake(&["doctor", "--kubeconfig", kubeconfig]);
+        let found = layercake(&["doctor", "--kubeconfig", kubeconfig]).output().unwrap();
         times.push(started.elapsed());
-        let report = String::from_utf8_lossy(&found.stdout);
-        assert_eq!(found.status.code(), Some(0), "{report}{}", String::from_utf8_lossy(&found.stderr));
+        let (report, errors) = texts(&found);
+        assert_eq!(found.status.code(), Some(0), "{report}{errors}");
         eprintln!("doctor: {times:?}\n{report}");
     }
 }
@@ -207,7 +208,8 @@ fn a_refused_manifest_does_not_stop_the_others() {
         )
     };
     std::fs::write(&path, cluster("refused", "v1.99") + &cluster("late", "v1.35")).unwrap();
-    let run = layercake(&["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "30s"]);
+    let up = ["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "30s"];
+    let run = layercake(&up).output().unwrap();
     let output = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(1), "{output}");
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();
@@ -222,10 +224,10 @@ fn a_refused_manifest_does_not_stop_the_others() {
 
 #[test]
 fn a_wrong_command_line_or_manifest_is_a_usage_error() {
-    let run = layercake(&["up", "--once", "-f", "/nonexistent/cluster.yaml"]);
+    let run = layercake(&["up", "--once", "-f", "/nonexistent/cluster.yaml"]).output().unwrap();
     assert_eq!(run.status.code(), Some(2));
     assert_contains(String::from_utf8_lossy(&run.stderr), &["/nonexistent/cluster.yaml"]);
-    assert_eq!(layercake(&["up", "--no-such-flag"]).status.code(), Some(2));
+    assert_eq!(layercake(&["up", "--no-such-flag"]).output().unwrap().status.code(), Some(2));
 }
 
 #[test]
@@ -234,15 +236,10 @@ fn lint_finds_what_is_wrong_without_a_cluster() {
     let path = folder.path().join("cluster.yaml");
     let text = "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {name: c}\nspec:\n  topology:\n    controlPlane: {count: 1, class: best-effort-small, storageClass: gold}\n    workers: {count: 1, class: best-effort-small, storageClass: gold}\n";
     std::fs::write(&path, text).unwrap();
-    let run = layercake(&["lint", path.to_str().unwrap()]);
+    let run = layercake(&["lint", path.to_str().unwrap()]).output().unwrap();
     assert_eq!(run.status.code(), Some(1));
-    let output = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-    assert_contains(output, &["spec.topology.workers", "nodePools", "replicas", "vmClass"]);
+    let (printed, errors) = texts(&run);
+    assert_contains(printed + &errors, &["spec.topology.workers", "nodePools", "replicas", "vmClass"]);
     let good = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
-    assert_eq!(layercake(&["lint", good]).status.code(), Some(0));
-}
-
-fn layercake(args: &[&str]) -> Output {
-    let command = Command::new(env!("CARGO_BIN_EXE_layercake")).args(args).stdin(Stdio::null()).output();
-    command.unwrap()
+    assert_eq!(layercake(&["lint", good]).output().unwrap().status.code(), Some(0));
 }

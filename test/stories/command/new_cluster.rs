@@ -1,13 +1,13 @@
 //! `layercake new cluster`: what it writes is what the namespace can create.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use kube::api::DeleteParams;
 use layercake::manifest;
 use serde_json::json;
 
+use crate::harness::command::{layercake, texts};
 use crate::harness::objects::{POLICY, role_binding, storage_class, storage_quota};
-use crate::harness::own_server::exe;
 use crate::harness::story::{SOON, Story, assert_contains, story};
 use crate::harness::tenants::kubeconfig_as;
 
@@ -79,12 +79,6 @@ fn new_cluster(story: &Story, args: &[&str]) -> Output {
 }
 
 fn run(story: &Story, kubeconfig: &[&str], args: &[&str]) -> Output {
-    let mut command = Command::new(exe());
-    command.args(["new", "cluster", "planned", "-n", &story.namespace]).args(kubeconfig).args(args);
-    command.stdin(Stdio::null()).output().unwrap()
-}
-
-fn texts(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
+    let new = ["new", "cluster", "planned", "-n", &story.namespace];
+    layercake(&new).args(kubeconfig).args(args).output().unwrap()
 }

@@ -1,11 +1,12 @@
 //! `layercake site discover`: what it writes configures the VM operator.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use kube::Api;
 use layercake::manifest;
 use serde_json::{Value, json};
 
+use crate::harness::command::layercake;
 use crate::harness::own_server::{OwnServer, render};
 use crate::harness::story::{Story, assert_contains, story};
 
@@ -151,8 +152,7 @@ pub fn address(story: &Story) -> String {
 
 pub fn discover(story: &Story, args: &[&str]) -> Output {
     let vcenter = &story.shared.session.vcenter;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_layercake"));
-    command.args(["site", "discover", "--vcenter", &address(story), "--password-file"]);
+    let mut command = layercake(&["site", "discover", "--vcenter", &address(story), "--password-file"]);
     command.arg(&vcenter.password_file);
     if !args.contains(&"--user") {
         command.args(["--user", &vcenter.username]);
@@ -160,5 +160,5 @@ pub fn discover(story: &Story, args: &[&str]) -> Output {
     if !args.contains(&"--node-addresses") {
         command.args(["--node-addresses", "10.20.128.0/17"]);
     }
-    command.args(args).stdin(Stdio::null()).output().unwrap()
+    command.args(args).output().unwrap()
 }

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::shared_stack::SharedStack;
+use crate::harness::command::exe;
+use crate::harness::shared_stack::{SharedStack, build_tool};
 
 /// Opens and closes a block of commands.
 const BLOCK: &str = "```console";
@@ -103,13 +104,9 @@ impl Shell {
     fn new(kubeconfig: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::copy(kubeconfig, folder.path().join("kubeconfig")).unwrap();
-        std::os::unix::fs::symlink(
-            crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL),
-            folder.path().join("kubectl"),
-        )
-        .unwrap();
-        std::os::unix::fs::symlink(crate::harness::own_server::exe(), folder.path().join("layercake"))
-            .unwrap();
+        let kubectl = build_tool(&plane::tools::KUBECTL);
+        std::os::unix::fs::symlink(kubectl, folder.path().join("kubectl")).unwrap();
+        std::os::unix::fs::symlink(exe(), folder.path().join("layercake")).unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
         Self { path: format!("{}:{path}", folder.path().display()), folder }
     }

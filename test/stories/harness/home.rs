@@ -10,7 +10,7 @@ use serde_json::Value;
 use sim::VcenterEndpoint;
 use sim::control::ControlApi;
 
-use crate::harness::own_server::exe;
+use crate::harness::command::exe;
 use crate::harness::shared_stack::build_tool;
 
 /// The user of the simulated vSphere.

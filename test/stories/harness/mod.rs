@@ -1,6 +1,7 @@
 //! Shared code of the stories: stacks, namespaces, waiting, the order of the stories.
 
 pub mod cert_manager;
+pub mod command;
 pub mod documented_commands;
 pub mod home;
 pub mod issuer;

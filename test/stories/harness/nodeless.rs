@@ -28,7 +28,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::harness::own_server::{exe, prepare_stack};
+use crate::harness::command::exe;
+use crate::harness::own_server::prepare_stack;
 use crate::harness::story::Story;
 
 /// Between two attempts to start a Pod.

@@ -11,6 +11,7 @@ use layercake::manifest;
 use plane::{Guard, Plane, Program, Running};
 use serde_json::{Value, json};
 
+use crate::harness::command::{exe, layercake};
 use crate::harness::story::Story;
 
 /// The server, and what ends it.
@@ -49,9 +50,8 @@ impl OwnServer {
 
     /// The outcomes of the doctor's checks, by code; of several with one code, the last.
     pub fn doctor(&self, args: &[&str]) -> BTreeMap<String, String> {
-        let mut command = Command::new(exe());
-        command.args(["doctor", "-o", "json", "--kubeconfig"]).arg(self.plane.kubeconfig()).args(args);
-        let output = command.stdin(Stdio::null()).output().expect("the doctor");
+        let mut doctor = layercake(&["doctor", "-o", "json", "--kubeconfig"]);
+        let output = doctor.arg(self.plane.kubeconfig()).args(args).output().expect("the doctor");
         let report: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         let text = |check: &Value, member: &str| check[member].as_str().expect("a text").to_owned();
@@ -64,9 +64,8 @@ impl OwnServer {
 
     /// Runs `layercake` with this server's kubeconfig, and returns its exit status and what it says on stderr.
     pub fn layercake(&self, args: &[&str]) -> (Option<i32>, String) {
-        let mut command = Command::new(exe());
-        command.args(args).arg("--kubeconfig").arg(self.plane.kubeconfig());
-        let output = command.stdin(Stdio::null()).output().expect("an output");
+        let mut command = layercake(args);
+        let output = command.arg("--kubeconfig").arg(self.plane.kubeconfig()).output().expect("an output");
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     }
 
@@ -138,11 +137,6 @@ pub fn render(folder: &str) -> Vec<Value> {
     assert!(output.status.success(), "{folder}: {}", String::from_utf8_lossy(&output.stderr));
     let documents = manifest::documents(&String::from_utf8(output.stdout).expect("UTF-8"));
     documents.expect("documents")
-}
-
-/// The executable that is all of our programs and the guard.
-pub fn exe() -> &'static Path {
-    env!("CARGO_BIN_EXE_layercake").as_ref()
 }
 
 /// Without the kinds that cert-manager brings.

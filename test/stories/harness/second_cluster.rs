@@ -7,6 +7,7 @@ use kube::{Api, Client, ResourceExt};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::{Value, json};
 
+use crate::harness::command::exe;
 use crate::harness::own_server;
 use crate::harness::story::{Story, api_resource};
 
@@ -38,8 +39,7 @@ impl SecondCluster {
 
     /// Starts its VM operator.
     pub async fn run_operator(&self) -> Running {
-        self.run(Program::new("vmop", own_server::exe()).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"))
-            .await
+        self.run(Program::new("vmop", exe()).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8")).await
     }
 
     /// Starts another program there.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use clap::Parser as _;
 use components::catalogue::{COMPONENTS, Registries};
@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 
 use crate::command::site::{discover, thumbprint};
 use crate::harness::cert_manager::CertManager;
+use crate::harness::command::layercake;
 use crate::harness::killed_client::Kill;
 use crate::harness::nodeless::Nodeless;
-use crate::harness::own_server::exe;
 use crate::harness::story::{Story, assert_contains, condition, story};
 
 #[test]
@@ -101,7 +101,7 @@ fn cert_manager_issues_the_certificates_of_webhooks() {
 
 #[test]
 fn manifests_are_those_of_a_cluster_with_cert_manager() {
-    let output = Command::new(exe()).args(["manifests"]).stdin(Stdio::null()).output().unwrap();
+    let output = layercake(&["manifests"]).output().unwrap();
     assert_ends(&output, 0, &[]);
     let documents = manifest::documents(&String::from_utf8(output.stdout).unwrap()).unwrap();
     let count = |kind: &str| documents.iter().filter(|document| document["kind"] == kind).count();
@@ -339,8 +339,8 @@ async fn run_init(story: &Story, cluster: &Nodeless, args: &[&str]) -> Output {
 }
 
 async fn run(cluster: &Nodeless, args: &[&str]) -> Output {
-    let mut command = Command::new(exe());
-    command.args(args).arg("--kubeconfig").arg(cluster.kubeconfig()).stdin(Stdio::null());
+    let mut command = layercake(args);
+    command.arg("--kubeconfig").arg(cluster.kubeconfig());
     // This process connects the API server with the programs meanwhile.
     tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap()
 }

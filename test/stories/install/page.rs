@@ -14,9 +14,10 @@ use serde_json::Value;
 use support::wait::poll;
 
 use crate::command::site::{address, thumbprint};
+use crate::harness::command::exe;
 use crate::harness::nodeless::Nodeless;
 use crate::harness::ova;
-use crate::harness::own_server::{apply, assert_no_right_is_missing, exe};
+use crate::harness::own_server::{apply, assert_no_right_is_missing};
 use crate::harness::page_blocks::{self, Block};
 use crate::harness::shared_stack::build_tool;
 use crate::harness::story::{CLUSTER, SOON, Story, api_resource, assert_contains, story};

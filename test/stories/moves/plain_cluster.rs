@@ -10,6 +10,7 @@ use plane::{Plane, Program};
 use serde_json::{Value, json};
 
 use crate::clusters::plain::{CLUSTER_NAME, delete_cluster, template_documents};
+use crate::harness::command::exe;
 use crate::harness::objects::{POLICY, storage_class, storage_quota};
 use crate::harness::own_server;
 use crate::harness::second_cluster::{SecondCluster, copy_object};
@@ -98,7 +99,7 @@ async fn assert_named_by_templates(story: &Story, vms: &[(String, String, String
 pub async fn management_cluster(story: &Story) -> SecondCluster {
     let (guard, options) = own_server::prepare_stack(story, sim::tools::definitions().unwrap());
     let second = SecondCluster::adopt(story, guard, Plane::start(options).await.unwrap(), &[]).await;
-    second.run(Program::new("capw", own_server::exe())).await;
+    second.run(Program::new("capw", exe())).await;
     for object in storage(&story.namespace) {
         second.apply(&object).await;
     }

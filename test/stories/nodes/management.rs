@@ -1,7 +1,7 @@
 //! A management cluster on a machine that boots. All programs run there as Pods, as they are installed, and create the VMs of
 //! another cluster. Meanwhile each Pod is killed.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use components::catalogue::COMPONENTS;
 use layercake::manifest;
@@ -9,7 +9,7 @@ use layercake::up::prepare;
 use serde_json::{Value, json};
 use support::wait::poll;
 
-use crate::harness::own_server::exe;
+use crate::harness::command::layercake;
 use crate::harness::real_site::{BOOTS, Guest, RealSite, on_management_site};
 use crate::harness::story::assert_contains;
 use crate::nodes::real_node::control_plane_alone;
@@ -186,8 +186,8 @@ impl Management<'_> {
 
     /// Runs `layercake` with the kubeconfig of the management cluster.
     async fn layercake(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(exe());
-        command.args(args).env("KUBECONFIG", &self.guest.kubeconfig).stdin(Stdio::null());
+        let mut command = layercake(args);
+        command.env("KUBECONFIG", &self.guest.kubeconfig);
         tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap()
     }
 }
