@@ -56,7 +56,6 @@ pub fn properties(
 }
 
 impl OvfDescriptor<'_> {
-    /// The text of the descriptor.
     pub(crate) fn text(&self) -> String {
         let properties = properties(self.os, self.release, self.version).iter().fold(String::new(), |mut text, (key, value)| {
             let value = escaped(value);

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::digest::sha256;
 
-/// A part of an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Part {
     pub(crate) name: String,
@@ -21,7 +20,6 @@ pub(crate) struct Part {
 
 const LICENCE_REFERENCE: &str = "LicenseRef-";
 
-/// The document of an image called `name`, which consists of `parts`.
 pub(crate) fn document(name: &str, version: &str, parts: &BTreeSet<Part>, epoch: i64) -> Value {
     let ids: Vec<_> = (1..=parts.len()).map(|number| format!("SPDXRef-Package-{number}")).collect();
     let mut packages = vec![json!({

@@ -116,7 +116,6 @@ impl Prepared {
         self.workload(tools).have_conversions_called(cluster, self.ports).await
     }
 
-    /// Starts the manager.
     pub(crate) async fn start(&self, cluster: &Cluster, tools: &Tools) -> Result<Runtime> {
         self.workload(tools).start(cluster, self.ports).await
     }

@@ -15,7 +15,6 @@ use crate::objects;
 use crate::stack::{Stack, write_private};
 use components::manifest::Endpoint;
 
-/// The authorities of a stack.
 pub(crate) struct Authorities {
     /// Signs servers: the API server and everybody's webhooks.
     pub serving: Authority,
@@ -66,7 +65,6 @@ impl Cluster {
     }
 }
 
-/// A client that uses a kubeconfig.
 pub(crate) async fn client(kubeconfig: &str) -> Result<Client> {
     let wrong =
         |reason: String| Error::Manifest { what: "the administrator's kubeconfig".to_owned(), reason };

@@ -118,7 +118,6 @@ fn package(line: &str) -> Option<Package> {
     Some(Package { uri: uri.to_owned(), sha256: sha256.to_owned() })
 }
 
-/// The date in an index.
 fn date(index: &str) -> Option<i64> {
     let text = index.lines().find_map(|line| line.strip_prefix("Date: "))?;
     // An offset by name is old in mail and usual here.

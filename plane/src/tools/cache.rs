@@ -9,7 +9,6 @@ use super::progress::Progress;
 use super::tool::Tool;
 use crate::error::{Doing, Error, Result};
 
-/// The cache folder.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
     root: PathBuf,

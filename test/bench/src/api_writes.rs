@@ -102,7 +102,6 @@ async fn read_metrics(client: &Client) -> Result<String> {
     client.request_text(request).await.context("cannot read the API server's metrics")
 }
 
-/// Whether a request is a write that counts.
 fn is_counted(verb: &str, resource: &str) -> bool {
     WRITING.contains(&verb) && !NOT_STATE.contains(&resource)
 }

@@ -196,7 +196,6 @@ pub async fn run(flags: Flags) -> Result<ScaleReport> {
     Ok(report)
 }
 
-/// A run on its way.
 struct Measurement<'a> {
     testbed: &'a Testbed,
     flags: &'a Flags,

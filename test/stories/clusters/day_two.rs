@@ -35,7 +35,6 @@ fn a_running_cluster_is_repaired_and_changed() {
     });
 }
 
-/// The names of the cluster's Machines.
 async fn machines(story: &Story) -> BTreeSet<String> {
     let list = story.api("Machine").list(&ListParams::default()).await.unwrap().items;
     let of_cluster =

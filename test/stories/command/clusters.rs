@@ -15,11 +15,8 @@ use crate::harness::home::Home;
 use crate::harness::nodeless::Nodeless;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
 
-/// The namespace.
 const NAMESPACE: &str = "commands";
-/// The releases of the page.
 const RELEASES: [&str; 2] = ["v1.34.2---vmware.1-vkr.1", "v1.35.1---vmware.1-vkr.1"];
-/// The StorageClass of the site.
 const STORAGE: &str = "vsan-default-storage-policy";
 
 #[test]

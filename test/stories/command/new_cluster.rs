@@ -11,7 +11,6 @@ use crate::harness::objects::{POLICY, role_binding, storage_class, storage_quota
 use crate::harness::story::{SOON, Story, assert_contains, story};
 use crate::harness::tenants::kubeconfig_as;
 
-/// The StorageClass of the namespace.
 const CLASS: &str = "planned";
 
 #[test]

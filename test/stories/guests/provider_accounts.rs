@@ -121,7 +121,6 @@ async fn with_token(story: &Story, secret: &Secret) -> Client {
     Client::try_from(config).expect("a client")
 }
 
-/// The certificates of a PEM text.
 fn x509_of(pem: &str) -> Vec<Vec<u8>> {
     use base64::Engine;
     let bodies = pem.split("-----BEGIN CERTIFICATE-----").skip(1);

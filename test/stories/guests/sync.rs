@@ -85,7 +85,6 @@ async fn ask_for(story: &Story, storage: Value) {
         .await;
 }
 
-/// The guest's classes by name.
 async fn classes(guest: &Client) -> BTreeMap<String, StorageClass> {
     let list = Api::<StorageClass>::all(guest.clone()).list(&ListParams::default()).await.unwrap();
     list.items.into_iter().map(|class| (class.name_any(), class)).collect()

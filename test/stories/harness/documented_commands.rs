@@ -143,7 +143,6 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Whether a page shows this output.
 fn shows(page: &[String], output: &[String]) -> bool {
     leaves_out(page, output, &is_alike)
 }

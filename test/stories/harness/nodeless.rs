@@ -48,7 +48,6 @@ pub struct Nodeless {
 /// The Pods that run, by namespace: each program has one of its own.
 type Pods = Arc<Mutex<BTreeMap<String, Pod>>>;
 
-/// Where the images of the components are.
 type Published = Arc<Mutex<Vec<Registries>>>;
 
 /// A Pod, of which a Deployment has only one here.
@@ -114,7 +113,6 @@ impl Nodeless {
     }
 }
 
-/// Runs Deployments.
 struct Kubelet {
     plane: Arc<Plane>,
     folder: PathBuf,

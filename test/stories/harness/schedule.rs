@@ -150,7 +150,6 @@ impl Lane {
     }
 }
 
-/// Selects the lane in which a story waits.
 type Choose = fn(&mut State) -> &mut Lane;
 
 /// A story that waits for its place.

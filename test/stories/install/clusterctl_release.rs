@@ -88,7 +88,6 @@ struct Upstream {
     type_: &'static str,
     components: &'static str,
     version: &'static str,
-    /// The contract of Cluster API that its metadata names.
     contract: &'static str,
 }
 

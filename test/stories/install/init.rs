@@ -173,7 +173,6 @@ async fn delete_killed_at_each_write(cluster: &Nodeless, config: &Config) {
     }
 }
 
-/// The site file of the simulated vCenter.
 async fn site_file(story: &Story) -> String {
     let chosen =
         ["--network", "workload-network", "--library", "layercake", "--node-addresses", "10.0.0.0/8"];

@@ -72,7 +72,6 @@ fn client() -> reqwest::Client {
         .unwrap()
 }
 
-/// The token of a new account.
 async fn token(server: &OwnServer, name: &str) -> String {
     let accounts: Api<ServiceAccount> = Api::namespaced(server.client(), NAMESPACE);
     let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();

@@ -33,7 +33,6 @@ const CHOSEN: &str = "--namespace dev --library published --network workload-net
 const IMAGE: &str = "debian-13-amd64-v1.36.3---layercake.20261121";
 /// The file with what the reader types: the password.
 const KEYBOARD: &str = "keyboard";
-/// The registry of the page.
 const REGISTRY: &str = "registry.example.com/layercake";
 
 #[test]
@@ -264,7 +263,6 @@ impl<'a> Reader<'a> {
         Self { story, cluster, folder, blocks, values, unused: Vec::new() }
     }
 
-    /// The next block of the page.
     fn next(&mut self, begins: &str) -> Block {
         let block = self.blocks.next().unwrap_or_else(|| panic!("the page ends before {begins:?}"));
         let Block { heading, .. } = &block;
@@ -282,7 +280,6 @@ impl<'a> Reader<'a> {
         self.unused.push(block.text);
     }
 
-    /// Applies a manifest.
     fn apply_with(&mut self, begins: &str, values: &[(&str, &str)]) {
         let text = self.next(begins).text;
         let text = values.iter().fold(text, |text, (from, to)| text.replace(from, to));
@@ -378,7 +375,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The Machines of the cluster with their UIDs.
     async fn machines(&self) -> BTreeMap<String, Option<String>> {
         let machines: Api<DynamicObject> =
             Api::namespaced_with(self.cluster.client(), "dev", &api_resource("Machine"));

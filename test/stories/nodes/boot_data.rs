@@ -21,7 +21,6 @@ use sim::releases::NODE_IMAGES;
 use crate::harness::story::{CLUSTER, Story, assert_contains, story};
 use crate::harness::vsphere_soap;
 
-/// The release of its nodes.
 const RELEASE: &str = "v1.36.3---vmware.1-vkr.1";
 
 const MANIFEST: &str = r"

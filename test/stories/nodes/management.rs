@@ -177,7 +177,6 @@ impl Management<'_> {
         assert_eq!(self.vms().await, Vec::<String>::new());
     }
 
-    /// The VMs of the created cluster in vCenter.
     async fn vms(&self) -> Vec<String> {
         let inventory = self.site.control.inventory().await.unwrap();
         let names = inventory.vms.into_iter().map(|vm| vm.name);

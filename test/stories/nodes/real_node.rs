@@ -147,7 +147,6 @@ fn proxied_cluster(release: &str, registry: &ProxiedRegistry) -> Value {
 
 /// A node on which something is wrong before its first boot.
 struct Broken {
-    /// The name of its cluster.
     name: &'static str,
     /// A shell script that makes it so.
     damage: &'static str,

@@ -77,7 +77,6 @@ async fn withstand<F: Future<Output = ()>>(
     before.check(bystander, attack).await;
 }
 
-/// Says that an attack is under way.
 fn begin(begun: oneshot::Sender<()>) {
     // Nobody waits only where the story has failed.
     let _ = begun.send(());
@@ -136,7 +135,6 @@ async fn pids(story: &Story) -> BTreeMap<&'static str, u32> {
     PROGRAMS.iter().map(|name| (*name, stack.program(name).expect(name).pid().expect("it runs"))).collect()
 }
 
-/// The leases of our programs.
 async fn leases(story: &Story) -> Vec<Lease> {
     let all = Api::<Lease>::all(story.client()).list(&ListParams::default()).await.expect("leases");
     let ours = |lease: &Lease| lease.metadata.name.as_deref().is_some_and(|name| PROGRAMS.contains(&name));
@@ -318,7 +316,6 @@ async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
     tenant.wait_until("ten answers", CLUSTER, async || hostile.answered() >= 10).await;
 }
 
-/// The API server of a control plane node.
 struct ApiServer {
     /// What is in the command line of no other process.
     process: String,

@@ -147,7 +147,6 @@ async fn machines_of_a_lost_host_are_replaced_when_it_is_back(story: &Story) {
     wait_for_healthy_nodes(story).await;
 }
 
-/// The datastore of all VMs is away.
 async fn lose_datastore(story: &Story) {
     let file = story.vms().await[0].disks[0].file.clone();
     let datastore = file.trim_start_matches('[').split(']').next().unwrap();

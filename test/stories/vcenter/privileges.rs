@@ -29,11 +29,9 @@ enum Deed {
     Changes(Value),
     /// Has a VM, and deletes it.
     Deletes,
-    /// Creates a policy.
     CreatesPolicy,
     /// Has a policy, and deletes it.
     DeletesPolicy,
-    /// Publishes a VM.
     Publishes,
 }
 

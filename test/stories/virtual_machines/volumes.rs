@@ -184,7 +184,6 @@ fn a_machine_that_asks_for_it_rests_on_no_template_and_runs_on() {
     });
 }
 
-/// A VM with a volume for each claim.
 fn with_claims(story: &Story, name: &str, claims: &[&str]) -> Value {
     let volume = |claim: &&str| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
     let mut vm = PlainVm::named(name).object(&story.namespace);
@@ -226,7 +225,6 @@ async fn disk_of(story: &Story, claim: &str) -> FirstClassDisk {
         .await
 }
 
-/// Waits until a claim's disk hangs on no VM.
 async fn wait_until_detached(story: &Story, claim: &str) {
     story
         .wait_until(&format!("claim {claim} is detached"), SOON, async || {

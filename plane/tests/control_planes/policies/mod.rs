@@ -66,7 +66,6 @@ pub(crate) async fn each_admission_rule_refuses_requests_that_no_other_rule_refu
     tokio::task::spawn_blocking(move || guard.finish()).await.unwrap().unwrap();
 }
 
-/// All rules of the policies of our programs.
 async fn rules_of(admin: &Client) -> BTreeSet<(&'static str, usize)> {
     let policies = Api::<DynamicObject>::all_with(admin.clone(), &resource("ValidatingAdmissionPolicy"));
     let policies = policies.list(&ListParams::default()).await.unwrap().items;

@@ -119,7 +119,6 @@ async fn start_program(plane: &Plane, name: &'static str, exe: &std::path::Path)
     Ok(Watched { name, program, proxy })
 }
 
-/// The objects of the site.
 fn objects(site: &Site) -> Result<Vec<Value>> {
     let vcenter = site.vcenter();
     let namespace = |name: &str, annotations: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": annotations}});

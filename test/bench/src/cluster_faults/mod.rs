@@ -89,7 +89,6 @@ pub fn failed() -> bool {
     FAILED.load(Ordering::Relaxed)
 }
 
-/// A line of the results.
 #[derive(Serialize)]
 struct Line<'a> {
     commit: &'a str,

@@ -240,7 +240,6 @@ impl Environment {
     }
 }
 
-/// Removes all objects and their finalizers.
 async fn remove_objects<K>(api: &Api<K>) -> Result<()>
 where
     K: Clone + Debug + DeserializeOwned + Resource,

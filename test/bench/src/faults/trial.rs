@@ -60,13 +60,11 @@ pub(super) struct Undone {
     pub(super) discovered: BTreeSet<String>,
 }
 
-/// One trial under way.
 pub(super) struct Trial<'a> {
     pub(super) environment: &'a Environment,
     pub(super) namespace: Namespace,
     pub(super) expected: RefCell<Vec<Expected>>,
     pending: RefCell<Vec<FaultEvent>>,
-    /// What was done to the site.
     pub(super) undone: RefCell<Undone>,
     report: &'a RefCell<FaultReport>,
 }

@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 
 use super::injections::Injections;
 
-/// The upstream, the injections, and what is in flight.
 pub(super) struct ProxyShared {
     pub upstream: Client,
     pub account: String,

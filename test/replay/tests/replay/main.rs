@@ -27,7 +27,6 @@ fn recordings(test: &str) -> Option<Folder> {
     Some(Folder::read(&folder).unwrap_or_else(|error| panic!("{error:#}")))
 }
 
-/// A file of this repository.
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

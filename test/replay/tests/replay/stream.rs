@@ -13,7 +13,6 @@ use super::server::{Reply, Server};
 
 const FILE: &str = "manageiq/refresher.yml";
 
-/// The parts of the stream, in their order.
 fn parts(exchanges: &[(usize, Exchange)]) -> Vec<Exchange> {
     let polls = exchanges.iter().map(|(_, exchange)| exchange);
     polls.filter(|exchange| exchange.call() == "WaitForUpdatesEx").cloned().collect()
