@@ -83,13 +83,7 @@ fn a_guest_that_says_nothing_is_named_with_its_power_and_tools() {
 
 /// Waits until `Ready` of the cluster has all these words; its message.
 async fn cluster_says(story: &Story, name: &str, deadline: Duration, words: &[&str]) -> String {
-    story
-        .wait_for(&format!("{name} says {words:?}"), deadline, || async {
-            let cluster = story.get("TanzuKubernetesCluster", name).await?;
-            let message = condition(&cluster, "Ready")?["message"].as_str()?.to_owned();
-            words.iter().all(|word| message.contains(word)).then_some(message)
-        })
-        .await
+    story.wait_for_message(("TanzuKubernetesCluster", name), "Ready", deadline, words).await
 }
 
 async fn every_layer_says_it(story: &Story, cause: &str) {
@@ -99,13 +93,7 @@ async fn every_layer_says_it(story: &Story, cause: &str) {
     assert_eq!(booted["message"], cause, "in the guest's own words");
     assert_eq!(condition(&vm, "VirtualMachineCreated").unwrap()["status"], "True");
     let machine = only(story, "Machine").await;
-    story
-        .wait_for("the Machine says it", CLUSTER, || async {
-            let machine = story.get("Machine", &machine).await?;
-            let message = condition(&machine, "InfrastructureReady")?["message"].as_str()?.to_owned();
-            message.contains(cause).then_some(())
-        })
-        .await;
+    story.wait_for_message(("Machine", &machine), "InfrastructureReady", CLUSTER, &[cause]).await;
     let keys = vsphere_soap::extra_config(&story.shared.session, &story.vms().await[0].moid).await;
     assert_contains(&keys["guestinfo.vmservice.bootstrap.log"], &["[ERROR Port-10259]"]);
 }

@@ -36,11 +36,9 @@ fn what_nsx_owes_a_cluster_is_named_at_the_top() {
         let subnet = story.shared.stack().await.site().subnet().clone();
         let provider = Network::serving(story.client(), subnet);
         for name in [UNROUTED, UNBALANCED] {
-            let provisioned = || async {
-                let cluster = story.get("Cluster", name).await?;
-                (cluster["status"]["initialization"]["infrastructureProvisioned"] == true).then_some(())
-            };
-            story.wait_for(&format!("{name} goes on"), SOON, provisioned).await;
+            let goes_on =
+                |cluster: &Value| cluster["status"]["initialization"]["infrastructureProvisioned"] == true;
+            story.wait_for_object(&format!("{name} goes on"), SOON, ("Cluster", name), goes_on).await;
         }
         let realized = ["SuccessfulRealizeNSXResource"];
         story.wait_for_events("VirtualNetwork", &names::virtual_network(UNROUTED), &realized).await;

@@ -48,13 +48,12 @@ async fn change(story: &Story, spec: Value) {
 
 /// The cluster, as soon as it runs with the spec it has now.
 async fn wait_until_settled(story: &Story) -> Value {
-    story
-        .wait_for("days runs with its new spec", CLUSTER, || async {
-            let cluster = story.get("TanzuKubernetesCluster", "days").await?;
-            let observed = cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"];
-            (observed && cluster["status"]["phase"] == "running").then_some(cluster)
-        })
-        .await
+    let is_settled = |cluster: &Value| {
+        let (status, generation) = (&cluster["status"], &cluster["metadata"]["generation"]);
+        status["observedGeneration"] == *generation && status["phase"] == "running"
+    };
+    let days = ("TanzuKubernetesCluster", "days");
+    story.wait_for_object("days runs with its new spec", CLUSTER, days, is_settled).await
 }
 
 /// Nobody waits for the node of a VM that vCenter has no more.
@@ -203,17 +202,10 @@ async fn a_paused_cluster_is_not_deleted_and_says_so(story: &Story) {
         merge(&api, "days", json!({"metadata": {"annotations": {annotation::PAUSED: value}}})).await.unwrap();
     };
     annotate(json!("")).await;
-    let paused = async |text: &'static str| {
-        story
-            .wait_for(text, SOON, || async {
-                let cluster = story.get("TanzuKubernetesCluster", "days").await?;
-                condition(&cluster, "Paused")?["message"].as_str()?.contains(text).then_some(())
-            })
-            .await;
-    };
-    paused("nothing is changed or repaired").await;
+    let days = ("TanzuKubernetesCluster", "days");
+    story.wait_for_message(days, "Paused", SOON, &["nothing is changed or repaired"]).await;
     api.delete("days", &DeleteParams::default()).await.unwrap();
-    paused("the deletion is paused").await;
+    story.wait_for_message(days, "Paused", SOON, &["the deletion is paused"]).await;
     assert_eq!(machines(story).await.len(), 3, "nothing was deleted");
     annotate(Value::Null).await;
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::objects::{cluster_of_release, upgrade};
 use crate::harness::requests::Requests;
@@ -24,14 +24,12 @@ fn an_upgrade_of_three_and_three_loses_no_request() {
         let client = Requests::of(story.guest_config("rising").await);
         story.patch("TanzuKubernetesCluster", "rising", upgrade("v1.35.1---vmware.1-vkr.1")).await;
         assert!(control_planes_come_first(&story).await);
-        let cluster = story
-            .wait_for("the cluster runs v1.35.1", CLUSTER * 2, || async {
-                let cluster = story.get("TanzuKubernetesCluster", "rising").await?;
-                let status = &cluster["status"];
-                let runs = status["version"] == "v1.35.1+vmware.1-vkr.1" && status["phase"] == "running";
-                runs.then_some(cluster)
-            })
-            .await;
+        let runs = |cluster: &Value| {
+            let status = &cluster["status"];
+            status["version"] == "v1.35.1+vmware.1-vkr.1" && status["phase"] == "running"
+        };
+        let rising = ("TanzuKubernetesCluster", "rising");
+        let cluster = story.wait_for_object("the cluster runs v1.35.1", CLUSTER * 2, rising, runs).await;
         client.assert_none_lost();
         assert_eq!(cluster["spec"]["distribution"]["fullVersion"], "v1.35.1+vmware.1-vkr.1");
         let nodes: Api<Node> = Api::all(story.guest_client("rising").await);

@@ -206,12 +206,9 @@ async fn what_is_applied_once_is_its_users(story: &Story, guest: &Client) {
     story.patch("ConfigMap", "once", json!({"data": {"once.yaml": text, "version": "v2"}})).await;
     // Bundles are looked at together: when this change is applied, the one before it was seen.
     story.patch("ConfigMap", "bad", json!({"data": {"version": "v9"}})).await;
-    let cluster = story
-        .wait_for("the new versions were looked at", SOON, || async {
-            let cluster = story.get("TanzuKubernetesCluster", "added").await?;
-            (addon(&cluster, "bad")?["version"] == "v9").then_some(cluster)
-        })
-        .await;
+    let is_seen = |cluster: &Value| addon(cluster, "bad").is_some_and(|addon| addon["version"] == "v9");
+    let added = ("TanzuKubernetesCluster", "added");
+    let cluster = story.wait_for_object("the new versions were looked at", SOON, added, is_seen).await;
     assert!(addon(&cluster, "once").unwrap()["version"] == "v1" && is_provisioned(&cluster, "once"));
     assert_eq!(maps.get("once").await.unwrap().data.unwrap()["text"], "changed");
 }

@@ -206,13 +206,12 @@ async fn what_goes_beyond_is_refused_and_named(story: &Story, guest: &Client) {
     );
     story.wait_for_ready("lent", &["ProviderServiceAccountsReconciliationFailed"]).await;
     lend(story, "", "secrets").await;
-    story
-        .wait_for("Secrets are refused", SOON, || async {
-            let account = story.get("ProviderServiceAccount", "lent-more").await?;
-            let message = account["status"]["errorMessage"].as_str()?.to_owned();
-            message.contains("\"secrets\" of the API group \"\"").then_some(())
-        })
-        .await;
+    let is_refused = |account: &Value| {
+        let message = account["status"]["errorMessage"].as_str().unwrap_or_default();
+        message.contains("\"secrets\" of the API group \"\"")
+    };
+    let account = ("ProviderServiceAccount", "lent-more");
+    story.wait_for_object("Secrets are refused", SOON, account, is_refused).await;
     story.delete("ProviderServiceAccount", "lent-more", SOON).await;
     assert!(guest_secret(guest, "default", "lent-more").await.is_none(), "the guest's Secret stays");
     for kind in ["ServiceAccount", "Role", "RoleBinding"] {

@@ -288,16 +288,14 @@ pub async fn put_back_what_was_replaced(story: &Story, worker: &Value) {
         "spec": {"powerState": "poweredOff", "vmMetadata": {"secretName": "another"}},
     });
     story.patch("VirtualMachine", node, replaced).await;
-    story
-        .wait_for("capw has put the Secret and the owner back", SOON, || async {
-            let live = story.get("VirtualMachine", node).await?;
-            (live["spec"]["vmMetadata"] == before["spec"]["vmMetadata"]
-                && live["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
-                && live["spec"]["powerState"] == "poweredOn"
-                && live["status"]["powerState"] == "poweredOn")
-                .then_some(())
-        })
-        .await;
+    let is_back = |live: &Value| {
+        live["spec"]["vmMetadata"] == before["spec"]["vmMetadata"]
+            && live["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+            && live["spec"]["powerState"] == "poweredOn"
+            && live["status"]["powerState"] == "poweredOn"
+    };
+    let what = "capw has put the Secret and the owner back";
+    story.wait_for_object(what, SOON, ("VirtualMachine", node), is_back).await;
     let owner = before["metadata"]["ownerReferences"][0]["name"].as_str().expect("a WCPMachine");
     story.wait_for_events("WCPMachine", owner, &["VirtualMachineRepaired"]).await;
 }

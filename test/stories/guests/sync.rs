@@ -152,13 +152,9 @@ async fn administrators_come_and_go_with_their_bindings(story: &Story, guest: &C
         Api::namespaced(story.client(), &story.namespace);
     bindings.delete("devs", &DeleteParams::default()).await.unwrap();
     let alice = [(format!("{PREFIX}:user::alice"), "alice".to_owned())];
-    story
-        .wait_for("the condition counts the bindings that are left", SOON, || async {
-            let cluster = story.get("TanzuKubernetesCluster", "synced").await?;
-            let message = condition(&cluster, "RoleBindingSynced")?["message"].as_str()?.to_owned();
-            message.contains("for 1 user of namespace guest-sync").then_some(())
-        })
-        .await;
+    // The condition counts the bindings that are left.
+    let words = ["for 1 user of namespace guest-sync"];
+    story.wait_for_message(("TanzuKubernetesCluster", "synced"), "RoleBindingSynced", SOON, &words).await;
     story
         .wait_until("alice administers the guest, and the group does no more", SOON, async || {
             administrators(guest).await == alice

@@ -86,19 +86,16 @@ impl Story {
 
     /// Waits until a VirtualMachine has the id of its VM.
     pub async fn wait_until_made(&self, name: &str) {
-        let made =
-            || async { self.get("VirtualMachine", name).await?["status"]["uniqueID"].as_str().map(drop) };
-        self.wait_for(&format!("the VM of {name} is made"), SOON, made).await;
+        let is_made = |vm: &Value| vm["status"]["uniqueID"].is_string();
+        let what = format!("the VM of {name} is made");
+        self.wait_for_object(&what, SOON, ("VirtualMachine", name), is_made).await;
     }
 
     /// Waits until a VirtualMachine is powered on and has its id.
     pub async fn wait_until_powered_on(&self, name: &str) -> Value {
-        self.wait_for(&format!("{name} is powered on"), SOON, || async {
-            let vm = self.get("VirtualMachine", name).await?;
-            let on = vm["status"]["powerState"] == "poweredOn" && vm["status"]["uniqueID"].is_string();
-            on.then_some(vm)
-        })
-        .await
+        let is_on =
+            |vm: &Value| vm["status"]["powerState"] == "poweredOn" && vm["status"]["uniqueID"].is_string();
+        self.wait_for_object(&format!("{name} is powered on"), SOON, ("VirtualMachine", name), is_on).await
     }
 
     /// Waits until some condition of an object is False and says all of `words` in its reason and message.

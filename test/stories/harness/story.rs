@@ -149,11 +149,8 @@ impl Story {
 
     /// Waits until a cluster runs and returns its TanzuKubernetesCluster.
     pub async fn wait_until_running(&self, name: &str) -> Value {
-        self.wait_for(&format!("{name} runs"), CLUSTER, || async {
-            let cluster = self.get("TanzuKubernetesCluster", name).await?;
-            (cluster["status"]["phase"] == "running").then_some(cluster)
-        })
-        .await
+        let runs = |cluster: &Value| cluster["status"]["phase"] == "running";
+        self.wait_for_object(&format!("{name} runs"), CLUSTER, ("TanzuKubernetesCluster", name), runs).await
     }
 
     /// Waits until `look` finds something; after `deadline` the story fails.
@@ -181,7 +178,34 @@ impl Story {
     ) -> Value {
         let what = format!("{pointer} of {kind} {name} is {value}");
         let has = |object: &Value| object.pointer(pointer).is_some_and(|field| field == value);
-        self.wait_for(&what, deadline, || async { self.get(kind, name).await.filter(has) }).await
+        self.wait_for_object(&what, deadline, (kind, name), has).await
+    }
+
+    /// Waits until this is so of an object, and returns the object.
+    pub async fn wait_for_object(
+        &self,
+        what: &str,
+        deadline: Duration,
+        (kind, name): (&str, &str),
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.wait_for(what, deadline, || async { self.get(kind, name).await.filter(&is_so) }).await
+    }
+
+    /// Waits until the message of a condition of an object has all of these words, and returns the message.
+    pub async fn wait_for_message(
+        &self,
+        (kind, name): (&str, &str),
+        type_: &str,
+        deadline: Duration,
+        words: &[&str],
+    ) -> String {
+        self.wait_for(&format!("{type_} of {kind} {name} says {words:?}"), deadline, || async {
+            let object = self.get(kind, name).await?;
+            let message = condition(&object, type_)?["message"].as_str()?;
+            words.iter().all(|word| message.contains(word)).then(|| message.to_owned())
+        })
+        .await
     }
 
     /// Waits until a condition of an object has this status, and returns the condition.

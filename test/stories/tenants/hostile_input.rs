@@ -16,7 +16,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
 use layercake::stack::PROGRAMS;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::hostile_server::HostileServer;
 use support::process;
 use tokio::sync::oneshot;
@@ -253,11 +253,9 @@ async fn a_bundle_of_aliases(tenant: &Story, begun: oneshot::Sender<()>) {
     });
     tenant.apply_object(&map).await;
     begin(begun);
-    let says = || async {
-        let cluster = tenant.get("TanzuKubernetesCluster", HOSTILE_CLUSTER).await?;
-        cluster.to_string().contains("aliases.yaml").then_some(())
-    };
-    tenant.wait_for("the bundle is refused", SOON, says).await;
+    let says = |cluster: &Value| cluster.to_string().contains("aliases.yaml");
+    let cluster = ("TanzuKubernetesCluster", HOSTILE_CLUSTER);
+    tenant.wait_for_object("the bundle is refused", SOON, cluster, says).await;
     tenant.delete("ConfigMap", "aliases", SOON).await;
 }
 

@@ -144,12 +144,9 @@ fn an_address_that_only_its_guest_answers_for_is_no_endpoint() {
         });
         tenants.mallory_applies(&service).await.unwrap();
         // Its guest has reported an address, and does so once.
-        let up = story
-            .wait_for("the VM has an address", SOON, || async {
-                let vm = tenants.hostile.get("VirtualMachine", "claimed-vm").await?;
-                vm["status"]["endpointAddresses"].is_array().then_some(vm)
-            })
-            .await;
+        let is_up = |vm: &Value| vm["status"]["endpointAddresses"].is_array();
+        let claimed = ("VirtualMachine", "claimed-vm");
+        let up = tenants.hostile.wait_for_object("the VM has an address", SOON, claimed, is_up).await;
         let moid = up["status"]["uniqueID"].as_str().unwrap();
         for address in ["192.168.77.1", "10.1.2.3"] {
             let report = GuestReport { ip: Some(address.to_owned()), host_name: None, tools_running: true };

@@ -165,13 +165,9 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
             ("WCPMachine", "own-machine"),
         ];
         for (kind, name) in objects {
-            tenants
-                .hostile
-                .wait_for(&format!("{kind} {name} has a finalizer"), SOON, || async {
-                    let object = tenants.hostile.get(kind, name).await?;
-                    object["metadata"]["finalizers"].is_array().then_some(())
-                })
-                .await;
+            let what = format!("{kind} {name} has a finalizer");
+            let is_held = |object: &Value| object["metadata"]["finalizers"].is_array();
+            tenants.hostile.wait_for_object(&what, SOON, (kind, name), is_held).await;
             let stripped = patch(kind, name, json!({"finalizers": null})).await;
             assert_contains(stripped, &["metadata.finalizers", "Delete the object and wait"]);
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sim::control::{Fault, FaultKind, FirstClassDisk};
 
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, Story, assert_contains, story};
+use crate::harness::story::{SOON, Story, assert_contains, condition, story};
 
 const CLASS: &str = "volumes";
 const LATE_CLASS: &str = "volumes-latebinding";
@@ -161,15 +161,12 @@ fn a_machine_that_asks_for_it_rests_on_no_template_and_runs_on() {
         let mut vm = PlainVm::named("independent").object(&story.namespace);
         vm["spec"]["promoteDisksMode"] = "Online".into();
         story.apply_object(&vm).await;
-        story
-            .wait_for("its disks are promoted", SOON, || async {
-                let vm = story.get("VirtualMachine", "independent").await?;
-                let conditions = vm["status"]["conditions"].as_array()?;
-                let promoted = |condition: &&Value| condition["type"] == "VirtualMachineDiskPromotionSynced";
-                let synced = conditions.iter().find(promoted)?["status"] == "True";
-                (synced && vm["status"]["powerState"] == "poweredOn").then_some(())
-            })
-            .await;
+        let are_promoted = |vm: &Value| {
+            let promoted = condition(vm, "VirtualMachineDiskPromotionSynced");
+            vm["status"]["powerState"] == "poweredOn" && promoted.is_some_and(|one| one["status"] == "True")
+        };
+        let vm = ("VirtualMachine", "independent");
+        story.wait_for_object("its disks are promoted", SOON, vm, are_promoted).await;
         // Once it is done, its own word is taken back, and nothing else.
         let done = story
             .wait_for("its template is noted no more", SOON, || async {
