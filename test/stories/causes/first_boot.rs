@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sim::guest::Failure;
 
+use crate::harness::objects::one_node;
 use crate::harness::story::{CLUSTER, Story, assert_contains, condition, story};
 use crate::harness::vsphere_soap;
 
@@ -12,17 +13,8 @@ const CONDITION: &str = "guestinfo.vmservice.bootstrap.condition";
 const SILENCE: Duration = Duration::from_mins(6);
 
 fn manifest(name: &str, workers: &str) -> String {
-    format!(
-        "
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {{name: {name}, namespace: NAMESPACE}}
-spec:
-  topology:
-    controlPlane: {{replicas: 1, vmClass: best-effort-small, storageClass: gold, tkr: {{reference: {{name: v1.36.3---vmware.1-vkr.1}}}}}}
-    nodePools: [{workers}]
-"
-    )
+    let cluster = one_node(name, "v1.36.3---vmware.1-vkr.1", ["best-effort-small", "gold"]);
+    cluster.replace("nodePools: []", &format!("nodePools: [{workers}]"))
 }
 
 #[test]

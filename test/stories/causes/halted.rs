@@ -8,27 +8,20 @@ use serde_json::{Value, json};
 use sim::control::{Fault, FaultKind, GuestReport, InventoryVm};
 use sim::guest::Phase;
 
-use crate::harness::objects::upgrade;
+use crate::harness::objects::{one_node, upgrade};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, merge, story};
 
 const NAME: &str = "halting";
 /// Nobody listens there; a site's addresses are all others.
 const NOWHERE: &str = "10.254.254.254";
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: halting, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, nodeDrainTimeout: 5m, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
-    nodePools: []
-";
 
 #[test]
 fn a_cluster_that_halts_says_why_and_goes_on() {
     story(NAME, |story| async move {
         story.shared.guests.hold("halting-*");
-        story.apply(MANIFEST).await;
+        let nodes = ["best-effort-small", "gc-storage-profile"];
+        let cluster = one_node(NAME, "v1.34.2---vmware.1-vkr.1", nodes);
+        story.apply(&cluster.replace("replicas: 1,", "replicas: 1, nodeDrainTimeout: 5m,")).await;
         who_is_not_reached_is_named_with_its_address(&story).await;
         what_somebody_edits_is_put_right(&story).await;
         an_add_on_keeps_an_update_back(&story).await;

@@ -4,7 +4,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::describe::{self, Blocking};
 use serde_json::{Value, json};
 
-use crate::harness::objects::{role_binding, storage_class, storage_quota};
+use crate::harness::objects::{one_node, role_binding, storage_class, storage_quota};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, story};
 use crate::harness::tenants::act_as;
@@ -70,16 +70,8 @@ fn a_vm_waits_for_its_image() {
 #[test]
 fn a_cluster_tells_at_the_top_what_is_missing_at_the_bottom() {
     story("no-binding", |story| async move {
-        let manifest = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: no-binding, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: one-of-a-kind, storageClass: gold, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
-    nodePools: []
-";
-        story.apply(manifest).await;
+        let nodes = ["one-of-a-kind", "gold"];
+        story.apply(&one_node("no-binding", "v1.34.2---vmware.1-vkr.1", nodes)).await;
         story
             .wait_for_complaint("TanzuKubernetesCluster", "no-binding", &["one-of-a-kind", "VirtualMachine"])
             .await;

@@ -10,26 +10,18 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::harness::issuer::Issuer;
-use crate::harness::objects::role_binding;
+use crate::harness::objects::{one_node, role_binding};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, story};
 
 const NAME: &str = "login";
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: login, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
-    nodePools: []
-";
 
 #[test]
 fn users_log_in_with_tokens_of_an_issuer_that_is_added_in_place() {
     story("login", |story| async move {
         let issuer = Issuer::start("kubernetes,other");
         let stranger = Issuer::start("kubernetes");
-        story.apply(MANIFEST).await;
+        let nodes = ["best-effort-small", "gc-storage-profile"];
+        story.apply(&one_node(NAME, "v1.33.1---vmware.1-fips-vkr.2", nodes)).await;
         story.wait_until_running(NAME).await;
         let machines = machines(&story).await;
         what_api_servers_would_refuse_is_refused(&story, &issuer).await;

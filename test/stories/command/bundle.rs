@@ -16,7 +16,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use crate::harness::command::layercake;
-use crate::harness::objects::role_binding;
+use crate::harness::objects::{one_node, role_binding};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{CLUSTER, SOON, Story, story};
 use crate::harness::tenants::kubeconfig_as;
@@ -24,22 +24,14 @@ use crate::harness::tenants::kubeconfig_as;
 /// In the name of everything that no bundle may have.
 const CANARY: &str = "canary";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-const NODES: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: bundled, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-xsmall, storageClass: gold, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
-    nodePools: []
-";
 
 #[test]
 fn a_bundle_says_what_blocks_and_holds_no_secret() {
     story("bundle", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
         plant(&story).await;
-        story.apply(NODES).await;
+        let nodes = ["best-effort-xsmall", "gold"];
+        story.apply(&one_node("bundled", "v1.34.2---vmware.1-vkr.1", nodes)).await;
         let first =
             async || story.list("VirtualMachine").await.iter().any(|vm| vm["metadata"]["name"] != "unbound");
         story.wait_until("the cluster's first VM", SOON, first).await;

@@ -6,9 +6,10 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::harness::objects::one_node;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
 
-const MANIFEST: &str = r#"
+const BUNDLES: &str = r#"
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -61,22 +62,15 @@ data:
   version: v1
   once.yaml: |
     {apiVersion: v1, kind: ConfigMap, metadata: {name: once, namespace: default}, data: {text: first}}
----
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: added, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
-    nodePools: []
-  settings:
-    network: {pods: {cidrBlocks: [10.17.0.0/16]}}
-"#;
+---"#;
+const SETTINGS: &str = "  settings: {network: {pods: {cidrBlocks: [10.17.0.0/16]}}}\n";
 
 #[test]
 fn a_clusters_add_ons_are_applied_kept_and_pruned() {
     story("added", |story| async move {
-        story.apply(MANIFEST).await;
+        let nodes = ["best-effort-small", "gc-storage-profile"];
+        let cluster = one_node("added", "v1.33.1---vmware.1-fips-vkr.2", nodes);
+        story.apply(&format!("{BUNDLES}{cluster}{SETTINGS}")).await;
         a_bad_manifest_is_named_and_the_others_go_on(&story).await;
         let guest = story.guest_client("added").await;
         they_are_what_their_bundles_are(&guest).await;

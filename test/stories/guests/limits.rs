@@ -6,18 +6,9 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::harness::objects::role_binding;
+use crate::harness::objects::{one_node, role_binding};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, story};
 
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: bare, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
-    nodePools: []
-";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const DRIVER: &str = "csi.vsphere.vmware.com";
 /// A condition that is False, and the severity and reason of it.
@@ -26,7 +17,8 @@ type Expected<'a> = (&'a str, &'a str, &'a str);
 #[test]
 fn a_cluster_says_what_it_lacks_and_is_ready() {
     story("bare", |story| async move {
-        story.apply(MANIFEST).await;
+        let nodes = ["best-effort-small", "gc-storage-profile"];
+        story.apply(&one_node("bare", "v1.33.1---vmware.1-fips-vkr.2", nodes)).await;
         let people = json!([
             {"kind": "User", "name": "sso:ann@vsphere.local", "apiGroup": RBAC},
             {"kind": "Group", "name": "sso:devs@vsphere.local", "apiGroup": RBAC},

@@ -9,20 +9,11 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::guests::limits::{create_driver, register_driver, use_storage_token};
-use crate::harness::objects::{role_binding, storage_class, storage_quota};
+use crate::harness::objects::{one_node, role_binding, storage_class, storage_quota};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
 
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: synced, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
-    nodePools: []
-  settings:
-    storage: {classes: [synced-gold, synced-silver], defaultClass: synced-silver}
-";
+const SETTINGS: &str =
+    "  settings: {storage: {classes: [synced-gold, synced-silver], defaultClass: synced-silver}}\n";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const PREFIX: &str = "vmware-system-auth-sync-wcp:guest-sync";
@@ -30,7 +21,9 @@ const PREFIX: &str = "vmware-system-auth-sync-wcp:guest-sync";
 #[test]
 fn a_guest_has_the_classes_and_administrators_of_its_namespace() {
     story("guest-sync", |story| async move {
-        story.apply(MANIFEST).await;
+        let nodes = ["best-effort-small", "gc-storage-profile"];
+        let cluster = one_node("synced", "v1.33.1---vmware.1-fips-vkr.2", nodes);
+        story.apply(&(cluster + SETTINGS)).await;
         let devs = json!([{"kind": "Group", "name": "sso:devs@vsphere.local", "apiGroup": RBAC}, {"kind": "ServiceAccount", "name": "robot"}]);
         bind(&story, "devs", "edit", &devs).await;
         bind(

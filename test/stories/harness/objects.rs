@@ -21,6 +21,21 @@ spec:
     )
 }
 
+/// The manifest of a cluster of this release with one control plane node and no workers. Further members of its spec can follow.
+pub fn one_node(name: &str, release: &str, [class, storage]: [&str; 2]) -> String {
+    format!(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {{name: {name}, namespace: NAMESPACE}}
+spec:
+  topology:
+    controlPlane: {{replicas: 1, vmClass: {class}, storageClass: {storage}, tkr: {{reference: {{name: {release}}}}}}}
+    nodePools: []
+"
+    )
+}
+
 /// The manifest of a cluster of this release, with so many control plane nodes, and workers in this pool.
 pub fn cluster_of_release(
     name: &str,

@@ -4,6 +4,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::harness::objects::one_node;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, assert_contains, merge, story};
 use crate::harness::tenants::Tenants;
@@ -11,17 +12,6 @@ use crate::harness::tenants::Tenants;
 const CLASS: &str = "best-effort-xsmall";
 /// The Secret that she would like to read.
 const WANTED: &str = "b-kubeconfig";
-
-const CLUSTER: &str = "
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: secrets-cluster, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-xsmall, storageClass: gold, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
-    nodePools:
-    - {name: a, replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}
-";
 
 #[test]
 fn who_names_a_secret_may_get_it() {
@@ -96,7 +86,10 @@ async fn naming_a_secret_elsewhere(tenants: &Tenants) {
     let refusal = tenants.mallory_applies(&bundle(labels)).await.expect_err("it becomes one");
     assert_contains(refusal, &["data.secret", WANTED, "you are not allowed to get it"]);
 
-    let cluster = CLUSTER.replace("NAMESPACE", &hostile.namespace);
+    let cluster = one_node("secrets-cluster", "v1.34.2---vmware.1-vkr.1", [CLASS, "gold"]);
+    let cluster = cluster.replace("NAMESPACE", &hostile.namespace);
+    let pool = format!("nodePools: [{{name: a, replicas: 1, vmClass: {CLASS}, storageClass: gold}}]");
+    let cluster = cluster.replace("nodePools: []", &pool);
     let cluster = serde_saphyr::from_str::<Value>(&cluster).expect("YAML");
     let refusal = tenants.mallory_applies(&cluster).await.expect_err("a cluster");
     assert_contains(refusal, &["Secret secrets-cluster-ca", "you are not allowed to get it"]);
