@@ -2,9 +2,9 @@
 //! endpoint is not reached, an add-on keeps an update back, its deletion is refused or held.
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 use sim::control::{Fault, FaultKind, GuestReport, InventoryVm};
 use sim::guest::Phase;
 
@@ -89,11 +89,10 @@ async fn what_somebody_edits_is_put_right(story: &Story) {
     let before = machines(story).await;
     let control_planes = story.api("KubeadmControlPlane");
     let name = control_planes.list(&ListParams::default()).await.unwrap().items.remove(0).name_any();
-    let drain = |seconds: Value| json!({"spec": {"machineTemplate": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": seconds}}}}});
     let read = async || control_planes.get(&name).await.unwrap().data["spec"].clone();
     let was = read().await;
-    let edit = Patch::Merge(drain(json!(77)));
-    control_planes.patch(&name, &PatchParams::default(), &edit).await.unwrap();
+    let edit = json!({"machineTemplate": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": 77}}}});
+    merge(&control_planes, &name, json!({"spec": edit})).await.unwrap();
     story.wait_until("the edit of the control plane is undone", SOON, async || read().await == was).await;
 
     let templates = story.api("WCPMachineTemplate");

@@ -158,7 +158,7 @@ fn the_zones_of_a_namespace_are_failure_domains_of_its_clusters() {
     });
 }
 
-fn zone_object(story: &Story, name: &str) -> Value {
+pub fn zone_object(story: &Story, name: &str) -> Value {
     let placement = story.shared.session.placement();
     json!({
         "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "kind": "Zone",

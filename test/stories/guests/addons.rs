@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -152,12 +152,11 @@ async fn what_others_change_is_corrected(story: &Story, guest: &Client) {
     let sets: Api<DaemonSet> = Api::namespaced(guest.clone(), "kube-flannel");
     let deployments: Api<Deployment> = Api::namespaced(guest.clone(), "web");
     let maps: Api<ConfigMap> = Api::namespaced(guest.clone(), "web");
-    let user = PatchParams::default();
     let unlabelled =
         json!({"metadata": {"labels": {"applyset.kubernetes.io/part-of": null, "own": "label"}}});
-    sets.patch("kube-flannel-ds", &user, &Patch::Merge(unlabelled)).await.unwrap();
+    merge(&sets, "kube-flannel-ds", unlabelled).await.unwrap();
     let scaled = json!({"spec": {"replicas": 0, "paused": true}});
-    deployments.patch("web", &user, &Patch::Merge(scaled)).await.unwrap();
+    merge(&deployments, "web", scaled).await.unwrap();
     maps.delete("page", &DeleteParams::default()).await.unwrap();
     story
         .wait_for("what was changed is as it was", SOON, || async {
@@ -170,7 +169,7 @@ async fn what_others_change_is_corrected(story: &Story, guest: &Client) {
             (kept && corrected && page.data?.get("text")? == "hello").then_some(())
         })
         .await;
-    deployments.patch("web", &user, &Patch::Merge(json!({"spec": {"paused": null}}))).await.unwrap();
+    merge(&deployments, "web", json!({"spec": {"paused": null}})).await.unwrap();
 }
 
 async fn what_a_new_version_drops_is_pruned(story: &Story, guest: &Client) {

@@ -12,12 +12,12 @@ use sim::network::Network;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::harness::objects::small_claim;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, api_resource, assert_contains, condition, merge};
 use crate::harness::{own_server, shared_stack};
 
 const NODE_PORT: u16 = 30_080;
-const CLASS: &str = "gc-storage-profile";
 
 fn api(client: &Client, story: &Story, kind: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), &story.namespace, &api_resource(kind))
@@ -134,14 +134,7 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, ver
     let claims = api(storage, story, "PersistentVolumeClaim");
     let vms = versioned(storage, story, "VirtualMachine", version);
     let (claim, node) = ("3f0c-guest-claim", worker["metadata"]["name"].as_str().expect("a name"));
-    let wanted = json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-        "metadata": {"name": claim, "namespace": story.namespace},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"], "storageClassName": CLASS,
-            "resources": {"requests": {"storage": "64Mi"}},
-        },
-    });
+    let wanted = small_claim(&story.namespace, claim, "gc-storage-profile");
     claims.create(&PostParams::default(), &object(wanted)).await.expect("a claim");
     story
         .wait_for("the guest's claim is a disk", SOON, || async {

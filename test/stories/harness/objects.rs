@@ -108,6 +108,18 @@ pub fn storage_class(name: &str, parameters: &Value) -> Value {
     class
 }
 
+/// A claim of 64 MiB.
+pub fn small_claim(namespace: &str, name: &str, class: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            "resources": {"requests": {"storage": "64Mi"}},
+        },
+    })
+}
+
 /// A ResourceQuota that assigns storage classes to a namespace.
 pub fn storage_quota(namespace: &str, name: &str, classes: &[&str]) -> Value {
     let key = |class: &&str| format!("{class}.storageclass.storage.k8s.io/requests.storage");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
 use layercake::args::{RegistryAccess, SiteNetwork, Wire};
@@ -22,7 +22,7 @@ use support::wait::poll;
 
 use crate::harness::schedule;
 use crate::harness::shared_stack::{RUNTIME, build_tool, programs};
-use crate::harness::story::{api_resource, is_ready};
+use crate::harness::story::{api_resource, is_ready, merge};
 
 /// The OVA that the machines boot; without it the story is skipped.
 const IMAGE: &str = "LAYERCAKE_NODE_IMAGE";
@@ -118,8 +118,7 @@ impl RealSite {
     }
 
     pub async fn patch(&self, kind: &str, name: &str, patch: &Value) {
-        let (api, patch) = (self.api(kind), Patch::Merge(patch));
-        api.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        merge(&self.api(kind), name, patch).await.unwrap();
     }
 
     pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {

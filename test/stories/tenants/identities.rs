@@ -1,12 +1,12 @@
 //! What a hostile tenant can't have: another's identity, a network that was not given to her, and traffic for an address
 //! that her guest only claims to have.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sim::control::GuestReport;
 
 use crate::harness::plain_vm::PlainVm;
-use crate::harness::story::{SOON, assert_contains, story};
+use crate::harness::story::{SOON, assert_contains, merge, story};
 use crate::harness::tenants::Tenants;
 
 const CLASS: &str = "best-effort-xsmall";
@@ -76,19 +76,17 @@ fn a_deletion_that_is_held_back_is_not_let_go_by_its_user() {
         tenants.mallory_applies(&PlainVm::named("held-vm").object(&tenants.hostile.namespace)).await.unwrap();
         tenants.hostile.wait_until_powered_on("held-vm").await;
         let annotate = |value: Value| {
-            Patch::Merge(
-                json!({ "metadata": { "annotations": { "delete.check.vmoperator.vmware.com/backup": value } } }),
-            )
+            let check = json!({ "delete.check.vmoperator.vmware.com/backup": value });
+            json!({ "metadata": { "annotations": check } })
         };
-        let params = PatchParams::default();
         let admins = tenants.hostile.api("VirtualMachine");
-        admins.patch("held-vm", &params, &annotate(json!("not yet"))).await.unwrap();
+        merge(&admins, "held-vm", annotate(json!("not yet"))).await.unwrap();
         let mallorys = tenants.mallory_api("VirtualMachine");
         mallorys.delete("held-vm", &DeleteParams::default()).await.unwrap();
-        let refusal = mallorys.patch("held-vm", &params, &annotate(Value::Null)).await;
+        let refusal = merge(&mallorys, "held-vm", annotate(Value::Null)).await;
         assert_contains(refusal.expect_err("the check is taken away"), &["delete.check", "non-admin users"]);
         assert!(tenants.hostile.get("VirtualMachine", "held-vm").await.is_some());
-        admins.patch("held-vm", &params, &annotate(Value::Null)).await.unwrap();
+        merge(&admins, "held-vm", annotate(Value::Null)).await.unwrap();
         tenants.hostile.wait_until_gone("VirtualMachine", "held-vm", SOON).await;
     });
 }
@@ -112,11 +110,7 @@ fn a_namespace_uses_the_networks_that_were_given_to_it() {
         assert!(story.vms_named("networks-vm").await.is_empty());
 
         let given = json!({ "metadata": { "annotations": { "vmware-system-networks": OTHER_NETWORK } } });
-        story
-            .cluster_api("Namespace")
-            .patch(namespace, &PatchParams::default(), &Patch::Merge(&given))
-            .await
-            .unwrap();
+        merge(&story.cluster_api("Namespace"), namespace, given).await.unwrap();
         tenants.hostile.wait_until_powered_on("networks-vm").await;
         assert_eq!(story.vms_named("networks-vm").await[0].networks, [OTHER_NETWORK]);
         vm["metadata"]["name"] = "networks-next".into();
@@ -170,10 +164,7 @@ fn an_address_that_only_its_guest_answers_for_is_no_endpoint() {
         }
         let probe =
             json!({ "spec": { "readinessProbe": { "tcpSocket": { "host": "10.96.0.1", "port": 443 } } } });
-        let refusal = tenants
-            .mallory_api("VirtualMachine")
-            .patch("claimed-vm", &PatchParams::default(), &Patch::Merge(&probe))
-            .await;
+        let refusal = merge(&tenants.mallory_api("VirtualMachine"), "claimed-vm", probe).await;
         assert_contains(
             refusal.expect_err("a port scanner"),
             &["tcpSocket.host", "10.96.0.1", "Leave the host out"],

@@ -1,7 +1,7 @@
 //! What a tenant without a right on Secrets can't have: their content in a guest. Nor does she take what holds an object back, or
 //! make her VM one of a cluster's.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::harness::objects::one_node;
@@ -144,8 +144,7 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
         tenants.mallory_applies(&machine).await.unwrap();
         tenants.hostile.wait_until_powered_on("own-vm").await;
         let patch = async |kind: &str, name: &str, metadata: Value| {
-            let patch = Patch::Merge(json!({"metadata": metadata}));
-            let refused = tenants.mallory_api(kind).patch(name, &PatchParams::default(), &patch).await;
+            let refused = merge(&tenants.mallory_api(kind), name, json!({"metadata": metadata})).await;
             refused.expect_err("a refusal").to_string()
         };
         let labelled = patch("VirtualMachine", "own-vm", json!({"labels": label})).await;

@@ -1,10 +1,12 @@
 //! Claims of VMs: attached in order before a VM runs, detached before it goes, and never lost.
 //! Disks of the image that become a VM's own.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sim::control::{Fault, FaultKind, FirstClassDisk};
 
+use crate::clusters::plain::zone_object;
+use crate::harness::objects::small_claim;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, condition, story};
 
@@ -127,16 +129,8 @@ fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes_and_its_nic() {
 fn a_claim_that_waits_for_its_consumer_is_made_in_the_machine_s_zone() {
     story("zoned-volumes", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
-        let placement = story.shared.session.placement();
-        let place = json!({"folderMoID": placement.folder, "poolMoIDs": [placement.resource_pool]});
-        let zone = json!({
-            "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "kind": "Zone",
-            "metadata": {"name": "zone-a", "namespace": story.namespace},
-            "spec": {
-                "availabilityZoneReference": {"apiVersion": "topology.tanzu.vmware.com/v1alpha1", "name": "zone-a"},
-                "namespace": place, "managedVMs": place,
-            },
-        });
+        let mut zone = zone_object(&story, "zone-a");
+        zone["spec"]["namespace"] = zone["spec"]["managedVMs"].clone();
         story.apply_object(&zone).await;
         create_storage_class(&story, LATE_CLASS, "WaitForFirstConsumer").await;
         create_claim(&story, "late", LATE_CLASS).await;
@@ -198,15 +192,7 @@ async fn create_storage_class(story: &Story, name: &str, mode: &str) {
 }
 
 async fn create_claim(story: &Story, name: &str, class: &str) {
-    let claim = json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": story.namespace},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"], "storageClassName": class,
-            "resources": {"requests": {"storage": "64Mi"}},
-        },
-    });
-    story.apply_object(&claim).await;
+    story.apply_object(&small_claim(&story.namespace, name, class)).await;
 }
 
 /// The disk that a claim became.
@@ -266,15 +252,12 @@ async fn move_away(story: &Story, vm: &Value) {
         "metadata": {"name": "owned", "namespace": story.namespace, "ownerReferences": [owner]},
     });
     story.apply_object(&collected).await;
-    let (api, params) = (story.api("VirtualMachine"), PatchParams::default());
     let annotations = json!({
         "cluster.x-k8s.io/paused": "", "clusterctl.cluster.x-k8s.io/delete-for-move": "",
     });
-    api.patch("mover", &params, &Patch::Merge(json!({"metadata": {"annotations": annotations}})))
-        .await
-        .unwrap();
-    api.patch("mover", &params, &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
-    api.delete("mover", &DeleteParams::default()).await.unwrap();
+    story.patch("VirtualMachine", "mover", json!({"metadata": {"annotations": annotations}})).await;
+    story.patch("VirtualMachine", "mover", json!({"metadata": {"finalizers": null}})).await;
+    story.api("VirtualMachine").delete("mover", &DeleteParams::default()).await.unwrap();
     story.wait_until_gone("ConfigMap", "owned", SOON).await;
     assert_eq!(story.vms_named("mover").await.len(), 1);
 }
