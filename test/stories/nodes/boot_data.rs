@@ -166,169 +166,98 @@ fn kubeadm_accepts_it(story: &Story, userdata: &str, metadata: &Value) {
     assert!(check.status.success(), "kubeadm: {}", String::from_utf8_lossy(&check.stderr));
 }
 
-/// Whose cloud-init is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    ControlPlane,
-    Worker,
-}
-
-/// A change that breaks a node's cloud-init: its name, whose it is, what it does, and why the boot must then fail.
-type Mutation = (&'static str, Role, fn(&str) -> String, &'static [Reason]);
+/// A change that breaks a node's cloud-init: its name, what it does, and why the boot must then fail.
+type Mutation = (&'static str, fn(&str) -> String, &'static [Reason]);
 
 use Reason as R;
-use Role::{ControlPlane, Worker};
 
-const MUTATIONS: &[Mutation] = &[
-    (
-        "no cloud-config line",
-        ControlPlane,
-        |t| t.replacen("#cloud-config", "#cloud-conf", 1),
-        &[R::UserdataFormat],
-    ),
+/// Changes of the cloud-init of a control plane node.
+const CONTROL_PLANE: &[Mutation] = &[
+    ("no cloud-config line", |t| t.replacen("#cloud-config", "#cloud-conf", 1), &[R::UserdataFormat]),
     (
         "no template line",
-        ControlPlane,
         |t| t.replacen("## template: jinja\n", "", 1),
         &[R::KubeadmConfig, R::CloudConfig, R::UnknownCommand],
     ),
     (
         "an unset jinja variable",
-        ControlPlane,
         |t| t.replace("ds.meta_data.provider_id", "ds.meta_data.provider_uid"),
         &[R::TemplateVariable],
     ),
-    (
-        "a broken template",
-        ControlPlane,
-        |t| t.replacen("{{ ds.meta_data", "{{ ds.meta_data |", 1),
-        &[R::Template],
-    ),
-    ("no YAML", ControlPlane, |t| t.replacen("write_files:", "write_files: [", 1), &[R::CloudConfig]),
-    ("an unknown key", ControlPlane, |t| t.replacen("write_files:", "write_file:", 1), &[R::UnknownKey]),
-    (
-        "an unknown command",
-        ControlPlane,
-        |t| t.replace("kubeadm init", "kubeadm innit"),
-        &[R::UnknownCommand],
-    ),
-    (
-        "no kubeadm configuration",
-        ControlPlane,
-        |t| renamed(t, "/run/kubeadm/kubeadm.yaml"),
-        &[R::KubeadmConfig],
-    ),
+    ("a broken template", |t| t.replacen("{{ ds.meta_data", "{{ ds.meta_data |", 1), &[R::Template]),
+    ("no YAML", |t| t.replacen("write_files:", "write_files: [", 1), &[R::CloudConfig]),
+    ("an unknown key", |t| t.replacen("write_files:", "write_file:", 1), &[R::UnknownKey]),
+    ("an unknown command", |t| t.replace("kubeadm init", "kubeadm innit"), &[R::UnknownCommand]),
+    ("no kubeadm configuration", |t| renamed(t, "/run/kubeadm/kubeadm.yaml"), &[R::KubeadmConfig]),
     (
         "a kubeadm version nobody knows",
-        ControlPlane,
         |t| t.replace("kubeadm.k8s.io/v1beta4", "kubeadm.k8s.io/v1beta9"),
         &[R::KubeadmConfig],
     ),
-    (
-        "a misspelt kubeadm field",
-        ControlPlane,
-        |t| t.replacen("clusterName:", "clusterNam:", 1),
-        &[R::KubeadmConfig],
-    ),
-    ("no cluster CA", ControlPlane, |t| renamed(t, "/etc/kubernetes/pki/ca.crt"), &[R::CertificateMissing]),
-    (
-        "no key of the cluster CA",
-        ControlPlane,
-        |t| renamed(t, "/etc/kubernetes/pki/ca.key"),
-        &[R::CertificateMissing],
-    ),
-    ("no etcd CA", ControlPlane, |t| renamed(t, "/etc/kubernetes/pki/etcd/ca.crt"), &[R::CertificateMissing]),
-    (
-        "no front-proxy CA",
-        ControlPlane,
-        |t| renamed(t, "/etc/kubernetes/pki/front-proxy-ca.crt"),
-        &[R::CertificateMissing],
-    ),
-    (
-        "no service account key",
-        ControlPlane,
-        |t| renamed(t, "/etc/kubernetes/pki/sa.key"),
-        &[R::CertificateMissing],
-    ),
-    (
-        "no audit policy",
-        ControlPlane,
-        |t| renamed(t, "/etc/kubernetes/api-server/audit-policy.yaml"),
-        &[R::StaticPod],
-    ),
+    ("a misspelt kubeadm field", |t| t.replacen("clusterName:", "clusterNam:", 1), &[R::KubeadmConfig]),
+    ("no cluster CA", |t| renamed(t, "/etc/kubernetes/pki/ca.crt"), &[R::CertificateMissing]),
+    ("no key of the cluster CA", |t| renamed(t, "/etc/kubernetes/pki/ca.key"), &[R::CertificateMissing]),
+    ("no etcd CA", |t| renamed(t, "/etc/kubernetes/pki/etcd/ca.crt"), &[R::CertificateMissing]),
+    ("no front-proxy CA", |t| renamed(t, "/etc/kubernetes/pki/front-proxy-ca.crt"), &[R::CertificateMissing]),
+    ("no service account key", |t| renamed(t, "/etc/kubernetes/pki/sa.key"), &[R::CertificateMissing]),
+    ("no audit policy", |t| renamed(t, "/etc/kubernetes/api-server/audit-policy.yaml"), &[R::StaticPod]),
     (
         "no encryption configuration",
-        ControlPlane,
         |t| renamed(t, "/etc/kubernetes/api-server/encryption.yaml"),
         &[R::StaticPod],
     ),
     (
         "a file that the API server does not see",
-        ControlPlane,
         |t| t.replace("mountPath: /etc/kubernetes/api-server/encryption.yaml", "mountPath: /encryption.yaml"),
         &[R::ApiServer],
     ),
     (
         "an audit log that can't be written",
-        ControlPlane,
         |t| with_line_before(t, "mountPath: /var/log/kubernetes", "readOnly: true"),
         &[R::StaticPod],
     ),
     (
         "another CA's key",
-        ControlPlane,
         |t| swapped(t, "/etc/kubernetes/pki/ca.key", "/etc/kubernetes/pki/etcd/ca.key"),
         &[R::Certificate],
     ),
     (
         "permissions that are none",
-        ControlPlane,
         |t| t.replacen("permissions: '0640'", "permissions: 'rw-r-----'", 1),
         &[R::WriteFile, R::CloudConfig],
     ),
     (
         "an owner that does not exist",
-        ControlPlane,
         |t| t.replacen("owner: root:root", "owner: rooot:root", 1),
         &[R::WriteFile, R::CloudConfig],
     ),
-    (
-        "no join configuration",
-        Worker,
-        |t| renamed(t, "/run/kubeadm/kubeadm-join-config.yaml"),
-        &[R::KubeadmConfig],
-    ),
-    ("another token", Worker, |t| changed_after(t, "token: ", 22), &[R::Discovery, R::BootstrapToken]),
-    ("another CA hash", Worker, |t| changed_after(t, "sha256:", 63), &[R::CaHash]),
-    ("an endpoint where nobody is", Worker, |t| t.replace(":6443", ":6444"), &[R::Discovery]),
-    ("a disk that is not there", ControlPlane, |t| t.replace("*:0:1:0", "*:0:2:0"), &[R::Disk]),
-    (
-        "a disk without a filesystem",
-        ControlPlane,
-        |t| t.replace("label: data-etcd", "label: data"),
-        &[R::Disk],
-    ),
+    ("a disk that is not there", |t| t.replace("*:0:1:0", "*:0:2:0"), &[R::Disk]),
+    ("a disk without a filesystem", |t| t.replace("label: data-etcd", "label: data"), &[R::Disk]),
     (
         "lost and found in etcd's folder",
-        ControlPlane,
         |t| t.replace("test ! -e /var/lib/etcd/lost+found", "true"),
         &[R::Preflight],
     ),
+];
+
+/// Changes of the cloud-init of a worker.
+const WORKER: &[Mutation] = &[
+    ("no join configuration", |t| renamed(t, "/run/kubeadm/kubeadm-join-config.yaml"), &[R::KubeadmConfig]),
+    ("another token", |t| changed_after(t, "token: ", 22), &[R::Discovery, R::BootstrapToken]),
+    ("another CA hash", |t| changed_after(t, "sha256:", 63), &[R::CaHash]),
+    ("an endpoint where nobody is", |t| t.replace(":6443", ":6444"), &[R::Discovery]),
     (
         "a kubelet that waits for no disk",
-        Worker,
         |t| renamed(t, "/etc/systemd/system/kubelet.service.d/10-volumes.conf"),
         &[R::Disk],
     ),
     (
         "containerd on the folder below its disk",
-        Worker,
         |t| t.replace("systemctl start containerd", "true"),
         &[R::Preflight],
     ),
     (
         "a command that fails before kubeadm",
-        Worker,
         |t| t.replacen("runcmd:", "runcmd:\n  - exit 1", 1),
         &[R::Command, R::UnknownCommand],
     ),
@@ -366,8 +295,9 @@ async fn every_mutation_keeps_the_node_out(story: &Story, seeds: [(&str, &Value)
     let guest = story.guest_client("boot").await;
     let nodes: Api<Node> = Api::all(guest);
     let before = nodes.list(&ListParams::default()).await.unwrap().items.len();
-    for (number, (name, role, change, reasons)) in MUTATIONS.iter().enumerate() {
-        let (userdata, metadata) = seeds[usize::from(*role == Role::Worker)];
+    let of_role = |(mutations, seed): (&'static [Mutation], _)| mutations.iter().map(move |one| (one, seed));
+    let all = [CONTROL_PLANE, WORKER].into_iter().zip(seeds).flat_map(of_role);
+    for (number, ((name, change, reasons), (userdata, metadata))) in all.enumerate() {
         let mutant = change(userdata);
         assert!(mutant != userdata, "{name} changes nothing");
         let failure = boot_fails(story, &format!("mutant-{number}"), metadata, &mutant).await;
