@@ -105,18 +105,9 @@ impl Testbed {
             "vmware-system-resource-pool": vcenter.resource_pool,
             "vmware-system-vm-folder": vcenter.folder,
         });
-        let namespace = |name: &str, annotations: &Value| {
-            json!({"apiVersion": "v1", "kind": "Namespace",
-                "metadata": {"name": name, "annotations": annotations}})
-        };
-        self.apply(&namespace(NAMESPACE, &annotations)).await?;
-        self.apply(&namespace(OPERATOR, &json!({}))).await?;
-        self.apply(&json!({
-            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClassBinding",
-            "metadata": {"name": CLASS, "namespace": NAMESPACE},
-            "classRef": {"apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass", "name": CLASS},
-        }))
-        .await
+        self.apply(&namespace_object(NAMESPACE, &annotations)).await?;
+        self.apply(&namespace_object(OPERATOR, &json!({}))).await?;
+        self.apply(&class_binding(NAMESPACE, CLASS)).await
     }
 
     /// Gives the VM operator its provider configuration and starts it; returns when it is ready.
@@ -193,6 +184,22 @@ impl Testbed {
         }
         Ok(())
     }
+}
+
+pub fn namespace_object(name: &str, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": annotations},
+    })
+}
+
+/// The object by which a namespace uses a class.
+pub fn class_binding(namespace: &str, class: &str) -> Value {
+    let group = "vmoperator.vmware.com/v1alpha1";
+    json!({
+        "apiVersion": group, "kind": "VirtualMachineClassBinding",
+        "metadata": {"name": class, "namespace": namespace},
+        "classRef": {"apiVersion": group, "kind": "VirtualMachineClass", "name": class},
+    })
 }
 
 /// Finds or builds what a testbed runs.

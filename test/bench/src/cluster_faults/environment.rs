@@ -12,7 +12,7 @@ use sim::{Nodes, Site, SiteNetworks};
 
 use super::command::User;
 use crate::proxy::ApiProxy;
-use crate::testbed::find_tools;
+use crate::testbed::{class_binding, find_tools, namespace_object};
 
 /// The namespace of the clusters.
 pub const NAMESPACE: &str = "dev";
@@ -73,7 +73,8 @@ impl Environment {
         }
         let user = User::new(plane.stack().folder())?;
         let environment = Self { guard, plane, site, programs, control, user };
-        plane::apply(&environment.client(), &binding()).await?;
+        // The VM operator checks it, so it has to run.
+        plane::apply(&environment.client(), &class_binding(NAMESPACE, CLASS)).await?;
         Ok(environment)
     }
 
@@ -121,7 +122,6 @@ async fn start_program(plane: &Plane, name: &'static str, exe: &std::path::Path)
 
 fn objects(site: &Site) -> Result<Vec<Value>> {
     let vcenter = site.vcenter();
-    let namespace = |name: &str, annotations: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": annotations}});
     let place = json!({
         "vmware-system-resource-pool": vcenter.resource_pool, "vmware-system-vm-folder": vcenter.folder,
     });
@@ -130,7 +130,7 @@ fn objects(site: &Site) -> Result<Vec<Value>> {
     configuration["data"]["ResourcePool"] = json!(vcenter.resource_pool);
     let quota = json!({format!("{STORAGE}.storageclass.storage.k8s.io/requests.storage"): "1Ti"});
     Ok(vec![
-        namespace(OPERATOR, json!({})),
+        namespace_object(OPERATOR, &json!({})),
         credentials,
         configuration,
         json!({
@@ -138,7 +138,7 @@ fn objects(site: &Site) -> Result<Vec<Value>> {
             "metadata": {"name": "control-planes"},
             "spec": {"addresses": [site.claimed_addresses()], "prefix": 16},
         }),
-        namespace(NAMESPACE, place),
+        namespace_object(NAMESPACE, &place),
         json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": STORAGE},
             "provisioner": "csi.vsphere.vmware.com", "parameters": {"storagePolicyID": POLICY},
@@ -148,14 +148,4 @@ fn objects(site: &Site) -> Result<Vec<Value>> {
             "spec": {"hard": quota},
         }),
     ])
-}
-
-/// The class of the namespace. The VM operator checks it.
-fn binding() -> Value {
-    let group = "vmoperator.vmware.com/v1alpha1";
-    json!({
-        "apiVersion": group, "kind": "VirtualMachineClassBinding",
-        "metadata": {"name": CLASS, "namespace": NAMESPACE},
-        "classRef": {"apiVersion": group, "kind": "VirtualMachineClass", "name": CLASS},
-    })
 }

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::foreign_disks::ForeignDisks;
 use super::report::count_leaks;
 use crate::proxy::ApiProxy;
-use crate::testbed::{Testbed, WebhookCalls, WireFlag};
+use crate::testbed::{Testbed, WebhookCalls, WireFlag, class_binding, namespace_object};
 use crate::vms::node_image;
 
 /// Who the VM operator is to the API server.
@@ -142,23 +142,9 @@ impl Environment {
             "vmware-system-vm-folder": folder,
             "vmware-system-networks": "VM Network",
         });
-        self.testbed
-            .apply(&json!({
-                "apiVersion": "v1", "kind": "Namespace",
-                "metadata": {"name": name, "annotations": annotations},
-            }))
-            .await?;
+        self.testbed.apply(&namespace_object(name, &annotations)).await?;
         for class in ["best-effort-small", "best-effort-medium"] {
-            self.testbed
-                .apply(&json!({
-                    "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClassBinding",
-                    "metadata": {"name": class, "namespace": name},
-                    "classRef": {
-                        "apiVersion": "vmoperator.vmware.com/v1alpha1",
-                        "kind": "VirtualMachineClass", "name": class,
-                    },
-                }))
-                .await?;
+            self.testbed.apply(&class_binding(name, class)).await?;
         }
         self.testbed
             .apply(&json!({
