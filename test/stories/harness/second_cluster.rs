@@ -4,11 +4,11 @@ use std::path::Path;
 
 use kube::api::DynamicObject;
 use kube::{Api, Client, ResourceExt};
-use plane::{Guard, Plane, Program, Running};
+use plane::{Plane, Program, Running};
 use serde_json::{Value, json};
 
 use crate::harness::command::exe;
-use crate::harness::own_server;
+use crate::harness::own_server::{OwnServer, prepare_stack, render};
 use crate::harness::story::{Story, api_resource};
 
 pub const OPERATOR: &str = "vmware-system-vmop";
@@ -16,23 +16,23 @@ const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 /// The other management cluster.
 pub struct SecondCluster {
-    guard: Guard,
-    plane: Plane,
+    server: OwnServer,
 }
 
 impl SecondCluster {
     /// One that has what the stack's VM operator has, with `changes` to its provider configuration; nothing takes a
     /// key away.
     pub async fn start(story: &Story, changes: &[(&str, Option<&str>)]) -> Self {
-        let (guard, options) = own_server::prepare_stack(story, sim::tools::definitions().unwrap());
-        let second = Self::adopt(story, guard, Plane::bare(options).await.unwrap(), changes).await;
+        let (guard, options) = prepare_stack(story, sim::tools::definitions().unwrap());
+        let server = OwnServer { guard, plane: Plane::bare(options).await.unwrap() };
+        let second = Self::adopt(story, server, changes).await;
         second.run_operator().await;
         second
     }
 
-    /// One of a control plane that serves our kinds and runs no VM operator yet.
-    pub async fn adopt(story: &Story, guard: Guard, plane: Plane, changes: &[(&str, Option<&str>)]) -> Self {
-        let second = Self { guard, plane };
+    /// One of a server that serves our kinds and runs no VM operator yet.
+    pub async fn adopt(story: &Story, server: OwnServer, changes: &[(&str, Option<&str>)]) -> Self {
+        let second = Self { server };
         second.configure(story, changes).await;
         second
     }
@@ -44,12 +44,12 @@ impl SecondCluster {
 
     /// Starts another program there.
     pub async fn run(&self, program: Program) -> Running {
-        self.plane.run(program).await.unwrap()
+        self.server.plane.run(program).await.unwrap()
     }
 
     /// Applies today's definitions over those that it has.
     pub fn upgrade(&self) {
-        own_server::apply(self.plane.kubeconfig(), "config/crd", &own_server::render("crd"));
+        self.server.apply("config/crd", &render("crd"));
     }
 
     /// Copies what the first one's admin gave it, and what the namespace may use.
@@ -76,12 +76,12 @@ impl SecondCluster {
     }
 
     pub fn client(&self) -> Client {
-        self.plane.client()
+        self.server.client()
     }
 
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
-        self.plane.kubeconfig()
+        self.server.plane.kubeconfig()
     }
 
     pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
@@ -98,8 +98,7 @@ impl SecondCluster {
     }
 
     pub async fn stop(self) {
-        self.plane.stop().await;
-        tokio::task::spawn_blocking(move || self.guard.finish()).await.unwrap().unwrap();
+        self.server.stop().await;
     }
 }
 

@@ -25,8 +25,7 @@ fn objects_of_the_last_release_live_on() {
         let mut definitions = read_release("crds.jsonl");
         definitions.extend(sim::tools::definitions().unwrap());
         let server = OwnServer::start(&story, definitions).await;
-        let (guard, plane) = (server.guard, server.plane);
-        let cluster = SecondCluster::adopt(&story, guard, plane, &[("StackID", Some("upgraded"))]).await;
+        let cluster = SecondCluster::adopt(&story, server, &[("StackID", Some("upgraded"))]).await;
         let old = create_old_objects(&cluster.client()).await;
         cluster.apply(&PlainVm::named("waiting").object(&story.namespace)).await;
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::clusters::plain::{CLUSTER_NAME, delete_cluster, template_documents};
 use crate::harness::command::exe;
 use crate::harness::objects::{POLICY, storage_class, storage_quota};
-use crate::harness::own_server;
+use crate::harness::own_server::{OwnServer, prepare_stack};
 use crate::harness::second_cluster::{SecondCluster, copy_object};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
@@ -97,8 +97,9 @@ async fn assert_named_by_templates(story: &Story, vms: &[(String, String, String
 
 /// Another management cluster of the same vCenter: Cluster API, capw and the VM operator.
 pub async fn management_cluster(story: &Story) -> SecondCluster {
-    let (guard, options) = own_server::prepare_stack(story, sim::tools::definitions().unwrap());
-    let second = SecondCluster::adopt(story, guard, Plane::start(options).await.unwrap(), &[]).await;
+    let (guard, options) = prepare_stack(story, sim::tools::definitions().unwrap());
+    let server = OwnServer { guard, plane: Plane::start(options).await.unwrap() };
+    let second = SecondCluster::adopt(story, server, &[]).await;
     second.run(Program::new("capw", exe())).await;
     for object in storage(&story.namespace) {
         second.apply(&object).await;
