@@ -12,6 +12,7 @@ pub const OF_TEMPLATES: &str = "vmware-system-capw-templates";
 const VMOP: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
 
 /// A request that one rule of a policy refuses.
+#[derive(Clone)]
 pub struct Refused {
     pub policy: &'static str,
     pub rule: usize,
@@ -46,9 +47,7 @@ impl std::fmt::Display for Request {
 /// All requests, each with the rule that refuses it.
 pub fn refused() -> Vec<Refused> {
     [identities(), finalizers(), members(), bootstrap_data(), lent_machines(), lent_services(), secrets()]
-        .into_iter()
-        .flatten()
-        .collect()
+        .concat()
 }
 
 fn by(who: &str, policy: &'static str, rule: usize, requests: Vec<Request>) -> Vec<Refused> {
@@ -95,9 +94,7 @@ fn finalizers() -> Vec<Refused> {
         of("vmware-system-vmop-finalizers", &of_vmop),
         of("vmware-system-tkg-finalizers", &[("TanzuKubernetesCluster", "c")]),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
+    .concat()
 }
 
 fn members() -> Vec<Refused> {
@@ -125,7 +122,7 @@ fn members() -> Vec<Refused> {
         metadata("VirtualMachineService", "plain", json!({"ownerReferences": owner("WCPCluster", false)})),
         metadata("VirtualMachine", "node", json!({"ownerReferences": null})),
     ];
-    [by(MALLORY, POLICY, 0, labels), by(MALLORY, POLICY, 1, owners)].into_iter().flatten().collect()
+    [by(MALLORY, POLICY, 0, labels), by(MALLORY, POLICY, 1, owners)].concat()
 }
 
 fn bootstrap_data() -> Vec<Refused> {
@@ -167,10 +164,7 @@ fn lent_machines() -> Vec<Refused> {
         change(json!({"suspendMode": "soft"})),
         change(json!({"powerOffMode": null})),
     ];
-    [by(LENT, POLICY, 0, others), by(LENT, POLICY, 1, metadata), by(LENT, POLICY, 2, spec)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [by(LENT, POLICY, 0, others), by(LENT, POLICY, 1, metadata), by(LENT, POLICY, 2, spec)].concat()
 }
 
 fn lent_services() -> Vec<Refused> {
@@ -184,7 +178,7 @@ fn lent_services() -> Vec<Refused> {
         Request::Change("VirtualMachineService", "front", json!({"metadata": {"annotations": {"a": "b"}}})),
         Request::Delete("VirtualMachineService", "front"),
     ];
-    [by(LENT, POLICY, 0, others), by(LENT, POLICY, 1, front)].into_iter().flatten().collect()
+    [by(LENT, POLICY, 0, others), by(LENT, POLICY, 1, front)].concat()
 }
 
 /// The cluster of somebody else's volumes, or without the key of its own Secrets.
