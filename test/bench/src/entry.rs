@@ -24,8 +24,9 @@ where
     }
 }
 
-fn exit_code(printed: Result<()>) -> ExitCode {
-    match printed {
+/// Prints an error; the status of a program that ended so.
+pub fn exit_code(ended: Result<()>) -> ExitCode {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -54,13 +54,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match run(Flags::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::entry::exit_code(run(Flags::parse().command))
 }
 
 fn run(task: Task) -> Result<()> {
