@@ -8,7 +8,7 @@ use serde_json::json;
 use sim::control::{Fault, FaultKind, GuestReport, InventoryVm};
 use sim::guest::Phase;
 
-use crate::harness::objects::{one_node, upgrade};
+use crate::harness::objects::{SMALL, one_node, upgrade};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, merge, story};
 
 const NAME: &str = "halting";
@@ -19,8 +19,7 @@ const NOWHERE: &str = "10.254.254.254";
 fn a_cluster_that_halts_says_why_and_goes_on() {
     story(NAME, |story| async move {
         story.shared.guests.hold("halting-*");
-        let nodes = ["best-effort-small", "gc-storage-profile"];
-        let cluster = one_node(NAME, "v1.34.2---vmware.1-vkr.1", nodes);
+        let cluster = one_node(NAME, "v1.34.2---vmware.1-vkr.1", SMALL);
         story.apply(&cluster.replace("replicas: 1,", "replicas: 1, nodeDrainTimeout: 5m,")).await;
         who_is_not_reached_is_named_with_its_address(&story).await;
         what_somebody_edits_is_put_right(&story).await;

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::harness::issuer::Issuer;
-use crate::harness::objects::{one_node, role_binding};
+use crate::harness::objects::{SMALL, one_node, role_binding};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, story};
 
 const NAME: &str = "login";
@@ -20,8 +20,7 @@ fn users_log_in_with_tokens_of_an_issuer_that_is_added_in_place() {
     story("login", |story| async move {
         let issuer = Issuer::start("kubernetes,other");
         let stranger = Issuer::start("kubernetes");
-        let nodes = ["best-effort-small", "gc-storage-profile"];
-        story.apply(&one_node(NAME, "v1.33.1---vmware.1-fips-vkr.2", nodes)).await;
+        story.apply(&one_node(NAME, "v1.33.1---vmware.1-fips-vkr.2", SMALL)).await;
         story.wait_until_running(NAME).await;
         let machines = machines(&story).await;
         what_api_servers_would_refuse_is_refused(&story, &issuer).await;

@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::harness::objects::one_node;
+use crate::harness::objects::{SMALL, one_node};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
 
 const BUNDLES: &str = r#"
@@ -68,8 +68,7 @@ const SETTINGS: &str = "  settings: {network: {pods: {cidrBlocks: [10.17.0.0/16]
 #[test]
 fn a_clusters_add_ons_are_applied_kept_and_pruned() {
     story("added", |story| async move {
-        let nodes = ["best-effort-small", "gc-storage-profile"];
-        let cluster = one_node("added", "v1.33.1---vmware.1-fips-vkr.2", nodes);
+        let cluster = one_node("added", "v1.33.1---vmware.1-fips-vkr.2", SMALL);
         story.apply(&format!("{BUNDLES}{cluster}{SETTINGS}")).await;
         a_bad_manifest_is_named_and_the_others_go_on(&story).await;
         let guest = story.guest_client("added").await;

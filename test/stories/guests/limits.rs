@@ -6,7 +6,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::harness::objects::{one_node, role_binding};
+use crate::harness::objects::{SMALL, one_node, role_binding};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, story};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -17,8 +17,7 @@ type Expected<'a> = (&'a str, &'a str, &'a str);
 #[test]
 fn a_cluster_says_what_it_lacks_and_is_ready() {
     story("bare", |story| async move {
-        let nodes = ["best-effort-small", "gc-storage-profile"];
-        story.apply(&one_node("bare", "v1.33.1---vmware.1-fips-vkr.2", nodes)).await;
+        story.apply(&one_node("bare", "v1.33.1---vmware.1-fips-vkr.2", SMALL)).await;
         let people = json!([
             {"kind": "User", "name": "sso:ann@vsphere.local", "apiGroup": RBAC},
             {"kind": "Group", "name": "sso:devs@vsphere.local", "apiGroup": RBAC},

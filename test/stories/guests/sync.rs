@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::guests::limits::{create_driver, register_driver, use_storage_token};
-use crate::harness::objects::{one_node, role_binding, storage_class, storage_quota};
+use crate::harness::objects::{SMALL, one_node, role_binding, storage_class, storage_quota};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
 
 const SETTINGS: &str =
@@ -21,8 +21,7 @@ const PREFIX: &str = "vmware-system-auth-sync-wcp:guest-sync";
 #[test]
 fn a_guest_has_the_classes_and_administrators_of_its_namespace() {
     story("guest-sync", |story| async move {
-        let nodes = ["best-effort-small", "gc-storage-profile"];
-        let cluster = one_node("synced", "v1.33.1---vmware.1-fips-vkr.2", nodes);
+        let cluster = one_node("synced", "v1.33.1---vmware.1-fips-vkr.2", SMALL);
         story.apply(&(cluster + SETTINGS)).await;
         let devs = json!([{"kind": "Group", "name": "sso:devs@vsphere.local", "apiGroup": RBAC}, {"kind": "ServiceAccount", "name": "robot"}]);
         bind(&story, "devs", "edit", &devs).await;

@@ -21,6 +21,9 @@ spec:
     )
 }
 
+/// A VM class and a StorageClass of small nodes.
+pub const SMALL: [&str; 2] = ["best-effort-small", "gc-storage-profile"];
+
 /// The manifest of a cluster of this release with one control plane node and no workers. Further members of its spec can follow.
 pub fn one_node(name: &str, release: &str, [class, storage]: [&str; 2]) -> String {
     format!(

@@ -344,19 +344,8 @@ impl Guest {
 
     /// A client on the control plane's node asks the pods on the worker, by the Service's name.
     async fn assert_answer(&self, when: &str) {
-        let ask = [
-            "exec",
-            "daemonset/toolbox",
-            "--",
-            BUSYBOX,
-            "wget",
-            "-T",
-            "20",
-            "-q",
-            "-O",
-            "-",
-            "http://web/hostname",
-        ];
+        let wget = "wget -T 20 -q -O - http://web/hostname".split(' ');
+        let ask: Vec<_> = ["exec", "daemonset/toolbox", "--", BUSYBOX].into_iter().chain(wget).collect();
         let answer =
             self.wait_for_output(&format!("an answer {when}"), &ask, |text| text.starts_with("web-")).await;
         eprintln!("{when}, {answer:?} answers");
