@@ -2,11 +2,12 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use layercake::args::SiteNetwork;
 use serde_json::Value;
+use support::process::KilledChild;
 
 use crate::harness::command::{layercake, texts};
 use crate::harness::home::{Home, small_cluster};
@@ -116,7 +117,7 @@ fn processes_of(folder: &Path) -> Vec<PathBuf> {
 fn a_killed_up_leaves_no_process_and_no_folder() {
     let _place = schedule::enter().wait();
     let up = layercake(&["up"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut up = Running(up.unwrap());
+    let mut up = KilledChild(up.unwrap());
     let lines = BufReader::new(up.0.stdout.take().unwrap()).lines();
     let exports: Vec<_> = lines.take(2).map(Result::unwrap).collect();
     let kubeconfig = exports[0].strip_prefix("export KUBECONFIG=").unwrap();
@@ -170,16 +171,6 @@ fn up_detach_ends_when_its_stack_is_stopped() {
         !printed.iter().any(|line| of_a_running_stack.iter().any(|words| line.contains(words))),
         "{printed:?}"
     );
-}
-
-/// A process that ends with its story, however that ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A site that nobody has used yet has nothing wrong, and the doctor knows it soon.

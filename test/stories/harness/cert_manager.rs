@@ -1,11 +1,12 @@
 //! cert-manager in a cluster without nodes: its definitions and its controllers.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use layercake::manifest;
 use plane::tools::{Module, Tool};
 use serde_json::Value;
+use support::process::KilledChild;
 
 use crate::harness::own_server::{apply, wait_until_served};
 use crate::harness::shared_stack::build_tool;
@@ -15,7 +16,7 @@ static TOOL: Tool = Tool::new("certmanager", &MODULE, ".").taking(200);
 
 /// Its controllers, which end with this value.
 pub struct CertManager {
-    process: Child,
+    _process: KilledChild,
 }
 
 impl CertManager {
@@ -26,14 +27,7 @@ impl CertManager {
         wait_until_served(kubeconfig);
         let mut command = Command::new(program);
         command.arg(kubeconfig).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { process: command.spawn().expect("cert-manager starts") }
-    }
-}
-
-impl Drop for CertManager {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
+        Self { _process: KilledChild(command.spawn().expect("cert-manager starts")) }
     }
 }
 

@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use plane::tools::{Module, Tool};
+use support::process::KilledChild;
 use tempfile::TempDir;
 
 use crate::harness::shared_stack::build_tool;
@@ -16,7 +17,7 @@ static TOOL: Tool = Tool::new("issuer", &MODULE, ".").taking(15);
 /// A provider that runs, with one user; it ends with this value.
 pub struct Issuer {
     program: PathBuf,
-    process: Child,
+    _process: KilledChild,
     folder: TempDir,
     /// Its URL.
     pub url: String,
@@ -39,7 +40,7 @@ impl Issuer {
         let mut url = String::new();
         let stdout = process.stdout.take().expect("its output");
         BufReader::new(stdout).read_line(&mut url).expect("its URL");
-        Self { program, process, folder, url: url.trim().to_owned() }
+        Self { program, _process: KilledChild(process), folder, url: url.trim().to_owned() }
     }
 
     /// The certificate of its authority (PEM).
@@ -54,12 +55,5 @@ impl Issuer {
         let output = command.output().expect("the client starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("a token").trim().to_owned()
-    }
-}
-
-impl Drop for Issuer {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
     }
 }

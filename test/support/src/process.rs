@@ -1,10 +1,28 @@
-//! What a process has used, as the kernel counts it.
+//! Child processes that end with a test, and what a process has used, as the kernel counts it.
 
 use std::fs;
+use std::process::Child;
 use std::time::Duration;
 
 /// Ticks a second of the times in `/proc/PID/stat`; every Linux says 100.
 const TICKS: u64 = 100;
+
+/// A child process that is killed when this is dropped.
+pub struct KilledChild(pub Child);
+
+impl KilledChild {
+    /// Kills the process, and waits until it is gone.
+    pub fn kill(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Drop for KilledChild {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
 
 /// Processor time of the process so far; zero if it is gone.
 pub fn cpu(pid: u32) -> Duration {

@@ -3,12 +3,13 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use vsphere::{Client, Config, Inventory, MoRef, Trust, WireChoice, WireKind, inventory};
 
+use crate::process::KilledChild;
 use crate::wait::within;
 
 /// Runs every test of the list on each wire, with a simulator of its own.
@@ -38,7 +39,7 @@ const PASSWORD: &str = "not-a-secret-but-treated-as-one";
 
 /// A running simulator; it ends with this value.
 pub struct Sim {
-    process: Child,
+    process: KilledChild,
     ready: Json,
     ca: String,
     control: reqwest::Client,
@@ -47,13 +48,6 @@ pub struct Sim {
     wire: WireKind,
     /// Arguments beside the usual ones.
     more: &'static [&'static str],
-}
-
-impl Drop for Sim {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
 }
 
 /// The simulator's binary: named by a variable, or from the cache of built tools.
@@ -179,8 +173,7 @@ impl Sim {
     /// Ends it and starts it anew at the same address, with nothing in it.
     pub fn restart(&mut self) {
         let address = self.address();
-        drop(self.process.kill());
-        drop(self.process.wait());
+        self.process.kill();
         (self.process, self.ready) = spawn(&self.binary, self.folder.path(), &address, self.more);
     }
 
@@ -341,7 +334,7 @@ fn write_inputs(folder: &Path, libraries: &[Json], changes: &Json) -> String {
 }
 
 /// Starts the process and waits for its one line.
-fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (Child, Json) {
+fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (KilledChild, Json) {
     let mut process = Command::new(binary)
         .args(["--listen", listen, "--control", "127.0.0.1:0", "--stdin-exit"])
         .args(["--credentials", "credentials.json", "--tlscert", "cert.pem", "--tlskey", "key.pem"])
@@ -356,7 +349,7 @@ fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (Child, J
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("vcsim printed {line:?}"));
-    (process, ready)
+    (KilledChild(process), ready)
 }
 
 fn write_certificate(cert: &Path, key: &Path) -> String {
