@@ -156,7 +156,6 @@ fn workload<'a>(
         converted,
         pod: format!("{}-0", manager.name),
         args: Box::new(move |deployment, wiring| args(manager, deployment, wiring, &further)),
-        env: &[],
     }
 }
 

@@ -154,7 +154,6 @@ impl Plane {
                     converted: &[],
                     pod: format!("{}-0", component.deployment),
                     args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
-                    env: &[],
                 };
                 workload.start(&self.cluster, ports).await?
             }
@@ -231,7 +230,6 @@ impl Plane {
             converted: &converted,
             pod: format!("{}-{}", deployment.unwrap_or_default(), program.replica),
             args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
-            env: &program.env,
         };
         let reserved = namespace.and_then(|namespace| self.converting.lock().remove(&namespace));
         let ports = if let Some(ports) = reserved {

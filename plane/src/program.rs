@@ -22,7 +22,6 @@ pub struct Program {
     pub(crate) replica: u32,
     pub(crate) asked: bool,
     pub(crate) args: Vec<OsString>,
-    pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) documents: Option<Vec<Value>>,
 }
 
@@ -35,7 +34,6 @@ impl Program {
             replica: 0,
             asked: true,
             args: Vec::new(),
-            env: Vec::new(),
             documents: None,
         }
     }
@@ -66,13 +64,6 @@ impl Program {
     #[must_use]
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
-        self
-    }
-
-    /// Sets an environment variable.
-    #[must_use]
-    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
@@ -114,12 +105,11 @@ impl Program {
 pub struct Running {
     process: Arc<Supervised>,
     ports: Ports,
-    kubeconfig: PathBuf,
 }
 
 impl Running {
     pub(crate) fn new(started: Runtime) -> Self {
-        Self { process: Arc::new(started.process), ports: started.ports, kubeconfig: started.kubeconfig }
+        Self { process: Arc::new(started.process), ports: started.ports }
     }
 
     pub(crate) fn process(&self) -> &Arc<Supervised> {
@@ -144,11 +134,6 @@ impl Running {
     /// Where it logs.
     pub fn log(&self) -> &Path {
         self.process.log()
-    }
-
-    /// The kubeconfig it has: its ServiceAccount's.
-    pub fn kubeconfig(&self) -> &Path {
-        &self.kubeconfig
     }
 
     /// Where it serves its metrics: a URL.

@@ -4,7 +4,7 @@
 //! certificate, and a process with the arguments of its Deployment.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -60,14 +60,12 @@ pub(crate) struct Workload<'a> {
     pub pod: String,
     /// Arguments, given those of the Deployment and the wiring.
     pub args: Arguments<'a>,
-    pub env: &'a [(OsString, OsString)],
 }
 
 /// A program that is ready.
 pub(crate) struct Runtime {
     pub process: Supervised,
     pub ports: Ports,
-    pub kubeconfig: PathBuf,
 }
 
 impl Workload<'_> {
@@ -87,7 +85,7 @@ impl Workload<'_> {
             match self.started(cluster, deployment, &account, ports).await {
                 Ok(process) => {
                     self.have_webhooks_called(cluster, ports).await?;
-                    return Ok(Runtime { process, ports, kubeconfig: account });
+                    return Ok(Runtime { process, ports });
                 }
                 Err(Error::PortTaken { .. }) if attempt < ATTEMPTS => {
                     attempt += 1;
@@ -131,9 +129,6 @@ impl Workload<'_> {
             .env("POD_NAMESPACE", &deployment.namespace)
             .env("POD_NAME", &self.pod);
         for (name, value) in &deployment.env {
-            command = command.env(name, value);
-        }
-        for (name, value) in self.env {
             command = command.env(name, value);
         }
         let process = Supervised::start(command)?;
