@@ -54,15 +54,23 @@ fn survey(facts: &mut Facts) -> &mut GuestSurvey {
 
 /// The paravirtual driver runs on a node.
 fn run_driver(facts: &mut Facts) {
-    let survey = survey(facts);
-    survey.driver = Presence::Running;
+    survey(facts).driver = Presence::Running;
+    *driver_token_user(facts) = Presence::Running;
+}
+
+fn driver_token_user(facts: &mut Facts) -> &mut Presence {
     let of_driver = |token: &&mut TokenUse| token.secret.name == STORAGE_DRIVER_SECRET;
-    survey.tokens.iter_mut().find(of_driver).unwrap().program = Presence::Running;
+    &mut survey(facts).tokens.iter_mut().find(of_driver).unwrap().program
+}
+
+fn unassign_classes(fixture: &ClusterFixture, facts: &mut Facts) {
+    facts.namespace.classes.clear();
+    apply(fixture, facts);
 }
 
 /// A bundle of another driver brings the classes.
 fn bring_classes(fixture: &ClusterFixture, facts: &mut Facts) {
-    add(facts, AddonType::Csi, AddonState::Applied);
+    add_driver(facts, AddonState::Applied);
     annotate_bundle(fixture, facts, "csi", "none");
 }
 
@@ -78,6 +86,10 @@ fn ask(fixture: &mut ClusterFixture, facts: &mut Facts) {
     let settings = fixture.tkc.spec.settings.get_or_insert_with(Settings::default);
     settings.storage = Some(StorageSettings { classes: Some(vec!["gold".into()]), default_class: None });
     apply(fixture, facts);
+}
+
+fn add_driver(facts: &mut Facts, state: AddonState) {
+    add(facts, AddonType::Csi, state);
 }
 
 fn add(facts: &mut Facts, type_: AddonType, state: AddonState) {
@@ -104,27 +116,29 @@ type Change = fn(&mut ClusterFixture, &mut Facts);
 /// A name, a change of the facts, and what is shown then.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut Facts), &'a str);
 
+// What `shown` comes to.
+const MET: &str = "True Ready True";
+const UNASKED: &str = "False Info NoStorageDriver Ready True";
+const LACKING: &str = "False Warning StorageDriverNotFound Ready False";
+const UNFIT: &str = "False Warning StorageClassSyncFailed Ready False";
+const UNKNOWN_STORAGE: &str = "Unknown StorageClassSyncing Ready True";
+const UNUSED: &str = "False Info ProviderServiceAccountsUnused Ready True";
+const UNKNOWN_USE: &str = "Unknown ProviderServiceAccountsReconciling Ready True";
+const NO_LOGIN: &str = "False Info NoAuthenticator Ready True";
+
 #[test]
 fn classes_count_only_with_their_driver() {
     let cases: [(&str, Change, &str); 12] = [
-        ("nothing asked for", |_, _| {}, "False Info NoStorageDriver Ready True"),
-        ("the driver is there although nothing asks for it", |_, facts| run_driver(facts), "True Ready True"),
-        (
-            "no class, no driver",
-            |fixture, facts| {
-                facts.namespace.classes.clear();
-                apply(fixture, facts);
-            },
-            "False Info NoStorageDriver Ready True",
-        ),
+        ("nothing asked for", |_, _| {}, UNASKED),
+        ("the driver is there although nothing asks for it", |_, facts| run_driver(facts), MET),
+        ("no class, no driver", |fixture, facts| unassign_classes(fixture, facts), UNASKED),
         (
             "no class, a driver",
             |fixture, facts| {
-                facts.namespace.classes.clear();
-                apply(fixture, facts);
+                unassign_classes(fixture, facts);
                 survey(facts).driver = Presence::Running;
             },
-            "True Ready True",
+            MET,
         ),
         (
             "empty settings ask for nothing",
@@ -132,20 +146,16 @@ fn classes_count_only_with_their_driver() {
                 fixture.tkc.spec.settings.as_mut().unwrap().storage =
                     Some(StorageSettings { classes: Some(Vec::new()), default_class: Some(String::new()) });
             },
-            "False Info NoStorageDriver Ready True",
+            UNASKED,
         ),
-        (
-            "classes in the spec",
-            |fixture, facts| ask(fixture, facts),
-            "False Warning StorageDriverNotFound Ready False",
-        ),
+        ("classes in the spec", |fixture, facts| ask(fixture, facts), LACKING),
         (
             "classes in the spec, and no node has the driver",
             |fixture, facts| {
                 ask(fixture, facts);
                 survey(facts).driver = Presence::Installed;
             },
-            "False Warning StorageDriverNotFound Ready False",
+            LACKING,
         ),
         (
             "classes in the spec and a driver",
@@ -153,22 +163,14 @@ fn classes_count_only_with_their_driver() {
                 ask(fixture, facts);
                 run_driver(facts);
             },
-            "True Ready True",
+            MET,
         ),
-        (
-            "a bundle",
-            |_, facts| add(facts, AddonType::Csi, AddonState::Applied),
-            "False Warning StorageDriverNotFound Ready False",
-        ),
-        (
-            "a bundle that another tool applies",
-            |_, facts| add(facts, AddonType::Csi, AddonState::Unmanaged),
-            "False Warning StorageDriverNotFound Ready False",
-        ),
+        ("a bundle", |_, facts| add_driver(facts, AddonState::Applied), LACKING),
+        ("a bundle that another tool applies", |_, facts| add_driver(facts, AddonState::Unmanaged), LACKING),
         (
             "a bundle of another type",
             |_, facts| add(facts, AddonType::MetricsServer, AddonState::Applied),
-            "False Info NoStorageDriver Ready True",
+            UNASKED,
         ),
         (
             "a guest that refuses the question",
@@ -176,7 +178,7 @@ fn classes_count_only_with_their_driver() {
                 ask(fixture, facts);
                 survey(facts).driver = Presence::Refused("no".into());
             },
-            "Unknown StorageClassSyncing Ready True",
+            UNKNOWN_STORAGE,
         ),
     ];
     check_storage(&cases);
@@ -189,11 +191,9 @@ fn another_driver_needs_classes_of_its_own() {
             "a guest that refuses to show the Pods of the driver",
             |_, facts| {
                 survey(facts).driver = Presence::Running;
-                let of_driver = |token: &&mut TokenUse| token.secret.name == STORAGE_DRIVER_SECRET;
-                survey(facts).tokens.iter_mut().find(of_driver).unwrap().program =
-                    Presence::Refused("no".into());
+                *driver_token_user(facts) = Presence::Refused("no".into());
             },
-            "Unknown StorageClassSyncing Ready True",
+            UNKNOWN_STORAGE,
         ),
         (
             "an annotation that means nothing",
@@ -201,7 +201,7 @@ fn another_driver_needs_classes_of_its_own() {
                 annotate_bundle(fixture, facts, "csi", "gold");
                 run_driver(facts);
             },
-            "False Warning StorageClassSyncFailed Ready False",
+            UNFIT,
         ),
         (
             "the annotation on the bundle of something else",
@@ -209,20 +209,20 @@ fn another_driver_needs_classes_of_its_own() {
                 annotate_bundle(fixture, facts, "metricsserver", "none");
                 run_driver(facts);
             },
-            "False Warning StorageClassSyncFailed Ready False",
+            UNFIT,
         ),
         (
             "another driver than the classes are for",
             |_, facts| survey(facts).driver = Presence::Running,
-            "False Info NoStorageDriver Ready True",
+            UNASKED,
         ),
         (
             "another driver as a bundle",
             |_, facts| {
-                add(facts, AddonType::Csi, AddonState::Applied);
+                add_driver(facts, AddonState::Applied);
                 survey(facts).driver = Presence::Running;
             },
-            "False Warning StorageDriverNotFound Ready False",
+            LACKING,
         ),
         (
             "another driver with classes of its own",
@@ -230,7 +230,7 @@ fn another_driver_needs_classes_of_its_own() {
                 bring_classes(fixture, facts);
                 survey(facts).driver = Presence::Running;
             },
-            "True Ready True",
+            MET,
         ),
         (
             "another driver with classes of its own, and classes in the spec",
@@ -239,7 +239,7 @@ fn another_driver_needs_classes_of_its_own() {
                 ask(fixture, facts);
                 survey(facts).driver = Presence::Running;
             },
-            "False Warning StorageClassSyncFailed Ready False",
+            UNFIT,
         ),
     ];
     check_storage(&cases);
@@ -259,13 +259,9 @@ fn accounts_count_only_with_a_program_that_uses_them() {
         survey(facts).tokens.iter_mut().for_each(|token| token.program = Presence::Running);
     };
     let cases: [Case<'_>; 8] = [
-        ("no program", &|_| {}, "False Info ProviderServiceAccountsUnused Ready True"),
-        (
-            "one of two",
-            &|facts| survey(facts).tokens[0].program = Presence::Running,
-            "False Info ProviderServiceAccountsUnused Ready True",
-        ),
-        ("both", &use_all, "True Ready True"),
+        ("no program", &|_| {}, UNUSED),
+        ("one of two", &|facts| survey(facts).tokens[0].program = Presence::Running, UNUSED),
+        ("both", &use_all, MET),
         (
             "an add-on needs it",
             &|facts| survey(facts).tokens[1].is_required = true,
@@ -277,27 +273,23 @@ fn accounts_count_only_with_a_program_that_uses_them() {
                 use_all(facts);
                 survey(facts).tokens[1].is_required = true;
             },
-            "True Ready True",
+            MET,
         ),
         // A driver that connects to vCenter itself needs no token of the management cluster.
         (
             "a driver that does not need it",
             &|facts| {
                 survey(facts).driver = Presence::Running;
-                add(facts, AddonType::Csi, AddonState::Applied);
+                add_driver(facts, AddonState::Applied);
             },
             "False Info ProviderServiceAccountsUnused Ready False",
         ),
         (
             "a guest that refuses the question",
             &|facts| survey(facts).tokens[0].program = Presence::Refused("no".into()),
-            "Unknown ProviderServiceAccountsReconciling Ready True",
+            UNKNOWN_USE,
         ),
-        (
-            "no survey yet",
-            &|facts| facts.survey = None,
-            "Unknown ProviderServiceAccountsReconciling Ready True",
-        ),
+        ("no survey yet", &|facts| facts.survey = None, UNKNOWN_USE),
     ];
     for (name, change, expected) in cases {
         let (fixture, mut facts) = cluster();
@@ -310,13 +302,9 @@ fn accounts_count_only_with_a_program_that_uses_them() {
 fn bindings_count_only_if_people_can_log_in() {
     let user = |name: &str| json!([{"kind": "User", "name": name}]);
     let cases: [Case<'_>; 6] = [
-        ("users and a group", &|_| {}, "False Info NoAuthenticator Ready True"),
-        (
-            "a group alone",
-            &|facts| bind(facts, &json!([{"kind": "Group", "name": "devs"}])),
-            "False Info NoAuthenticator Ready True",
-        ),
-        ("nobody", &|facts| facts.namespace.role_bindings.clear(), "True Ready True"),
+        ("users and a group", &|_| {}, NO_LOGIN),
+        ("a group alone", &|facts| bind(facts, &json!([{"kind": "Group", "name": "devs"}])), NO_LOGIN),
+        ("nobody", &|facts| facts.namespace.role_bindings.clear(), MET),
         // Programs of the management cluster, and names that mean others in the guest, get no binding there.
         (
             "only programs",
@@ -326,17 +314,13 @@ fn bindings_count_only_if_people_can_log_in() {
                     &json!([{"kind": "ServiceAccount", "name": "robot", "namespace": "ns"}, {"kind": "Group", "name": "system:serviceaccounts:ns"}]),
                 );
             },
-            "True Ready True",
+            MET,
         ),
-        (
-            "an authenticator",
-            &|facts| add(facts, AddonType::AuthService, AddonState::Applied),
-            "True Ready True",
-        ),
+        ("an authenticator", &|facts| add(facts, AddonType::AuthService, AddonState::Applied), MET),
         (
             "an authenticator that another tool applies",
             &|facts| add(facts, AddonType::AuthService, AddonState::Unmanaged),
-            "False Info NoAuthenticator Ready True",
+            NO_LOGIN,
         ),
     ];
     for (name, change, expected) in cases {
