@@ -1,10 +1,15 @@
 //! What tests of several modules begin with: real manifests, and the releases of the simulated site.
 
+use std::io::Write;
 use std::path::Path;
 
+use api::gcm::authentication::JwtAuthenticator;
 use api::gcm::{TanzuKubernetesCluster, convert};
-use serde_json::Value;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 
+use crate::release::ReleaseImage;
 pub(crate) use crate::release::resolution::tests::{SITE_VERSIONS, available};
 
 /// A manifest as the hub version, and as it is written.
@@ -47,4 +52,49 @@ spec:
       services: {cidrBlocks: [10.96.0.0/12]}
 ",
     )
+}
+
+/// The base64 of a PEM block.
+pub(crate) const AUTHORITY: &str =
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUN5ekNDCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
+
+/// An issuer whose users get this prefix.
+pub(crate) fn issuer(prefix: &str) -> JwtAuthenticator {
+    serde_json::from_value(json!({
+        "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
+        "claimMappings": {"username": {"claim": "sub", "prefix": prefix}},
+    }))
+    .unwrap()
+}
+
+/// A node image with these labels.
+pub(crate) fn node_image(name: &str, labels: &[(&str, &str)]) -> ReleaseImage {
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    ReleaseImage { name: name.to_owned(), labels, ..ReleaseImage::default() }
+}
+
+/// A text as properties of images carry it: base64 of gzip.
+pub(crate) fn packed(text: &[u8]) -> String {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text).unwrap();
+    STANDARD.encode(gzip.finish().unwrap())
+}
+
+/// Sets what a pointer leads to; the last step may be new.
+pub(crate) fn set_at(value: &mut Value, pointer: &str, new: Value) {
+    let mut at = value;
+    for step in pointer.split('/').skip(1) {
+        at = match step.parse::<usize>() {
+            Ok(index) => &mut at[index],
+            Err(_) => &mut at[step],
+        };
+    }
+    *at = new;
+}
+
+/// The cluster after a change of one place in its document.
+pub(crate) fn changed(tkc: &TanzuKubernetesCluster, pointer: &str, new: Value) -> TanzuKubernetesCluster {
+    let mut value = serde_json::to_value(tkc).unwrap();
+    set_at(&mut value, pointer, new);
+    serde_json::from_value(value).unwrap()
 }

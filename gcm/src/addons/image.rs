@@ -63,18 +63,11 @@ pub fn read(property: &str, budget: &Budget) -> Result<Bundle, BundleError> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use serde_json::json;
 
     use super::*;
     use crate::addons::bundle::LIMITS;
-
-    fn packed(text: &[u8]) -> String {
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(text).unwrap();
-        STANDARD.encode(gzip.finish().unwrap())
-    }
+    use crate::testing::packed;
 
     #[test]
     fn an_inline_add_on_is_unpacked_within_bounds() {

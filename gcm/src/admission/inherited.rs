@@ -110,14 +110,11 @@ mod tests {
     use super::super::defaults::{filled_in, missing_values};
     use super::super::validate;
     use super::*;
-    use crate::testing::{SITE_VERSIONS, available, sound};
+    use crate::testing::{AUTHORITY, SITE_VERSIONS, available, sound};
 
     fn configuration(spec: Value) -> TkgServiceConfigurationSpec {
         serde_json::from_value(spec).unwrap()
     }
-
-    const AUTHORITY: &str =
-        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUN5ekNDCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
 
     fn full() -> TkgServiceConfigurationSpec {
         configuration(json!({

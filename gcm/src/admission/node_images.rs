@@ -153,25 +153,17 @@ fn other_holder(release: &AvailableRelease, held: &AddressHolder, holder: &Addre
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::release::virtual_ip::VirtualIpKind;
-    use crate::testing::{SITE_VERSIONS, available, sound};
+    use crate::testing::{SITE_VERSIONS, available, node_image, sound};
 
     const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
     const V34: &str = "v1.34.2+vmware.1-vkr.1";
 
     fn image(name: &str, os: &str, keepalived: Option<&str>) -> ReleaseImage {
         let kind = if os == "windows" { os } else { "linux" };
-        let labels = [("os-name", os), ("os-version", "5"), ("os-type", kind)];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        ReleaseImage {
-            name: name.to_owned(),
-            labels: BTreeMap::from(labels),
-            keepalived: keepalived.map(str::to_owned),
-            networks: None,
-        }
+        let image = node_image(name, &[("os-name", os), ("os-version", "5"), ("os-type", kind)]);
+        ReleaseImage { keepalived: keepalived.map(str::to_owned), ..image }
     }
 
     /// The site's releases; these have images, with what is in them.

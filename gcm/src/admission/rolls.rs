@@ -97,15 +97,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::sound;
+    use crate::testing::{changed, sound};
 
     /// What the change of one place is warned of.
     fn warned(pointer: &str, value: Value) -> Vec<String> {
         let old = sound();
-        let mut new = serde_json::to_value(&old).unwrap();
-        let (parent, key) = pointer.rsplit_once('/').unwrap();
-        new.pointer_mut(parent).unwrap()[key] = value;
-        warnings(&old, &serde_json::from_value(new).unwrap())
+        warnings(&old, &changed(&old, pointer, value))
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::defaults::{filled_in, missing_values, patch, with_defaults};
 use super::{path_in, validate, warnings};
-use crate::testing::{SITE_VERSIONS, available, cluster, hub, manifest, sound};
+use crate::testing::{AUTHORITY, SITE_VERSIONS, available, cluster, hub, manifest, set_at, sound};
 
 /// What admission comes to: the denials as their author reads them, or the release.
 fn admitted(name: &str, change: impl Fn(&mut Value)) -> Result<String, Vec<String>> {
@@ -103,17 +103,25 @@ fn denied(change: impl FnOnce(&mut Value)) -> Vec<String> {
 }
 
 /// Sets what a pointer leads to; the last step may be new.
-fn set(pointer: &'static str, new: Value) -> impl FnOnce(&mut Value) {
-    move |value| {
-        let mut at = value;
-        for step in pointer.split('/').skip(1) {
-            at = match step.parse::<usize>() {
-                Ok(index) => &mut at[index],
-                Err(_) => &mut at[step],
-            };
-        }
-        *at = new;
-    }
+fn set(pointer: &str, new: Value) -> impl FnOnce(&mut Value) {
+    move |value| set_at(value, pointer, new)
+}
+
+const CONTROL_PLANE: &str = "/spec/topology/controlPlane";
+const POOL: &str = "/spec/topology/nodePools/0";
+const NETWORK: &str = "/spec/settings/network";
+const PODS: &str = "/spec/settings/network/pods";
+const SERVICES: &str = "/spec/settings/network/services";
+
+/// The denials of each change by its name. A change has a name, the place and the key of a field, and its new value.
+fn refused(changes: Vec<(&str, &str, &str, Value)>) -> Vec<Value> {
+    let refuse = |(name, parent, key, value): (&str, &str, &str, Value)| {
+        let denials = denied(set(&format!("{parent}/{key}"), value));
+        assert!(!denials.is_empty(), "{name} was accepted");
+        assert!(!denials.concat().contains("secret"), "{name} repeats a password");
+        json!({ name: denials })
+    };
+    changes.into_iter().map(refuse).collect()
 }
 
 #[test]
@@ -137,127 +145,62 @@ fn every_rule_names_field_reason_and_remedy() {
         {"name": "a", "vmClass": "s", "storageClass": "g"},
         {"name": "a", "vmClass": "s", "storageClass": "g"},
     ]);
-    let outcomes: Vec<(&str, Vec<String>)> = vec![
-        ("long name", denied(set("/metadata/name", json!(text)))),
-        ("name with a digit first", denied(set("/metadata/name", json!("1c")))),
-        ("two control plane nodes", denied(set("/spec/topology/controlPlane/replicas", json!(2)))),
-        ("no class", denied(set("/spec/topology/nodePools/0/vmClass", json!("")))),
-        ("negative replicas", denied(set("/spec/topology/nodePools/0/replicas", json!(-1)))),
-        ("pool name", denied(set("/spec/topology/nodePools/0/name", json!("Pool_1")))),
-        ("reserved pool name", denied(set("/spec/topology/nodePools/0/name", json!("control-plane")))),
-        ("pools of one name", denied(set("/spec/topology/nodePools", twins))),
-        (
-            "pool of another release",
-            denied(set(
-                "/spec/topology/nodePools/0/tkr",
-                json!({"reference": {"name": "v1.32.0---vmware.6-fips-vkr.2"}}),
-            )),
-        ),
-        ("mount path", denied(set("/spec/topology/nodePools/0/volumes", volume("var/lib", "4Gi")))),
-        ("size", denied(set("/spec/topology/nodePools/0/volumes", volume("/var/lib/etcd", "much")))),
-        (
-            "no size",
-            denied(set(
-                "/spec/topology/nodePools/0/volumes",
-                json!([{"name": "v", "mountPath": "/v", "capacity": {}}]),
-            )),
-        ),
-        ("drain timeout", denied(set("/spec/topology/controlPlane/nodeDrainTimeout", json!("soon")))),
-        ("label", denied(set("/spec/topology/nodePools/0/labels", json!({"a b": "c"})))),
-        (
-            "label of kubernetes.io",
-            denied(set("/spec/topology/nodePools/0/labels", json!({"foo.kubernetes.io/a": "b"}))),
-        ),
-        ("taint", denied(set("/spec/topology/nodePools/0/taints", json!([{"key": "a", "effect": "Never"}])))),
-        ("no range", denied(set("/spec/settings/network/pods/cidrBlocks", json!(["192.168.0.0"])))),
-        ("overlap", denied(set("/spec/settings/network/services/cidrBlocks", json!(["192.168.128.5/17"])))),
-        (
-            "small services",
-            denied(set("/spec/settings/network/services/cidrBlocks", json!(["10.96.0.0/30"]))),
-        ),
-        ("large services", denied(set("/spec/settings/network/services/cidrBlocks", json!(["10.0.0.0/8"])))),
-        ("small pods", denied(set("/spec/settings/network/pods/cidrBlocks", json!(["192.168.0.0/25"])))),
-        (
-            "two ranges",
-            denied(set(
-                "/spec/settings/network/pods/cidrBlocks",
-                json!(["192.168.0.0/17", "192.169.0.0/17"]),
-            )),
-        ),
-        ("domain", denied(set("/spec/settings/network/serviceDomain", json!("Cluster_Local")))),
-        ("cni", denied(set("/spec/settings/network/cni", json!({"name": "ncp"})))),
-        (
-            "half a proxy",
-            denied(set("/spec/settings/network/proxy", json!({"httpProxy": "http://u:secret@10.0.0.1:80"}))),
-        ),
+    let list = refused(vec![
+        ("long name", "/metadata", "name", json!(text)),
+        ("name with a digit first", "/metadata", "name", json!("1c")),
+        ("two control plane nodes", CONTROL_PLANE, "replicas", json!(2)),
+        ("no class", POOL, "vmClass", json!("")),
+        ("negative replicas", POOL, "replicas", json!(-1)),
+        ("pool name", POOL, "name", json!("Pool_1")),
+        ("reserved pool name", POOL, "name", json!("control-plane")),
+        ("pools of one name", "/spec/topology", "nodePools", twins),
+        ("pool of another release", POOL, "tkr/reference/name", json!("v1.32.0---vmware.6-fips-vkr.2")),
+        ("mount path", POOL, "volumes", volume("var/lib", "4Gi")),
+        ("size", POOL, "volumes", volume("/var/lib/etcd", "much")),
+        ("no size", POOL, "volumes", json!([{"name": "v", "mountPath": "/v", "capacity": {}}])),
+        ("drain timeout", CONTROL_PLANE, "nodeDrainTimeout", json!("soon")),
+        ("label", POOL, "labels", json!({"a b": "c"})),
+        ("label of kubernetes.io", POOL, "labels", json!({"foo.kubernetes.io/a": "b"})),
+        ("taint", POOL, "taints", json!([{"key": "a", "effect": "Never"}])),
+        ("no range", PODS, "cidrBlocks", json!(["192.168.0.0"])),
+        ("overlap", SERVICES, "cidrBlocks", json!(["192.168.128.5/17"])),
+        ("small services", SERVICES, "cidrBlocks", json!(["10.96.0.0/30"])),
+        ("large services", SERVICES, "cidrBlocks", json!(["10.0.0.0/8"])),
+        ("small pods", PODS, "cidrBlocks", json!(["192.168.0.0/25"])),
+        ("two ranges", PODS, "cidrBlocks", json!(["192.168.0.0/17", "192.169.0.0/17"])),
+        ("domain", NETWORK, "serviceDomain", json!("Cluster_Local")),
+        ("cni", NETWORK, "cni", json!({"name": "ncp"})),
+        ("half a proxy", NETWORK, "proxy", json!({"httpProxy": "http://u:secret@10.0.0.1:80"})),
         (
             "proxy without scheme",
-            denied(set(
-                "/spec/settings/network/proxy",
-                json!({"httpProxy": "u:secret@p", "httpsProxy": "ftp://u:secret@p", "noProxy": []}),
-            )),
+            NETWORK,
+            "proxy",
+            json!({"httpProxy": "u:secret@p", "httpsProxy": "ftp://u:secret@p", "noProxy": []}),
         ),
-        (
-            "placeholder authority",
-            denied(set("/spec/settings/network/trust", json!({"additionalTrustedCAs": ca}))),
-        ),
+        ("placeholder authority", NETWORK, "trust", json!({"additionalTrustedCAs": ca})),
         (
             "PEM authority",
-            denied(set(
-                "/spec/settings/network/trust",
-                json!({"additionalTrustedCAs": [{"name": "a/b", "data": "-----BEGIN CERTIFICATE-----"}]}),
-            )),
+            NETWORK,
+            "trust",
+            json!({"additionalTrustedCAs": [{"name": "a/b", "data": "-----BEGIN CERTIFICATE-----"}]}),
         ),
-        (
-            "unknown release",
-            denied(set(
-                "/spec/topology/controlPlane/tkr/reference/name",
-                json!("v1.29.4---vmware.3-fips.1-tkg.1"),
-            )),
-        ),
-    ];
-    for (name, denials) in &outcomes {
-        assert!(!denials.is_empty(), "{name} was accepted");
-        assert!(!denials.concat().contains("secret"), "{name} repeats a password");
-    }
-    let list: Vec<Value> = outcomes.into_iter().map(|(name, denials)| json!({ name: denials })).collect();
+        ("unknown release", CONTROL_PLANE, "tkr/reference/name", json!("v1.29.4---vmware.3-fips.1-tkg.1")),
+    ]);
     insta::assert_yaml_snapshot!(list);
 }
 
-/// The base64 of a PEM block.
-const AUTHORITY: &str =
-    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUN5ekNDCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
-
 #[test]
 fn what_would_mislead_programs_is_refused() {
-    let outcomes: Vec<(&str, Vec<String>)> = vec![
-        (
-            "label of Cluster API",
-            denied(set("/spec/topology/nodePools/0/labels", json!({"cluster.x-k8s.io/control-plane": ""}))),
-        ),
-        (
-            "label of ours",
-            denied(set(
-                "/spec/topology/nodePools/0/labels",
-                json!({"run.tanzu.vmware.com/kubernetesDistributionVersion": "v1.2.3"}),
-            )),
-        ),
-        (
-            "proxy with a line break",
-            denied(set(
-                "/spec/settings/network/proxy",
-                json!({"httpProxy": "http://u:secret@p\nExecStartPre=x", "httpsProxy": "http://p", "noProxy": []}),
-            )),
-        ),
-        (
-            "authorities of one file",
-            denied(set(
-                "/spec/settings/network/trust",
-                json!({"additionalTrustedCAs": [{"name": "corp", "data": AUTHORITY}, {"name": "corp.crt", "data": AUTHORITY}]}),
-            )),
-        ),
-    ];
-    let list: Vec<Value> = outcomes.into_iter().map(|(name, denials)| json!({ name: denials })).collect();
+    let ours = json!({"run.tanzu.vmware.com/kubernetesDistributionVersion": "v1.2.3"});
+    let broken =
+        json!({"httpProxy": "http://u:secret@p\nExecStartPre=x", "httpsProxy": "http://p", "noProxy": []});
+    let twins = json!([{"name": "corp", "data": AUTHORITY}, {"name": "corp.crt", "data": AUTHORITY}]);
+    let list = refused(vec![
+        ("label of Cluster API", POOL, "labels", json!({"cluster.x-k8s.io/control-plane": ""})),
+        ("label of ours", POOL, "labels", ours),
+        ("proxy with a line break", NETWORK, "proxy", broken),
+        ("authorities of one file", NETWORK, "trust", json!({"additionalTrustedCAs": twins})),
+    ]);
     insta::assert_yaml_snapshot!(list);
 }
 

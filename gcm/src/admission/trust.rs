@@ -76,24 +76,17 @@ fn is_trusting(tkc: &TanzuKubernetesCluster) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use api::gcm::parts::{Tkr, Trust};
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{SITE_VERSIONS, available, sound};
+    use crate::testing::{SITE_VERSIONS, available, node_image, sound};
 
     const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
     const V34: &str = "v1.34.2+vmware.1-vkr.1";
 
     fn image(os: Option<&str>) -> ReleaseImage {
-        let labels = os.map(|os| ("os-name".to_owned(), os.to_owned()));
-        ReleaseImage {
-            name: "image".to_owned(),
-            labels: BTreeMap::from_iter(labels),
-            ..ReleaseImage::default()
-        }
+        node_image("image", os.map(|os| ("os-name", os)).as_slice())
     }
 
     fn releases(of_33: Option<&str>, of_34: Option<&str>) -> Vec<AvailableRelease> {

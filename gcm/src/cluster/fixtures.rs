@@ -1,6 +1,5 @@
 //! A cluster in any state, for tests: what is planned, and what Cluster API and capw say of it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capi::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachineSet};
@@ -32,7 +31,7 @@ use crate::release::virtual_ip::{VirtualIpFlags, VirtualIpKind};
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::release::release_request;
 use crate::sync;
-use crate::testing::SITE_VERSIONS;
+use crate::testing::{SITE_VERSIONS, node_image};
 
 /// A release as the simulated site has it.
 pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
@@ -62,9 +61,7 @@ pub(crate) fn nothing() -> Facts {
         let release = KubernetesRelease::of(&tkr(version)).unwrap();
         release_cache.set(&release.name.clone(), Some(release));
     }
-    let labels = BTreeMap::from([("os-name".to_owned(), "photon".to_owned())]);
-    let images =
-        vec![ReleaseImage { name: "ob-1-photon-5-amd64".to_owned(), labels, ..ReleaseImage::default() }];
+    let images = vec![node_image("ob-1-photon-5-amd64", &[("os-name", "photon")])];
     Facts {
         available_releases: release_cache.available(),
         releases: ReleaseLookup::of(release_cache, images),

@@ -120,14 +120,11 @@ fn unserved(manifests: &[Manifest]) -> Option<&Manifest> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
     use kube::ResourceExt;
     use serde_json::json;
 
     use super::*;
+    use crate::testing::packed;
 
     const PACKAGE: &str = "
 apiVersion: data.packaging.carvel.dev/v1alpha1
@@ -148,9 +145,7 @@ spec: {group: crd.projectcalico.org}
     fn image(addons: &[(&str, &str)]) -> VirtualMachineImage {
         let mut image = VirtualMachineImage::new("image", api::vmop::VirtualMachineImageSpec::default());
         for (name, text) in addons {
-            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            gzip.write_all(text.as_bytes()).unwrap();
-            let value = STANDARD.encode(gzip.finish().unwrap());
+            let value = packed(text.as_bytes());
             let property = json!({"name": name, "type": "inline", "version": "v1", "value": value});
             let key = format!("vmware-system.guest.kubernetes.addons.{name}");
             image.annotations_mut().insert(key, property.to_string());

@@ -1,7 +1,6 @@
 //! Images of both shapes become releases; releases say how they are.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use api::gcm::release::LocalReference;
 use api::gcm::{OSImage, TanzuKubernetesRelease};
@@ -18,7 +17,7 @@ use super::image::{
 use super::networks::CarriedNetworks;
 use super::node_image::choose;
 use super::{KubernetesRelease, ReleaseImage, conflict, plan, status};
-use crate::testing::{SITE_VERSIONS, available};
+use crate::testing::{SITE_VERSIONS, available, node_image, packed};
 
 fn image(name: &str, annotations: &[(&str, String)]) -> VirtualMachineImage {
     let mut image = VirtualMachineImage::new(name, VirtualMachineImageSpec::default());
@@ -37,12 +36,6 @@ fn distribution() -> String {
         "compatibility-7.0.0.10100": {"isCompatible": "true"},
     })
     .to_string()
-}
-
-fn packed(yaml: &str) -> String {
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(yaml.as_bytes()).unwrap();
-    STANDARD.encode(gzip.finish().unwrap())
 }
 
 const TKR: &str = "---
@@ -68,8 +61,8 @@ spec:
 ";
 
 fn wrapped() -> Vec<(&'static str, String)> {
-    let release = json!({"name": "x", "type": "inline", "version": "v1.33.1+vmware.1-fips-vkr.2", "value": packed(TKR)});
-    let os_images = json!([{"name": "ubuntu-2204-amd64", "value": packed(OSI)}]);
+    let release = json!({"name": "x", "type": "inline", "version": "v1.33.1+vmware.1-fips-vkr.2", "value": packed(TKR.as_bytes())});
+    let os_images = json!([{"name": "ubuntu-2204-amd64", "value": packed(OSI.as_bytes())}]);
     vec![(RELEASE, release.to_string()), (OS_IMAGES, os_images.to_string())]
 }
 
@@ -114,7 +107,7 @@ fn other_images_are_none_of_ours_and_broken_ones_say_why() {
         (DISTRIBUTION, json!({"distribution": {"version": "new"}}).to_string()),
         (RELEASE, json!({"value": "!"}).to_string()),
         (RELEASE, json!({"value": STANDARD.encode("not gzip")}).to_string()),
-        (RELEASE, json!({"value": packed("spec: 1")}).to_string()),
+        (RELEASE, json!({"value": packed(b"spec: 1")}).to_string()),
     ]
     .into_iter()
     .map(|property| carried(&image("i", &[property])).unwrap().unwrap_err().to_string())
@@ -148,7 +141,7 @@ fn images_of_one_release_share_it() {
 /// An image of the same release whose nodes would get their images elsewhere.
 fn other_facts() -> Vec<(&'static str, String)> {
     let tkr = TKR.replace("localhost:5000/vmware.io", "registry.mallory.example");
-    let release = json!({"name": "x", "type": "inline", "value": packed(&tkr)});
+    let release = json!({"name": "x", "type": "inline", "value": packed(tkr.as_bytes())});
     vec![(RELEASE, release.to_string()), (OS_IMAGES, wrapped()[1].1.clone())]
 }
 
@@ -326,14 +319,9 @@ fn one_incompatible_image_of_several_leaves_its_release_in_use() {
 
 #[test]
 fn an_image_is_chosen_by_query_and_photon_without_one() {
-    let of = |name: &str, os: &str| ReleaseImage {
-        name: name.to_owned(),
-        labels: BTreeMap::from([
-            ("os-name".to_owned(), os.to_owned()),
-            ("os-arch".to_owned(), "amd64".to_owned()),
-            ("os-type".to_owned(), if os == "windows" { "windows" } else { "linux" }.to_owned()),
-        ]),
-        ..ReleaseImage::default()
+    let of = |name: &str, os: &str| {
+        let kind = if os == "windows" { "windows" } else { "linux" };
+        node_image(name, &[("os-name", os), ("os-arch", "amd64"), ("os-type", kind)])
     };
     let images = [of("a", "windows"), of("u", "ubuntu"), of("p", "photon")];
     for (query, expected) in [

@@ -101,6 +101,7 @@ mod tests {
     use support::wait::{in_time, poll};
 
     use super::*;
+    use crate::testing::issuer;
 
     #[test]
     fn nothing_of_the_pods_comes_from_a_registry_and_little_of_the_node_is_theirs() {
@@ -121,12 +122,7 @@ mod tests {
 
     #[test]
     fn another_issuer_is_another_config_map_and_the_same_pods() {
-        let issuer: JwtAuthenticator = serde_json::from_value(json!({
-            "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
-            "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
-        }))
-        .unwrap();
-        let (none, one) = (wanted(&[], "v1.34.0", "x"), wanted(&[issuer], "v1.34.0", "x"));
+        let (none, one) = (wanted(&[], "v1.34.0", "x"), wanted(&[issuer("")], "v1.34.0", "x"));
         assert_ne!(none.objects.version(), one.objects.version());
         assert_eq!(none.objects.manifests()[1], one.objects.manifests()[1]);
     }

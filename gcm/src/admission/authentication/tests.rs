@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{SITE_VERSIONS, available, cluster, sound};
+use crate::testing::{SITE_VERSIONS, available, changed, cluster, set_at, sound};
 
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 
@@ -22,9 +22,7 @@ fn authenticator() -> Value {
 }
 
 fn with(jwt: &Value) -> TanzuKubernetesCluster {
-    let mut tkc = serde_json::to_value(sound()).unwrap();
-    tkc["spec"]["settings"]["authentication"] = json!({"jwt": jwt});
-    serde_json::from_value(tkc).unwrap()
+    changed(&sound(), "/spec/settings/authentication", json!({"jwt": jwt}))
 }
 
 fn denied(jwt: &Value) -> Vec<String> {
@@ -100,10 +98,9 @@ fn what_an_api_server_would_refuse_is_refused_with_its_field() {
         ("/claimValidationRules", json!([{"claim": "a"}, {"claim": "a"}]), "[1]: it has the claim"),
     ];
     for (pointer, value, part) in cases {
-        let mut changed = authenticator();
-        let (parent, key) = pointer.rsplit_once('/').unwrap();
-        changed.pointer_mut(parent).unwrap()[key] = value;
-        let found = denied(&json!([changed]));
+        let mut wrong = authenticator();
+        set_at(&mut wrong, pointer, value);
+        let found = denied(&json!([wrong]));
         assert!(found.len() == 1 && found[0].contains(part), "{pointer} {part}: {found:?}");
         assert!(found[0].starts_with("spec.settings.authentication.jwt[0]"), "{found:?}");
         assert!(!found[0].contains("hidden"), "{found:?}");

@@ -1,12 +1,12 @@
 //! What admission warns of is what a plan comes to.
 
-use api::gcm::TanzuKubernetesCluster;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::pools;
 use super::recipes::rolls as planned;
 use crate::admission::rolls::rolls as warned;
 use crate::cluster::fixtures::ClusterFixture;
+use crate::testing::{changed, issuer};
 
 #[test]
 fn nodes_are_replaced_where_admission_warns_of_it_and_nowhere_else() {
@@ -30,18 +30,9 @@ fn nodes_are_replaced_where_admission_warns_of_it_and_nowhere_else() {
             json!({"httpProxy": "http://p", "httpsProxy": "http://p", "noProxy": []}),
         ),
         ("/spec/settings/storage", json!({"defaultClass": "gold"})),
-        (
-            "/spec/settings/authentication",
-            json!({"jwt": [{
-                "issuer": {"url": "https://a", "audiences": ["b"]},
-                "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
-            }]}),
-        ),
+        ("/spec/settings/authentication", json!({"jwt": [issuer("")]})),
     ] {
-        let mut written: Value = serde_json::to_value(&fixture.tkc).unwrap();
-        let (parent, key) = at.rsplit_once('/').unwrap();
-        written.pointer_mut(parent).unwrap()[key] = value;
-        let tkc: TanzuKubernetesCluster = serde_json::from_value(written).unwrap();
+        let tkc = changed(&fixture.tkc, at, value);
         let planned = planned(&tkc, &facts);
         let warned = warned(&fixture.tkc, &tkc);
         let control_plane = warned.iter().any(|roll| roll.field.ends_with("controlPlane"));

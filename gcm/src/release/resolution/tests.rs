@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::testing::node_image;
 
 /// The releases of the simulated site.
 pub(crate) const SITE_VERSIONS: [&str; 12] = [
@@ -200,12 +201,8 @@ fn a_warning_outside_the_supported_window() {
 
 #[test]
 fn a_prefix_takes_the_newest_release_with_the_operating_system_that_is_asked_for() {
-    let image = |os: &str| ReleaseImage {
-        labels: BTreeMap::from([
-            ("os-name".to_owned(), os.to_owned()),
-            ("os-type".to_owned(), if os == "windows" { os } else { "linux" }.to_owned()),
-        ]),
-        ..ReleaseImage::default()
+    let image = |os: &str| {
+        node_image("", &[("os-name", os), ("os-type", if os == "windows" { os } else { "linux" })])
     };
     let with = |version: &str, systems: &[&str]| AvailableRelease {
         images: systems.iter().map(|os| image(os)).collect(),

@@ -1,27 +1,22 @@
 use std::sync::Arc;
 
 use api::conditions::{READY, TRUE, UNKNOWN};
+use api::gcm::authentication::AuthenticationSettings;
 use api::names::annotation;
-use serde_json::json;
 
 use super::*;
 use crate::addons::api_servers::AuthenticationUse;
 use crate::addons::report::AddonReport;
 use crate::cluster::fixtures::{ClusterFixture, plan};
 use crate::cluster::status::status;
-use crate::testing::sound;
+use crate::testing::{issuer, sound};
 
 /// A running cluster that has an issuer, and had one before if `noted`.
 fn with_issuer(noted: bool) -> (TanzuKubernetesCluster, Facts) {
     let fixture = ClusterFixture::running(sound());
     let mut tkc = fixture.tkc.clone();
-    tkc.spec.settings.get_or_insert_default().authentication = Some(
-        serde_json::from_value(json!({"jwt": [{
-            "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
-            "claimMappings": {"username": {"claim": "sub", "prefix": "corp:"}},
-        }]}))
-        .unwrap(),
-    );
+    tkc.spec.settings.get_or_insert_default().authentication =
+        Some(AuthenticationSettings { jwt: Some(vec![issuer("corp:")]) });
     if noted {
         let noted = "audit,encryption,authentication,issuers".to_owned();
         tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), noted);

@@ -1,12 +1,13 @@
 //! Which clusters have which files, and that they keep them.
 
+use api::gcm::authentication::AuthenticationSettings;
 use api::names::annotation;
 use kube::ResourceExt;
 use serde_json::json;
 
 use super::*;
 use crate::cluster::fixtures::{ClusterFixture, plan, stored};
-use crate::testing::sound;
+use crate::testing::{issuer, sound};
 
 const ALL: ApiServerFeatures = ApiServerFeatures { audit: true, encryption: true, authentication: true };
 const NONE: ApiServerFeatures = ApiServerFeatures { audit: false, encryption: false, authentication: false };
@@ -127,12 +128,8 @@ fn only_the_first_issuer_of_a_cluster_of_an_earlier_version_replaces_its_control
         let before = config(&fixture.tkc, &fixture);
         assert_eq!(is_read(&before), !rolls);
         let mut changed = fixture.tkc.clone();
-        let jwt = json!([{
-            "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
-            "claimMappings": {"username": {"claim": "sub", "prefix": "corp:"}},
-        }]);
         changed.spec.settings.get_or_insert_default().authentication =
-            Some(serde_json::from_value(json!({ "jwt": jwt })).unwrap());
+            Some(AuthenticationSettings { jwt: Some(vec![issuer("corp:")]) });
         let after = config(&changed, &fixture);
         assert!(is_read(&after));
         assert_eq!(before != after, rolls, "{noted}");
