@@ -56,18 +56,26 @@ pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
 
 /// Facts about a cluster of which nothing exists yet.
 pub(crate) fn nothing() -> Facts {
-    let release_cache = ReleaseCache::default();
-    for version in SITE_VERSIONS {
-        let release = KubernetesRelease::of(&tkr(version)).unwrap();
-        release_cache.set(&release.name.clone(), Some(release));
-    }
     let images = vec![node_image("ob-1-photon-5-amd64", &[("os-name", "photon")])];
-    Facts {
-        available_releases: release_cache.available(),
-        releases: ReleaseLookup::of(release_cache, images),
+    let facts = Facts {
         virtual_ip: VirtualIpFlags { virtual_ip: VirtualIpKind::None, ..VirtualIpFlags::default() },
         ..Facts::default()
+    };
+    with_releases(facts, release_cache(SITE_VERSIONS.map(tkr)), images)
+}
+
+/// A cache of these releases.
+pub(crate) fn release_cache(releases: impl IntoIterator<Item = TanzuKubernetesRelease>) -> ReleaseCache {
+    let cache = ReleaseCache::default();
+    for release in releases {
+        cache.set(&release.name_any(), Some(KubernetesRelease::of(&release).unwrap()));
     }
+    cache
+}
+
+/// The facts with these releases and images in place of theirs.
+pub(crate) fn with_releases(facts: Facts, releases: ReleaseCache, images: Vec<ReleaseImage>) -> Facts {
+    Facts { available_releases: releases.available(), releases: ReleaseLookup::of(releases, images), ..facts }
 }
 
 /// The plan for a cluster whose Secrets exist.

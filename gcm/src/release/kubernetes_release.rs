@@ -11,8 +11,6 @@ use super::version::{NotAVersion, Version};
 /// A release as clusters use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubernetesRelease {
-    /// The name of the TanzuKubernetesRelease.
-    pub name: String,
     /// What resolution needs.
     pub candidate: AvailableRelease,
     /// The version of Kubernetes, with `v`.
@@ -40,7 +38,6 @@ impl KubernetesRelease {
         let mut labels = resolution::prefix_labels(&version);
         labels.extend(tkr.labels().clone());
         Ok(Self {
-            name: tkr.name_any(),
             candidate: AvailableRelease {
                 version,
                 incompatible,

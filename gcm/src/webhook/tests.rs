@@ -6,22 +6,17 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{from_slice, from_value, json, to_value};
 
 use super::*;
-use crate::cluster::fixtures::tkr;
+use crate::cluster::fixtures::{release_cache, tkr};
+use crate::release::ReleaseImage;
 use crate::release::virtual_ip::VirtualIpFlags;
-use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::testing::{SITE_VERSIONS, manifest, sound};
 
 /// Webhooks that know the site's releases, but no node images, and reach no API server.
 fn webhooks() -> State<Arc<Webhooks>> {
-    let release_cache = ReleaseCache::default();
-    for version in SITE_VERSIONS {
-        let release = KubernetesRelease::of(&tkr(version)).unwrap();
-        release_cache.set(&release.name.clone(), Some(release));
-    }
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
     let management = vec!["10.200.0.0/16".parse().unwrap()];
     State(Arc::new(Webhooks {
-        release_cache,
+        release_cache: release_cache(SITE_VERSIONS.map(tkr)),
         client,
         management,
         virtual_ip: VirtualIpFlags::default(),

@@ -7,7 +7,10 @@ use serde_json::json;
 
 use super::{NO_CLASS, NO_MEMORY, documents, pools, ready_message, shown};
 use crate::cluster::applied::Applied;
-use crate::cluster::fixtures::{ClusterFixture, MachineFixture, READY, nothing, plan};
+use crate::cluster::facts::Facts;
+use crate::cluster::fixtures::{
+    ClusterFixture, MachineFixture, READY, nothing, plan, release_cache, tkr, with_releases,
+};
 use crate::cluster::status::milestones;
 use crate::cluster::status::{StatusWithCause, status};
 use crate::testing::sound;
@@ -27,16 +30,12 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
     let fixture = ClusterFixture::running(sound());
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].replicas = Some(2);
-    let deactivated = |mut facts: crate::cluster::facts::Facts| {
-        let mut release = crate::cluster::fixtures::tkr("v1.33.1+vmware.1-fips-vkr.2");
+    let deactivated = |facts: Facts| {
+        let mut release = tkr("v1.33.1+vmware.1-fips-vkr.2");
         release.metadata.labels =
             Some([("run.tanzu.vmware.com/deactivated".to_owned(), String::new())].into());
-        let release_cache = crate::release::cache::ReleaseCache::default();
-        release_cache
-            .set("v1.33.1---vmware.1-fips-vkr.2", crate::release::KubernetesRelease::of(&release).ok());
-        facts.available_releases = release_cache.available();
-        facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, facts.releases.fixed);
-        facts
+        let images = facts.releases.fixed.clone();
+        with_releases(facts, release_cache([release]), images)
     };
     let scaled = plan(&tkc, &deactivated(fixture.facts())).unwrap();
     assert_eq!(scaled.deployments[0].spec.replicas, Some(2));
@@ -46,27 +45,14 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
 #[test]
 fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
     let fixture = ClusterFixture::running(pools());
-    let gone = |mut facts: crate::cluster::facts::Facts,
-                release_cache: crate::release::cache::ReleaseCache| {
-        facts.available_releases = release_cache.available();
-        facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, Vec::new());
-        facts
-    };
-    let released = || {
-        let release_cache = crate::release::cache::ReleaseCache::default();
-        let release =
-            crate::release::KubernetesRelease::of(&crate::cluster::fixtures::tkr("v1.34.2+vmware.1-vkr.1"))
-                .ok();
-        release_cache.set("v1.34.2---vmware.1-vkr.1", release);
-        release_cache
-    };
     let mut tkc = fixture.tkc.clone();
-    for release_cache in [crate::release::cache::ReleaseCache::default(), released()] {
-        let facts = gone(fixture.facts(), release_cache.clone());
+    for releases in [release_cache([]), release_cache([tkr("v1.34.2+vmware.1-vkr.1")])] {
+        let facts = with_releases(fixture.facts(), releases.clone(), Vec::new());
         assert_eq!(documents(&plan(&fixture.tkc, &facts).unwrap()), documents(&fixture.plan));
         tkc.spec.topology.node_pools[0].replicas = Some(1);
         assert_eq!(plan(&tkc, &facts).unwrap().deployments[0].spec.replicas, Some(1));
-        assert!(plan(&tkc, &gone(nothing(), release_cache)).is_err(), "nothing says what to make it from");
+        let new = with_releases(nothing(), releases, Vec::new());
+        assert!(plan(&tkc, &new).is_err(), "nothing says what to make it from");
     }
     // A query that no image matches is an error, not ignored.
     tkc.annotations_mut()
@@ -78,12 +64,10 @@ fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
 #[test]
 fn any_name_of_a_release_comes_to_a_running_cluster() {
     let text = format!("v1.33.1+{}.1", "long".repeat(20));
-    let mut facts = nothing();
-    let release_cache = crate::release::cache::ReleaseCache::default();
-    release_cache
-        .set("by-hand", crate::release::KubernetesRelease::of(&crate::cluster::fixtures::tkr(&text)).ok());
-    facts.available_releases = release_cache.available();
-    facts.releases = crate::cluster::facts::ReleaseLookup::of(release_cache, facts.releases.fixed);
+    let mut release = tkr(&text);
+    release.metadata.name = Some("by-hand".to_owned());
+    let images = nothing().releases.fixed;
+    let facts = with_releases(nothing(), release_cache([release]), images);
     let mut tkc = sound();
     tkc.spec.topology.control_plane.tkr = None;
     tkc.spec.distribution =
@@ -269,7 +253,7 @@ fn nodes_that_are_to_go_are_not_counted() {
     let mut fixture = ClusterFixture::running(pools());
     fixture.groups[1] = vec![READY, NO_CLASS];
     let mut facts = fixture.facts();
-    let message = |facts: &crate::cluster::facts::Facts| {
+    let message = |facts: &Facts| {
         let status = status(&fixture.tkc, facts, None).status;
         find(&status.conditions, "NodesHealthy").unwrap().message.clone().unwrap_or_default()
     };

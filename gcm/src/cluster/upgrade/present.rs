@@ -27,7 +27,6 @@ pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Kubernete
     let etcd = kubeadm.and_then(|kubeadm| kubeadm.etcd.as_ref()?.local.as_ref());
     let dns = kubeadm.and_then(|kubeadm| kubeadm.dns.as_ref());
     let release = KubernetesRelease {
-        name: version.object_name(),
         candidate: AvailableRelease::of(version),
         kubernetes: live.spec.version.clone(),
         image_repository: kubeadm.and_then(|kubeadm| kubeadm.image_repository.clone()),
