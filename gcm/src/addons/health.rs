@@ -214,63 +214,27 @@ mod tests {
             live
         };
         let condition = |type_: &str, status: &str, message: &str| json!({"conditions": [{"type": type_, "status": status, "message": message, "reason": message}]});
+        let deployment = |all: i64, updated: i64, available: i64| {
+            let status = json!({"replicas": all, "updatedReplicas": updated, "availableReplicas": available});
+            seen(status, json!({"replicas": 2}))
+        };
+        let daemon_set = |updated: i64, spec: Value| {
+            let status =
+                json!({"desiredNumberScheduled": 2, "numberAvailable": 2, "updatedNumberScheduled": updated});
+            seen(status, spec)
+        };
+        let given_up = condition("Progressing", "False", "ProgressDeadlineExceeded");
+        let unseen = json!({"metadata": {"generation": 2}, "status": {"observedGeneration": 1}});
         let cases = [
-            (
-                "Deployment",
-                seen(
-                    json!({"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}),
-                    json!({"replicas": 2}),
-                ),
-                "current",
-            ),
-            (
-                "Deployment",
-                seen(json!({"replicas": 1, "updatedReplicas": 1}), json!({"replicas": 2})),
-                "in progress: 0 of 2",
-            ),
-            (
-                "Deployment",
-                seen(
-                    json!({"replicas": 3, "updatedReplicas": 2, "availableReplicas": 2}),
-                    json!({"replicas": 2}),
-                ),
-                "in progress: 1 old",
-            ),
-            (
-                "Deployment",
-                seen(condition("Progressing", "False", "ProgressDeadlineExceeded"), json!({})),
-                "failed: Progress",
-            ),
+            ("Deployment", deployment(2, 2, 2), "current"),
+            ("Deployment", deployment(1, 1, 0), "in progress: 0 of 2"),
+            ("Deployment", deployment(3, 2, 2), "in progress: 1 old"),
+            ("Deployment", seen(given_up, json!({})), "failed: Progress"),
             ("Deployment", json!({"metadata": {"generation": 1}}), "in progress: its controller"),
-            (
-                "Deployment",
-                json!({"metadata": {"generation": 2}, "status": {"observedGeneration": 1}}),
-                "in progress: its controller",
-            ),
-            (
-                "DaemonSet",
-                seen(
-                    json!({"desiredNumberScheduled": 2, "numberAvailable": 2, "updatedNumberScheduled": 2}),
-                    json!({}),
-                ),
-                "current",
-            ),
-            (
-                "DaemonSet",
-                seen(
-                    json!({"desiredNumberScheduled": 2, "numberAvailable": 2, "updatedNumberScheduled": 1}),
-                    json!({}),
-                ),
-                "in progress: 1 of 2",
-            ),
-            (
-                "DaemonSet",
-                seen(
-                    json!({"desiredNumberScheduled": 2, "numberAvailable": 2}),
-                    json!({"updateStrategy": {"type": "OnDelete"}}),
-                ),
-                "current",
-            ),
+            ("Deployment", unseen, "in progress: its controller"),
+            ("DaemonSet", daemon_set(2, json!({})), "current"),
+            ("DaemonSet", daemon_set(1, json!({})), "in progress: 1 of 2"),
+            ("DaemonSet", daemon_set(0, json!({"updateStrategy": {"type": "OnDelete"}})), "current"),
             ("DaemonSet", json!({}), "in progress: its controller"),
             ("StatefulSet", seen(json!({"readyReplicas": 1}), json!({"replicas": 2})), "in progress: 1 of 2"),
             ("ReplicaSet", seen(json!({}), json!({"replicas": 0})), "current"),

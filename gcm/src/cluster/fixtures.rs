@@ -119,14 +119,23 @@ pub(crate) struct MachineFixture {
     pub node: Option<&'static str>,
 }
 
+impl MachineFixture {
+    /// A machine without a node, whose WCPMachine is not ready for this reason.
+    pub(crate) const fn unready(vm: &'static str, reason: &'static str, message: &'static str) -> Self {
+        Self { vm, below: Some((reason, message)), node: None }
+    }
+
+    /// A machine whose WCPMachine is ready, with the state of its node if that joined.
+    pub(crate) const fn ready(node: Option<&'static str>) -> Self {
+        Self { vm: "ready", below: None, node }
+    }
+}
+
 /// A machine whose node is ready.
-pub(crate) const READY: MachineFixture = MachineFixture { vm: "ready", below: None, node: Some("True") };
+pub(crate) const READY: MachineFixture = MachineFixture::ready(Some("True"));
 /// A machine that was just asked for.
-pub(crate) const ASKED: MachineFixture = MachineFixture {
-    vm: "pending",
-    below: Some(("WaitingForBootstrapData", "Waiting for bootstrap data")),
-    node: None,
-};
+pub(crate) const ASKED: MachineFixture =
+    MachineFixture::unready("pending", "WaitingForBootstrapData", "Waiting for bootstrap data");
 
 fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({

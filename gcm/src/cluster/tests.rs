@@ -239,29 +239,20 @@ pub(super) fn ready_message(status: &TanzuKubernetesClusterStatus) -> String {
     format!("{} {}", ready.reason.clone().unwrap_or_default(), ready.message.clone().unwrap_or_default())
 }
 
-pub(super) const NO_MEMORY: MachineFixture = MachineFixture {
-    vm: "error",
-    below: Some((
-        "VMCreationFailed",
-        "VirtualMachine c-0: cannot power on: insufficient memory in resource pool c",
-    )),
-    node: None,
-};
-pub(super) const NO_CLASS: MachineFixture = MachineFixture {
-    vm: "pending",
-    below: Some((
-        "VirtualMachineClassNotFound",
-        "VirtualMachine ns/c-0: VirtualMachineClass small is not there",
-    )),
-    node: None,
-};
-const NO_ADDRESS: MachineFixture = MachineFixture {
-    vm: "poweredon",
-    below: Some(("WaitingForNetworkAddress", "VirtualMachine c-0: no address yet")),
-    node: None,
-};
-const UNJOINED: MachineFixture = MachineFixture { vm: "ready", below: None, node: None };
-const ILL: MachineFixture = MachineFixture { vm: "ready", below: None, node: Some("False") };
+pub(super) const NO_MEMORY: MachineFixture = MachineFixture::unready(
+    "error",
+    "VMCreationFailed",
+    "VirtualMachine c-0: cannot power on: insufficient memory in resource pool c",
+);
+pub(super) const NO_CLASS: MachineFixture = MachineFixture::unready(
+    "pending",
+    "VirtualMachineClassNotFound",
+    "VirtualMachine ns/c-0: VirtualMachineClass small is not there",
+);
+const NO_ADDRESS: MachineFixture =
+    MachineFixture::unready("poweredon", "WaitingForNetworkAddress", "VirtualMachine c-0: no address yet");
+const UNJOINED: MachineFixture = MachineFixture::ready(None);
+const ILL: MachineFixture = MachineFixture::ready(Some("False"));
 
 #[test]
 fn the_first_cause_is_copied_up() {
@@ -299,11 +290,8 @@ fn the_first_cause_is_copied_up() {
 /// What can't be made comes before what waits for something else, whichever Machine is first.
 #[test]
 fn the_gravest_cause_among_machines_is_copied_up() {
-    const FOLLOWS: MachineFixture = MachineFixture {
-        vm: "pending",
-        below: Some(("WaitingForClusterInfrastructureReady", "it waits")),
-        node: None,
-    };
+    const FOLLOWS: MachineFixture =
+        MachineFixture::unready("pending", "WaitingForClusterInfrastructureReady", "it waits");
     let copied = |machines: Vec<MachineFixture>| {
         let groups = vec![machines, vec![]];
         ready_message(&shown(&ClusterFixture { groups, initialized: false, ..ClusterFixture::new(sound()) }))

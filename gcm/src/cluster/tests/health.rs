@@ -15,9 +15,8 @@ use crate::cluster::status::milestones;
 use crate::cluster::status::status;
 use crate::testing::sound;
 
-const FULL_DISK: MachineFixture =
-    MachineFixture { vm: "error", below: Some(("CreationFailed", "the datastore is full")), node: None };
-const SILENT: MachineFixture = MachineFixture { vm: "ready", below: None, node: Some("Unknown") };
+const FULL_DISK: MachineFixture = MachineFixture::unready("error", "CreationFailed", "the datastore is full");
+const SILENT: MachineFixture = MachineFixture::ready(Some("Unknown"));
 
 /// The phase after the next look, which is stored.
 fn step(fixture: &mut ClusterFixture) -> String {
