@@ -7,6 +7,8 @@ use api::capw::{WCPCluster, WCPMachine};
 use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
 use api::names::annotation;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -137,7 +139,8 @@ pub(crate) const READY: MachineFixture = MachineFixture::ready(Some("True"));
 pub(crate) const ASKED: MachineFixture =
     MachineFixture::unready("pending", "WaitingForBootstrapData", "Waiting for bootstrap data");
 
-fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+/// A condition as Cluster API and capw write it.
+pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({
         "type": type_, "status": status, "reason": reason, "message": message,
         "lastTransitionTime": "2020-04-16T17:06:53Z",
@@ -412,6 +415,16 @@ fn counts(group: &[MachineFixture]) -> Value {
         "observedGeneration": 1, "replicas": group.len(), "readyReplicas": ready,
         "availableReplicas": ready, "upToDateReplicas": group.len(),
     })
+}
+
+/// A Secret of the cluster's namespace.
+pub(crate) fn secret(name: &str, data: &[(&str, &str)]) -> Secret {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(name.to_owned());
+    secret.metadata.namespace = Some("ns".to_owned());
+    let data = data.iter().map(|(key, text)| ((*key).to_owned(), ByteString((*text).into())));
+    secret.data = Some(data.collect());
+    secret
 }
 
 /// An object or part of one from its document.

@@ -112,23 +112,11 @@ fn describe_missing(tkc: &TanzuKubernetesCluster) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use k8s_openapi::ByteString;
     use kit::apply::controlled_by;
 
     use super::*;
-    use crate::cluster::fixtures::stored;
+    use crate::cluster::fixtures::{secret, stored};
     use crate::testing::sound;
-
-    fn secret(data: &[(&str, &str)]) -> Secret {
-        let mut secret = Secret::default();
-        secret.metadata.name = Some("c-encryption".to_owned());
-        secret.metadata.namespace = Some("ns".to_owned());
-        let data = data.iter().map(|(key, text)| ((*key).to_owned(), ByteString((*text).into())));
-        secret.data = Some(data.collect::<BTreeMap<_, _>>());
-        secret
-    }
 
     fn of(secret: Option<&Secret>, has_data: bool) -> Result<Encryption, Error> {
         read(&stored(sound()), secret, has_data, &Budget::new(LIMITS.bytes))
@@ -139,7 +127,7 @@ mod tests {
         let new = of(None, false).unwrap();
         let configuration = new.new_configuration.unwrap();
         assert_eq!(new.unusable, None);
-        let there = secret(&[(ENCRYPTION, &configuration)]);
+        let there = secret("c-encryption", &[(ENCRYPTION, &configuration)]);
         for has_data in [false, true] {
             let kept = of(Some(&there), has_data).unwrap();
             assert!(kept.new_configuration.is_none() && kept.unusable.is_none());
@@ -158,7 +146,7 @@ mod tests {
             (&[(ENCRYPTION, "hidden")], "ns/c-encryption has a text that is no EncryptionConfiguration"),
             (&[(ENCRYPTION, &"hidden".repeat(10_000))], "has 60000 bytes at key encryption.yaml"),
         ] {
-            let wrong = secret(data);
+            let wrong = secret("c-encryption", data);
             let error = of(Some(&wrong), false).err().unwrap();
             assert!(matches!(error, Error::Secret(_)), "it stops a new cluster");
             let reported = of(Some(&wrong), true).unwrap();
@@ -172,7 +160,7 @@ mod tests {
     #[test]
     fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
         let tkc = stored(sound());
-        let mut former = secret(&[(ENCRYPTION, &configuration::generate())]);
+        let mut former = secret("c-encryption", &[(ENCRYPTION, &configuration::generate())]);
         former.metadata.owner_references = Some(vec![controlled_by(&tkc)]);
         assert!(of(Some(&former), false).is_ok());
         former.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();

@@ -216,16 +216,13 @@ pub fn of_pools(facts: &Facts) -> Option<Cause> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::fixtures::{condition, from};
 
     #[test]
     fn a_lost_authority_says_from_what_it_is_restored() {
         let lost = |message: &str| {
-            let conditions = serde_json::json!([{
-                "type": "CertificatesAvailable", "status": "False", "reason": "NotAvailable", "message": message,
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }]);
-            let conditions: Vec<Condition> = serde_json::from_value(conditions).unwrap();
-            of_authorities("c", "KubeadmControlPlane c-control-plane", &conditions).unwrap().message
+            let lost = from(condition("CertificatesAvailable", "False", "NotAvailable", message));
+            of_authorities("c", "KubeadmControlPlane c-control-plane", &[lost]).unwrap().message
         };
         assert_eq!(
             lost(

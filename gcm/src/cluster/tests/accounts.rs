@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use api::conditions::find;
-use serde_json::json;
 
-use crate::cluster::fixtures::{ClusterFixture, from};
+use crate::cluster::fixtures::{ClusterFixture, condition, from};
 use crate::cluster::status::status;
 use crate::testing::sound;
 
@@ -16,12 +15,9 @@ fn shown(reported: Option<(&str, &str)>) -> (Option<(String, String)>, (String, 
     let fixture = ClusterFixture::running(sound());
     let mut facts = fixture.facts();
     let wcp_cluster = Arc::make_mut(facts.wcp_cluster.as_mut().unwrap());
-    wcp_cluster.status.as_mut().unwrap().conditions.extend(reported.map(|(status, reason)| {
-        from(json!({
-            "type": TYPE, "status": status, "reason": reason, "message": "not\ncurrently held",
-            "lastTransitionTime": "2020-01-01T00:00:00Z",
-        }))
-    }));
+    let reported =
+        reported.map(|(status, reason)| from(condition(TYPE, status, reason, "not\ncurrently held")));
+    wcp_cluster.status.as_mut().unwrap().conditions.extend(reported);
     let conditions = status(&fixture.tkc, &facts, None).status.conditions;
     let of = |type_| find(&conditions, type_);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::shown;
 use crate::cluster::facts::Facts;
-use crate::cluster::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from};
+use crate::cluster::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, condition, from};
 use crate::cluster::status::milestones;
 use crate::cluster::status::status;
 use crate::testing::sound;
@@ -71,17 +71,10 @@ fn deleted(mut facts: Facts, remediation: Option<&str>) -> Facts {
     let mut machine: Machine = (**worker).clone();
     machine.metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
     let conditions = machine.status.as_mut().unwrap().conditions.get_or_insert_default();
-    conditions.push(from(json!({
-        "type": "HealthCheckSucceeded", "status": "False", "reason": "UnhealthyNode",
-        "message": "Health check failed:\n  * Condition Ready on Node is reporting status Unknown for more than 5m0s",
-        "lastTransitionTime": "2026-11-21T13:00:00Z",
-    })));
-    conditions.extend(remediation.map(|reason| {
-        from(json!({
-            "type": "OwnerRemediated", "status": "False", "reason": reason, "message": "",
-            "lastTransitionTime": "2026-11-21T13:00:00Z",
-        }))
-    }));
+    let failed =
+        "Health check failed:\n  * Condition Ready on Node is reporting status Unknown for more than 5m0s";
+    conditions.push(from(condition("HealthCheckSucceeded", "False", "UnhealthyNode", failed)));
+    conditions.extend(remediation.map(|reason| from(condition("OwnerRemediated", "False", reason, ""))));
     *worker = Arc::new(machine);
     facts
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::fixtures::{ClusterFixture, from};
+use crate::cluster::fixtures::{ClusterFixture, condition, from};
 use crate::cluster::status::status;
 use crate::testing::sound;
 
@@ -26,10 +26,8 @@ fn cluster() -> (ClusterFixture, Facts) {
     ]);
     bind(&mut facts, &subjects);
     let wcp_cluster = Arc::make_mut(facts.wcp_cluster.as_mut().unwrap());
-    wcp_cluster.status.as_mut().unwrap().conditions.push(from(json!({
-        "type": words::PROVIDER_SERVICE_ACCOUNTS_READY, "status": "True", "reason": "Ready", "message": "",
-        "lastTransitionTime": "2020-01-01T00:00:00Z",
-    })));
+    let ready = condition(words::PROVIDER_SERVICE_ACCOUNTS_READY, "True", "Ready", "");
+    wcp_cluster.status.as_mut().unwrap().conditions.push(from(ready));
     apply(&fixture, &mut facts);
     (fixture, facts)
 }

@@ -1,14 +1,12 @@
 //! What is drawn, what is used as it is, and what cannot be used.
 
-use std::collections::BTreeMap;
-
 use kit::apply::controlled_by;
 use sha_crypt::PasswordVerifier;
 
 use super::*;
 use crate::cluster::cluster_secret::NewSecrets;
 use crate::cluster::encryption::gather::Encryption;
-use crate::cluster::fixtures::{ClusterFixture, nothing, stored};
+use crate::cluster::fixtures::{ClusterFixture, nothing, secret, stored};
 use crate::cluster::plan::{Plan, plan};
 use crate::testing::sound;
 
@@ -18,17 +16,13 @@ fn none() -> Found {
     Found { key: None, password: None, hash: None }
 }
 
-fn secret(name: &str, data: &[(&str, &str)]) -> Secret {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(name.to_owned());
-    secret.metadata.namespace = Some("ns".to_owned());
-    let data = data.iter().map(|(key, text)| ((*key).to_owned(), k8s_openapi::ByteString((*text).into())));
-    secret.data = Some(data.collect::<BTreeMap<_, _>>());
-    secret
-}
-
 fn enough() -> Budget {
     Budget::new(LIMITS.bytes)
+}
+
+/// The login of a new cluster with these Secrets.
+fn login_with(found: &Found) -> Result<Login, Error> {
+    login(&stored(sound()), found, &enough())
 }
 
 fn value(secret: &Secret, key: &str) -> Option<String> {
@@ -39,7 +33,7 @@ fn value(secret: &Secret, key: &str) -> Option<String> {
 #[test]
 fn generated_new_secrets_are_wiped_from_memory() {
     let Login { public_key: _, new_private_key, new_password, new_password_hash } =
-        login(&stored(sound()), &none(), &enough()).unwrap();
+        login_with(&none()).unwrap();
     let drawn: [Option<Zeroizing<String>>; 3] = [new_private_key, new_password, new_password_hash];
     assert!(drawn.iter().all(Option::is_some));
 }
@@ -55,12 +49,11 @@ fn verify(password: &str, hash: &str) -> bool {
 
 #[test]
 fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
-    let tkc = stored(sound());
-    let drawn = login(&tkc, &none(), &enough()).unwrap();
+    let drawn = login_with(&none()).unwrap();
     let (private, password) = (drawn.new_private_key.clone().unwrap(), drawn.new_password.clone().unwrap());
     let parsed = PrivateKey::from_openssh(&private).unwrap();
     assert_eq!(parsed.public_key().to_openssh().unwrap(), drawn.public_key, "they are a pair");
-    let other = login(&tkc, &none(), &enough()).unwrap();
+    let other = login_with(&none()).unwrap();
     assert!(other.public_key != drawn.public_key && other.new_password != drawn.new_password);
 
     let plan = planned(&drawn);
@@ -91,7 +84,7 @@ fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
 
 #[test]
 fn nodes_get_the_public_key_and_where_the_hash_is_and_nothing_else() {
-    let plan = planned(&login(&stored(sound()), &none(), &enough()).unwrap());
+    let plan = planned(&login_with(&none()).unwrap());
     let config = plan.control_plane.spec.kubeadm_config_spec.clone().unwrap();
     let user = &config.users.as_ref().unwrap()[0];
     assert_eq!((user.name.as_str(), user.lock_password), ("vmware-system-user", Some(false)));
@@ -106,30 +99,26 @@ fn nodes_get_the_public_key_and_where_the_hash_is_and_nothing_else() {
 
 #[test]
 fn what_is_there_is_used_and_not_made_again() {
-    let tkc = stored(sound());
     let key = secret("c-ssh", &[(PUBLIC_KEY, &format!("{KEY} me@{{{{ ds }}}}\n"))]);
     let hash = secret("c-ssh-password-hashed", &[(PASSWORD, "$6$x")]);
-    let all =
-        login(&tkc, &Found { key: Some(key.clone()), password: None, hash: Some(hash) }, &enough()).unwrap();
+    let all = login_with(&Found { key: Some(key.clone()), password: None, hash: Some(hash) }).unwrap();
     assert_eq!(all.public_key, KEY, "braces in a comment would be cloud-init's");
     assert!(planned(&all).new_secrets.0.is_empty());
 
     // Somebody brought a password, or the program ended between the two.
     let password = secret("c-ssh-password", &[(PASSWORD, "of my own\n")]);
-    let rest =
-        login(&tkc, &Found { key: Some(key), password: Some(password), hash: None }, &enough()).unwrap();
+    let rest = login_with(&Found { key: Some(key), password: Some(password), hash: None }).unwrap();
     assert!(rest.new_private_key.is_none() && rest.new_password.is_none());
     assert!(verify("of my own", &rest.new_password_hash.unwrap()));
 
     let private = draw_key().unwrap();
     let key = secret("c-ssh", &[(PRIVATE_KEY, &private.0)]);
-    let of_private = login(&tkc, &Found { key: Some(key), ..none() }, &enough()).unwrap();
+    let of_private = login_with(&Found { key: Some(key), ..none() }).unwrap();
     assert_eq!(of_private.public_key, private.1);
 }
 
 #[test]
 fn what_cannot_be_used_is_named_and_never_printed() {
-    let tkc = stored(sound());
     for (found, wanted) in [
         (
             Found { key: Some(secret("c-ssh", &[(PRIVATE_KEY, "hidden")])), ..none() },
@@ -149,7 +138,7 @@ fn what_cannot_be_used_is_named_and_never_printed() {
             "ns/c-ssh-password-hashed has no crypt hash",
         ),
     ] {
-        let error = login(&tkc, &found, &enough()).err().unwrap();
+        let error = login_with(&found).err().unwrap();
         let message = error.to_string();
         assert!(message.contains(wanted) && !message.contains("hidden"), "{message}");
         assert!(matches!(error, Error::Secret(_)), "tried again: no watch shows that it was mended");
@@ -159,12 +148,11 @@ fn what_cannot_be_used_is_named_and_never_printed() {
 /// The garbage collector takes it soon, and nobody would have the key of the new nodes.
 #[test]
 fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
-    let tkc = stored(sound());
     let mut key = secret("c-ssh", &[(PUBLIC_KEY, KEY)]);
-    key.metadata.owner_references = Some(vec![controlled_by(&tkc)]);
-    assert!(login(&tkc, &Found { key: Some(key.clone()), ..none() }, &enough()).is_ok());
+    key.metadata.owner_references = Some(vec![controlled_by(&stored(sound()))]);
+    assert!(login_with(&Found { key: Some(key.clone()), ..none() }).is_ok());
     key.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();
-    let error = login(&tkc, &Found { key: Some(key), ..none() }, &enough()).err().unwrap();
+    let error = login_with(&Found { key: Some(key), ..none() }).err().unwrap();
     assert!(matches!(error, Error::Settling(_)), "{error}");
     assert!(error.to_string().contains("the deletion of Secret ns/c-ssh"), "{error}");
 }
@@ -192,9 +180,8 @@ fn another_key_replaces_no_nodes() {
 /// The time of a hash grows with the square of the password's length: 100 kB take seconds, 900 kB most of an hour.
 #[test]
 fn rejects_a_password_that_takes_long_to_hash() {
-    let tkc = stored(sound());
     let long = secret("c-ssh-password", &[(PASSWORD, &"hidden".repeat(150_000))]);
-    let error = login(&tkc, &Found { password: Some(long), ..none() }, &enough()).err().unwrap();
+    let error = login_with(&Found { password: Some(long), ..none() }).err().unwrap();
     let message = error.to_string();
     assert!(
         message.contains("ns/c-ssh-password has 900000 bytes at key ssh-passwordkey; the limit is 512"),
@@ -202,16 +189,15 @@ fn rejects_a_password_that_takes_long_to_hash() {
     );
     assert!(!message.contains("hidden"), "{message}");
     let longest = secret("c-ssh-password", &[(PASSWORD, &"a".repeat(512))]);
-    let login = login(&tkc, &Found { password: Some(longest), ..none() }, &enough()).unwrap();
+    let login = login_with(&Found { password: Some(longest), ..none() }).unwrap();
     assert!(verify(&"a".repeat(512), &login.new_password_hash.unwrap()));
 }
 
 #[test]
 fn rejects_keys_that_are_no_keys_by_their_length() {
-    let tkc = stored(sound());
     for key in [PUBLIC_KEY, PRIVATE_KEY] {
         let long = secret("c-ssh", &[(key, &format!("{KEY}{}", "A".repeat(1_000_000)))]);
-        let error = login(&tkc, &Found { key: Some(long), ..none() }, &enough()).err().unwrap();
+        let error = login_with(&Found { key: Some(long), ..none() }).err().unwrap();
         assert!(error.to_string().contains("the limit is 32768"), "{error}");
     }
 }
