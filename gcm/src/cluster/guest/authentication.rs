@@ -1,13 +1,10 @@
 //! The issuers of a cluster in its guest: what is applied there, and whether the API servers use it.
 
-use api::conditions::cause::Cause;
-use api::conditions::severity::Severity;
-use api::conditions::{Condition, FALSE, INFO, WARNING, find, tkc as words};
+use api::conditions::{Condition, INFO, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
-use kube::ResourceExt;
 
-use super::Verdict;
+use super::{Verdict, failing};
 use crate::addons::api_servers::AuthenticationState;
 use crate::addons::choice::ChosenAddon;
 use crate::addons::report::AddonState;
@@ -59,11 +56,6 @@ fn state<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Authe
     (Some(&found.hash) == wanted_hash(tkc, facts).as_ref()).then_some(&found.state)
 }
 
-/// Returns true if the condition keeps the cluster from being ready.
-pub fn is_failing(condition: &Condition) -> bool {
-    condition.type_ == TYPE && condition.status == FALSE && condition.severity.as_deref() != Some(INFO)
-}
-
 /// The condition of a cluster that has issuers, or had some, with the cause that its message names.
 pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict> {
     if !distributes_issuers(tkc) {
@@ -75,10 +67,10 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict>
             "spec.settings.authentication.jwt has no effect: API servers of {oldest} read no configuration of issuers. Upgrade the cluster to v1.30 or later"
         );
         return (!issuers(&tkc.spec).is_empty())
-            .then(|| failing(tkc, words::AUTHENTICATION_UNSUPPORTED, message));
+            .then(|| failing(tkc, TYPE, words::AUTHENTICATION_UNSUPPORTED, message));
     }
     if let Some(why) = application_failure(facts) {
-        return Some(failing(tkc, words::AUTHENTICATION_FAILED, bounded(&why)));
+        return Some(failing(tkc, TYPE, words::AUTHENTICATION_FAILED, bounded(&why)));
     }
     if facts.survey.is_none() {
         // The guest was not asked since this program began. The last answer still counts.
@@ -99,7 +91,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict>
         Some(AuthenticationState::Rejected(_)) if issuers(&tkc.spec).is_empty() => pending(),
         Some(AuthenticationState::WithoutFile(pods)) => without_file(pods),
         Some(AuthenticationState::Rejected(pods)) => {
-            failing(tkc, words::AUTHENTICATION_REJECTED, describe_rejection(tkc, pods))
+            failing(tkc, TYPE, words::AUTHENTICATION_REJECTED, describe_rejection(tkc, pods))
         }
         Some(AuthenticationState::Unanswered(why)) => {
             reconciling(&bounded(&format!("An API server cannot be asked which issuers it uses: {why}")))
@@ -141,12 +133,6 @@ fn describe_rejection(tkc: &TanzuKubernetesCluster, pods: &[String]) -> String {
         bounded(&list(pods)),
         bounded(&list(&urls))
     )
-}
-
-fn failing(tkc: &TanzuKubernetesCluster, reason: &str, message: String) -> Verdict {
-    let object = format!("In cluster {}", tkc.name_any());
-    let cause = Cause { object, reason: reason.to_owned(), message, severity: Severity::Warning };
-    (Condition::is_false(TYPE, WARNING, reason, cause.to_string()), Some(cause))
 }
 
 #[cfg(test)]

@@ -7,8 +7,18 @@ pub mod left_in_image;
 pub mod synced;
 pub mod usable;
 
-use api::conditions::Condition;
 use api::conditions::cause::Cause;
+use api::conditions::severity::Severity;
+use api::conditions::{Condition, WARNING};
+use api::gcm::TanzuKubernetesCluster;
+use kube::ResourceExt;
 
 /// A condition, with the cause that its message names.
 pub type Verdict = (Condition, Option<Cause>);
+
+/// Returns a condition that does not hold because of something in the cluster.
+fn failing(tkc: &TanzuKubernetesCluster, type_: &str, reason: &str, message: String) -> Verdict {
+    let object = format!("In cluster {}", tkc.name_any());
+    let cause = Cause { object, reason: reason.to_owned(), message, severity: Severity::Warning };
+    (Condition::is_false(type_, WARNING, reason, cause.to_string()), Some(cause))
+}

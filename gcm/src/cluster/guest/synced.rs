@@ -2,16 +2,16 @@
 
 use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
-use api::conditions::{Condition, FALSE, INFO, WARNING, find, tkc as words};
+use api::conditions::{Condition, WARNING, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
-use super::{Verdict, usable};
+use super::{Verdict, failing, usable};
 use crate::addons::choice::bundled_classes;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::cluster::facts::Facts;
-use crate::sync::wanted::WantedObjects;
+use crate::sync::wanted::{Problem, WantedObjects};
 use crate::sync::{self, ROLE_BINDINGS, STORAGE_CLASSES, SUPERVISOR};
 
 /// What is the same for all conditions, in other words.
@@ -65,25 +65,13 @@ pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Verdict> {
     all
 }
 
-/// Whether the condition is one of these and keeps the cluster from being ready: what takes a moment does not, and neither does a part
-/// that is missing and not asked for.
-pub fn is_failing(condition: &Condition) -> bool {
-    let types = [OF_ROLE_BINDINGS.type_, OF_STORAGE_CLASSES.type_, OF_SUPERVISOR.type_];
-    types.contains(&condition.type_.as_ref())
-        && condition.status == FALSE
-        && condition.severity.as_deref() != Some(INFO)
-}
-
 fn condition(kind: &Kind, wanted: &WantedObjects, tkc: &TanzuKubernetesCluster, facts: &Facts) -> Verdict {
-    let failing = |object: String, message: &str, more: usize| {
-        let (reason, severity) = (kind.failed.to_owned(), Severity::Warning);
-        let cause = Cause { object, reason, message: message.to_owned(), severity };
+    if let Some(Problem { object, message }) = wanted.problems.first() {
+        let (object, message, reason) = (object.clone(), message.clone(), kind.failed.to_owned());
+        let cause = Cause { object, reason, message, severity: Severity::Warning };
+        let more = wanted.problems.len() - 1;
         let text = if more > 0 { format!("{more} more like this: {cause}") } else { cause.to_string() };
-        let condition = Condition::is_false(kind.type_, WARNING, kind.failed, text);
-        (condition, Some(cause))
-    };
-    if let Some(problem) = wanted.problems.first() {
-        return failing(problem.object.clone(), &problem.message, wanted.problems.len() - 1);
+        return (Condition::is_false(kind.type_, WARNING, kind.failed, text), Some(cause));
     }
     let syncing = |why: &str| (Condition::is_unknown(kind.type_, kind.syncing, bounded(why)), None);
     let report = |reports: &[AddonReport]| reports.iter().find(|report| report.name == kind.slot).cloned();
@@ -98,10 +86,7 @@ fn condition(kind: &Kind, wanted: &WantedObjects, tkc: &TanzuKubernetesCluster, 
     let is_of_now = version.as_deref() == Some(wanted.objects.version());
     match state {
         AddonState::Applied if is_of_now => (kind.judge)(tkc, facts, wanted),
-        AddonState::Failed(why) if is_of_now => {
-            let name = tkc.metadata.name.as_deref().unwrap_or_default();
-            failing(format!("In cluster {name}"), &bounded(&why), 0)
-        }
+        AddonState::Failed(why) if is_of_now => failing(tkc, kind.type_, kind.failed, bounded(&why)),
         AddonState::Pending(why) | AddonState::InProgress(why) => syncing(&why),
         _ => syncing("It is being applied in the cluster"),
     }

@@ -3,17 +3,15 @@
 //! Objects alone are no evidence: volumes of a class stay Pending without a driver. Where the cluster asks for something that is missing,
 //! the condition counts in `Ready`. Where it does not ask, the condition has the severity `Info`, and `Ready` ignores it.
 
-use api::conditions::cause::Cause;
-use api::conditions::severity::Severity;
-use api::conditions::{Condition, INFO, WARNING, find, tkc as words, wcp_cluster};
+use api::conditions::{Condition, INFO, find, tkc as words, wcp_cluster};
 use api::gcm::TanzuKubernetesCluster;
 use api::names;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
-use super::Verdict;
 use super::authentication::accepts_tokens;
 use super::left_in_image::{self, Purpose};
+use super::{Verdict, failing};
 use crate::addons::bundle::AddonType;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::addons::survey::{GuestSurvey, Presence, STORAGE_DRIVER_SECRET, TokenUse};
@@ -60,7 +58,7 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
     if asks_for_storage(tkc, facts) {
         let message =
             format!("{driver}, so PersistentVolumeClaims stay Pending. To get volumes, {remedy}{left}");
-        return requested(tkc, TYPE, words::STORAGE_DRIVER_NOT_FOUND, message);
+        return failing(tkc, TYPE, words::STORAGE_DRIVER_NOT_FOUND, message);
     }
     let present = match classes.objects.manifests().len() {
         0 => "The namespace assigns no storage class to the cluster, and".to_owned(),
@@ -120,7 +118,7 @@ pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Verdict {
             path(token),
             token.secret.namespace
         );
-        return requested(tkc, TYPE, words::PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND, message);
+        return failing(tkc, TYPE, words::PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND, message);
     }
     let refused = survey.tokens.iter().find_map(|token| match &token.program {
         Presence::Refused(why) => Some(why),
@@ -179,13 +177,6 @@ pub fn has_authenticator(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
 fn asks_for_storage(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let mut reports = facts.addons.iter().flat_map(|reports| reports.iter());
     sync::is_storage_requested(tkc) || reports.any(|report| report.type_ == Some(AddonType::Csi))
-}
-
-/// Returns the condition about a part that the cluster asks for and does not have.
-fn requested(tkc: &TanzuKubernetesCluster, type_: &str, reason: &str, message: String) -> Verdict {
-    let object = format!("In cluster {}", tkc.name_any());
-    let cause = Cause { object, reason: reason.to_owned(), message, severity: Severity::Warning };
-    (Condition::is_false(type_, WARNING, reason, cause.to_string()), Some(cause))
 }
 
 fn path(token: &TokenUse) -> String {

@@ -69,16 +69,21 @@ fn failing(conditions: &[ConditionWithCause]) -> impl Iterator<Item = &Condition
     const SUMMED: [&str; 4] =
         [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
     conditions.iter().filter(|ConditionWithCause { condition, .. }| {
-        (SUMMED.contains(&condition.type_.as_ref()) && condition.status != TRUE)
-            || is_failing(condition)
-            || synced::is_failing(condition)
-            || authentication::is_failing(condition)
+        (SUMMED.contains(&condition.type_.as_ref()) && condition.status != TRUE) || is_failing(condition)
     })
 }
 
-/// Whether an account can't be had: what takes a moment keeps no cluster from being ready, and neither does an account without a user.
-fn is_failing(condition: &Condition) -> bool {
-    condition.type_ == words::PROVIDER_SERVICE_ACCOUNTS_READY
+/// Whether a condition about the guest keeps the cluster from being ready: what takes a moment does not, and neither does a part
+/// that is missing and not asked for.
+pub fn is_failing(condition: &Condition) -> bool {
+    const OF_GUEST: [&str; 5] = [
+        words::PROVIDER_SERVICE_ACCOUNTS_READY,
+        words::ROLE_BINDING_SYNCED,
+        words::STORAGE_CLASS_SYNCED,
+        words::SERVICE_DISCOVERY_READY,
+        words::AUTHENTICATION_READY,
+    ];
+    OF_GUEST.contains(&condition.type_.as_ref())
         && condition.status == FALSE
         && condition.severity.as_deref() != Some(INFO)
 }

@@ -3,11 +3,13 @@ use std::sync::Arc;
 use api::conditions::{READY, TRUE, UNKNOWN};
 use api::gcm::authentication::AuthenticationSettings;
 use api::names::annotation;
+use kube::ResourceExt;
 
 use super::*;
 use crate::addons::api_servers::AuthenticationUse;
 use crate::addons::report::AddonReport;
 use crate::cluster::fixtures::{ClusterFixture, plan};
+use crate::cluster::status::conditions::is_failing;
 use crate::cluster::status::status;
 use crate::testing::{issuer, sound};
 

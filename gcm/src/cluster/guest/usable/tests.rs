@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use api::conditions::{FALSE, READY, TRUE, UNKNOWN};
+use api::conditions::{FALSE, READY, TRUE, UNKNOWN, WARNING};
 use api::gcm::TanzuKubernetesClusterStatus;
 use api::gcm::parts::{Settings, StorageSettings};
 use k8s_openapi::api::rbac::v1::RoleBinding;
