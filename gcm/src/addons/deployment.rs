@@ -274,7 +274,7 @@ impl Deployment {
         let wanted = self.wanted(guest, intent).await?;
         let mut refused = Vec::new();
         for (group, kind) in before {
-            let Some(served) = guest.served_anyhow(group, kind).await? else { continue };
+            let Some(served) = guest.server.served_anyhow(group, kind).await? else { continue };
             let found = match guest.members(&served, &set).await {
                 Err(GuestError::Refused(reason)) => {
                     refused.push(format!("{kind}: {reason}"));

@@ -85,11 +85,6 @@ impl Guest {
         Ok(served)
     }
 
-    /// The kind as the guest serves it, in whatever version; none if it does not.
-    pub async fn served_anyhow(&self, group: &str, kind: &str) -> Result<Option<ServedKind>, GuestError> {
-        self.server.served_anyhow(group, kind).await
-    }
-
     /// The key under which the guest has an object: with a namespace if its kind has one, and only then.
     pub fn key(kind: &ServedKind, key: &ObjectKey) -> ObjectKey {
         let named =

@@ -80,12 +80,7 @@ fn release_name(image: &VirtualMachineImage) -> Option<String> {
 }
 
 fn is_ours<K: Resource>(object: &K) -> bool {
-    object
-        .meta()
-        .labels
-        .as_ref()
-        .and_then(|labels| labels.get(MANAGED_BY.0))
-        .is_some_and(|by| by == MANAGED_BY.1)
+    object.labels().get(MANAGED_BY.0).is_some_and(|by| by == MANAGED_BY.1)
 }
 
 /// Runs the three controllers until the program ends.

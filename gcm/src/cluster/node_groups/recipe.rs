@@ -55,10 +55,6 @@ impl Recipe {
         recipe
     }
 
-    fn of_pool(input: &Input<'_>, pool: &NodePool) -> Self {
-        Self::new(input, pool_fields(pool))
-    }
-
     fn write(&mut self, name: &str, value: Option<&impl Serialize>) {
         let value = value.and_then(|value| serde_json::to_value(value).ok());
         self.0.extend(value.map(|value| (name.to_owned(), value)));
@@ -94,7 +90,7 @@ impl Mark {
 
     /// The mark of a pool whose machines are given these texts.
     pub fn of_pool(input: &Input<'_>, pool: &NodePool, texts: &impl Serialize) -> Self {
-        Self::of(&Recipe::of_pool(input, pool), texts)
+        Self::of(&Recipe::new(input, pool_fields(pool)), texts)
     }
 
     fn of(recipe: &Recipe, texts: &impl Serialize) -> Self {
