@@ -1,6 +1,7 @@
 //! No node is replaced without a cause: what a cluster's author asks for decides, not what a version of this program makes
 //! of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capi::KubeadmControlPlane;
@@ -17,7 +18,7 @@ use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::{ClusterFixture, from, nothing, plan, stored};
 use crate::cluster::invalid::Invalid;
 use crate::cluster::plan::Plan;
-use crate::testing::sound;
+use crate::testing::{changed, sound};
 
 /// What decides whether machines are replaced: the control plane's, then each pool's.
 fn replaces(plan: &Plan) -> Vec<Value> {
@@ -35,11 +36,15 @@ fn replaces(plan: &Plan) -> Vec<Value> {
 }
 
 fn marks(plan: &Plan) -> Vec<String> {
-    let mark = |annotations: &std::collections::BTreeMap<String, String>| {
-        annotations[annotation::MACHINE_RECIPE].clone()
-    };
+    let mark = |annotations: &BTreeMap<String, String>| annotations[annotation::MACHINE_RECIPE].clone();
     let pools = plan.deployments.iter().map(|deployment| mark(deployment.annotations()));
     std::iter::once(mark(plan.control_plane.annotations())).chain(pools).collect()
+}
+
+/// Marks an object with its recipe and the texts of another version.
+pub(super) fn mark_other_texts(annotations: &mut BTreeMap<String, String>) {
+    let mark = annotations.get_mut(annotation::MACHINE_RECIPE).unwrap();
+    *mark = format!("{}.0123456789abcdef", mark.split_once('.').unwrap().0);
 }
 
 /// The same cluster as another version of this program made it: other commands on every node, templates of other
@@ -53,11 +58,10 @@ fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
     config.pre_kubeadm_commands.get_or_insert_default().push(command.clone());
     let template = &mut kcp.spec.machine_template.spec.infrastructure_ref.name;
     *template = renamed(template);
-    let remark = |annotations: &mut std::collections::BTreeMap<String, String>| {
-        let mark = annotations.remove(annotation::MACHINE_RECIPE).unwrap();
-        if marked {
-            let recipe = mark.split_once('.').unwrap().0;
-            annotations.insert(annotation::MACHINE_RECIPE.to_owned(), format!("{recipe}.0123456789abcdef"));
+    let remark = |annotations: &mut BTreeMap<String, String>| {
+        mark_other_texts(annotations);
+        if !marked {
+            annotations.remove(annotation::MACHINE_RECIPE);
         }
     };
     remark(kcp.annotations_mut());
@@ -217,9 +221,10 @@ fn from_tkc(mut written: Value) -> TanzuKubernetesCluster {
     from::<TanzuKubernetesCluster>(written)
 }
 
-fn with_empty_proxy(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
-    tkc.spec.settings.as_mut().unwrap().network.as_mut().unwrap().proxy = Some(Proxy::default());
-    tkc
+fn set_proxy(tkc: &mut TanzuKubernetesCluster, no_proxy: Option<Vec<String>>) {
+    let network = tkc.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    let address = Some("http://10.0.0.1:80".to_owned());
+    network.proxy = Some(Proxy { http_proxy: address.clone(), https_proxy: address, no_proxy });
 }
 
 /// It says that the cluster inherits none, which is no proxy as well.
@@ -227,7 +232,7 @@ fn with_empty_proxy(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
 fn an_empty_proxy_is_the_recipe_of_none() {
     let fixture = ClusterFixture::running(sound());
     let there = of_another_version(&fixture, true);
-    let empty = with_empty_proxy(fixture.tkc.clone());
+    let empty = changed(&fixture.tkc, "/spec/settings/network/proxy", json!({}));
     assert_eq!(rolls(&empty, &there), [false; 2]);
     // Earlier versions digested it as something of its own.
     let mut of_earlier = there;
@@ -239,10 +244,7 @@ fn an_empty_proxy_is_the_recipe_of_none() {
     assert_eq!(rolls(&empty, &of_earlier), [false; 2]);
     assert_eq!(rolls(&fixture.tkc, &of_earlier), [false; 2], "it is taken out");
     let mut real = empty;
-    let network = real.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
-    let address = Some("http://10.0.0.1:80".to_owned());
-    let no_proxy = Some(Vec::new());
-    network.proxy = Some(Proxy { http_proxy: address.clone(), https_proxy: address, no_proxy });
+    set_proxy(&mut real, Some(Vec::new()));
     assert_eq!(rolls(&real, &of_earlier), [true; 2]);
 }
 
@@ -252,9 +254,7 @@ fn planning_refuses_text_that_a_node_would_execute() {
     let fixture = ClusterFixture::running(sound());
     let mut tkc = fixture.tkc.clone();
     let no_proxy = Some(vec!["x\nExecStartPre=/bin/touch /pwned".to_owned()]);
-    let network = tkc.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
-    let address = Some("http://10.0.0.1:80".to_owned());
-    network.proxy = Some(Proxy { http_proxy: address.clone(), https_proxy: address, no_proxy });
+    set_proxy(&mut tkc, no_proxy);
     let refused = plan(&tkc, &fixture.facts()).expect_err("it is denied");
     assert!(matches!(refused, Invalid::Denied(_)), "{refused}");
     assert!(refused.to_string().contains("line break"), "{refused}");

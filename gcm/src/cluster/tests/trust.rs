@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::annotation;
 use kube::ResourceExt;
 
 use super::pools;
-use super::recipes::rolls;
+use super::recipes::{mark_other_texts, rolls};
 use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::{ClusterFixture, nothing, plan, stored};
 
@@ -17,6 +16,12 @@ fn of_system(mut facts: Facts, os: &str) -> Facts {
         image.labels.insert("os-name".to_owned(), os.to_owned());
     }
     facts
+}
+
+/// A cluster whose nodes run this operating system.
+fn running_on(os: &str) -> ClusterFixture {
+    let running = ClusterFixture::running(pools());
+    ClusterFixture { plan: plan(&running.tkc, &of_system(nothing(), os)).unwrap(), ..running }
 }
 
 /// The command and the files for authorities that nodes get.
@@ -51,19 +56,11 @@ fn each_system_collects_authorities_with_its_own_program() {
 /// anyway.
 #[test]
 fn nodes_with_the_program_of_another_system_are_not_replaced_for_it() {
-    let mut fixture = ClusterFixture::new(pools());
-    fixture.plan = plan(&fixture.tkc, &of_system(nothing(), "debian")).unwrap();
-    let running =
-        ClusterFixture { groups: ClusterFixture::running(pools()).groups, initialized: true, ..fixture };
+    let running = running_on("debian");
     let mut there = of_system(running.facts(), "rhel");
-    // The texts are those of another version.
-    let remark = |annotations: &mut std::collections::BTreeMap<String, String>| {
-        let recipe = annotations[annotation::MACHINE_RECIPE].split_once('.').unwrap().0.to_owned();
-        annotations.insert(annotation::MACHINE_RECIPE.to_owned(), format!("{recipe}.0123456789abcdef"));
-    };
-    remark(Arc::make_mut(there.control_plane.as_mut().unwrap()).annotations_mut());
+    mark_other_texts(Arc::make_mut(there.control_plane.as_mut().unwrap()).annotations_mut());
     for pool in &mut there.deployments {
-        remark(Arc::make_mut(pool).annotations_mut());
+        mark_other_texts(Arc::make_mut(pool).annotations_mut());
     }
     assert_eq!(rolls(&running.tkc, &there), [false; 4]);
     let mut changed = running.tkc.clone();
@@ -76,10 +73,7 @@ fn nodes_with_the_program_of_another_system_are_not_replaced_for_it() {
 #[test]
 fn a_cluster_whose_image_is_gone_keeps_its_program() {
     for os in ["photon", "debian", "rhel"] {
-        let mut fixture = ClusterFixture::new(pools());
-        fixture.plan = plan(&fixture.tkc, &of_system(nothing(), os)).unwrap();
-        let running =
-            ClusterFixture { groups: ClusterFixture::running(pools()).groups, initialized: true, ..fixture };
+        let running = running_on(os);
         let mut gone = running.facts();
         gone.releases.fixed.clear();
         assert_eq!(rolls(&running.tkc, &gone), [false; 4], "{os}");
