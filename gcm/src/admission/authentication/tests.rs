@@ -44,58 +44,35 @@ fn issuers_that_api_servers_accept_are_accepted() {
 
 #[test]
 fn what_an_api_server_would_refuse_is_refused_with_its_field() {
+    const URL: &str = "/issuer/url";
+    const POLICY: &str = "/issuer/audienceMatchPolicy";
+    const AUTHORITY: &str = "/issuer/certificateAuthority";
+    const PREFIX: &str = "/claimMappings/username/prefix";
+    const RULES: &str = "/claimValidationRules";
     let cases = [
-        ("/issuer/url", json!("http://login.example.com"), ".issuer.url: it does not begin with https://"),
-        ("/issuer/url", json!("login.example.com"), ".issuer.url: it is not a URL"),
-        (
-            "/issuer/url",
-            json!("https://u:hidden@login.example.com"),
-            ".issuer.url: it contains a user or a password",
-        ),
-        ("/issuer/url", json!("https://login.example.com?a=hidden"), ".issuer.url: it contains a query"),
-        (
-            "/issuer/url",
-            json!("https://login.example.com/#a"),
-            ".issuer.url: it contains a query or a fragment",
-        ),
-        ("/issuer/url", json!("https://kubernetes.default.svc.cluster.local"), "or of the cluster itself"),
+        (URL, json!("http://login.example.com"), ".issuer.url: it does not begin with https://"),
+        (URL, json!("login.example.com"), ".issuer.url: it is not a URL"),
+        (URL, json!("https://u:hidden@login.example.com"), ".issuer.url: it contains a user or a password"),
+        (URL, json!("https://login.example.com?a=hidden"), ".issuer.url: it contains a query"),
+        (URL, json!("https://login.example.com/#a"), ".issuer.url: it contains a query or a fragment"),
+        (URL, json!("https://kubernetes.default.svc.cluster.local"), "or of the cluster itself"),
         ("/issuer/audiences", json!([]), ".issuer.audiences: it is empty"),
         ("/issuer/audiences", json!([""]), ".issuer.audiences: an audience is empty"),
         ("/issuer/audiences", json!(["a", "b"]), ".issuer.audienceMatchPolicy: it is \"\""),
-        ("/issuer/audienceMatchPolicy", json!("MatchAll"), ".issuer.audienceMatchPolicy: it is \"MatchAll\""),
-        (
-            "/issuer/certificateAuthority",
-            json!("hidden"),
-            ".issuer.certificateAuthority: it contains no PEM certificate",
-        ),
-        (
-            "/issuer/certificateAuthority",
-            json!("-----BEGIN CERTIFICATE-----\nhidden\n"),
-            "a block that is not a certificate",
-        ),
+        (POLICY, json!("MatchAll"), ".issuer.audienceMatchPolicy: it is \"MatchAll\""),
+        (AUTHORITY, json!("hidden"), ".issuer.certificateAuthority: it contains no PEM certificate"),
+        (AUTHORITY, json!("-----BEGIN CERTIFICATE-----\nhidden\n"), "a block that is not a certificate"),
         ("/claimMappings/username", json!({"claim": "sub"}), ".username.prefix: it is missing"),
         ("/claimMappings/username", json!({"claim": "", "prefix": ""}), ".username.claim: it is missing"),
-        (
-            "/claimMappings/username/prefix",
-            json!("system:"),
-            ".username.prefix: \"system:\" begins with system:",
-        ),
+        (PREFIX, json!("system:"), ".username.prefix: \"system:\" begins with system:"),
         ("/claimMappings/groups/prefix", json!("system:masters:"), ".groups.prefix:"),
         ("/claimMappings/groups", json!({"claim": "groups"}), ".groups.prefix: it is missing"),
         ("/claimMappings/uid/claim", json!(""), ".uid.claim: it is missing"),
-        ("/claimValidationRules", json!([{}]), ".claimValidationRules[0]: it has neither"),
-        (
-            "/claimValidationRules",
-            json!([{"claim": "a", "expression": "true"}]),
-            "[0]: it has a claim and an expression",
-        ),
-        ("/claimValidationRules", json!([{"claim": "a", "message": "m"}]), "[0]: it has a message"),
-        (
-            "/claimValidationRules",
-            json!([{"expression": "true", "requiredValue": "m"}]),
-            "[0]: it has a requiredValue",
-        ),
-        ("/claimValidationRules", json!([{"claim": "a"}, {"claim": "a"}]), "[1]: it has the claim"),
+        (RULES, json!([{}]), ".claimValidationRules[0]: it has neither"),
+        (RULES, json!([{"claim": "a", "expression": "true"}]), "[0]: it has a claim and an expression"),
+        (RULES, json!([{"claim": "a", "message": "m"}]), "[0]: it has a message"),
+        (RULES, json!([{"expression": "true", "requiredValue": "m"}]), "[0]: it has a requiredValue"),
+        (RULES, json!([{"claim": "a"}, {"claim": "a"}]), "[1]: it has the claim"),
     ];
     for (pointer, value, part) in cases {
         let mut wrong = authenticator();
