@@ -63,17 +63,11 @@ impl<'a> Held<'a> {
         };
         budget.spend(count.saturating_mul(size_of::<Element<'_>>()))?;
         match self {
-            Self::Given(Value::Null) => Ok(Some(Vec::new())),
-            Self::Given(Value::Array(items)) => {
-                let elements = items.iter().enumerate();
-                Ok(Some(elements.map(|(at, item)| (Key::At(at), Self::Given(item))).collect()))
+            Self::Given(value) => elements(value, |key| Ok(Key::Given(key)), |item| Ok(Self::Given(item))),
+            Self::Made(value) => {
+                let made = |item: &Value| copy(item, budget).map(Self::made);
+                elements(value, |key| Ok(Key::Made(text(key, budget)?)), made)
             }
-            Self::Given(Value::Object(map)) => {
-                let entries = map.iter().filter(|(key, _)| *key != SPARSE);
-                Ok(Some(entries.map(|(key, item)| (Key::Given(key), Self::Given(item))).collect()))
-            }
-            Self::Given(_) => Ok(None),
-            Self::Made(value) => made_elements(value, budget),
         }
     }
 }
@@ -100,8 +94,12 @@ impl<'a> Key<'a> {
     }
 }
 
-fn made_elements<'a>(value: &Value, budget: &Budget) -> Result<Option<Vec<Element<'a>>>, Exceeded> {
-    let held = |value: &Value| copy(value, budget).map(Held::made);
+/// The elements of a value, with its keys and items held in these ways.
+fn elements<'v, 'a>(
+    value: &'v Value,
+    key: impl Fn(&'v str) -> Result<Key<'a>, Exceeded>,
+    held: impl Fn(&'v Value) -> Result<Held<'a>, Exceeded>,
+) -> Result<Option<Vec<Element<'a>>>, Exceeded> {
     match value {
         Value::Null => Ok(Some(Vec::new())),
         Value::Array(items) => {
@@ -109,8 +107,8 @@ fn made_elements<'a>(value: &Value, budget: &Budget) -> Result<Option<Vec<Elemen
             elements.map(|(at, item)| Ok((Key::At(at), held(item)?))).collect::<Result<_, _>>().map(Some)
         }
         Value::Object(map) => {
-            let entries = map.iter().filter(|(key, _)| *key != SPARSE);
-            let entries = entries.map(|(key, item)| Ok((Key::Made(text(key, budget)?), held(item)?)));
+            let entries = map.iter().filter(|(name, _)| *name != SPARSE);
+            let entries = entries.map(|(name, item)| Ok((key(name)?, held(item)?)));
             entries.collect::<Result<_, _>>().map(Some)
         }
         _ => Ok(None),
