@@ -116,13 +116,7 @@ impl ApiServerSetup {
     fn add_authentication(&mut self, kubernetes: &str) {
         let (path, content) = (authentication_file(), configuration(&[], kubernetes));
         self.files.push(ConfigFile::from(NodeFile { path: path.clone(), permissions: "0600", content }));
-        self.volumes.push(HostMount {
-            name: AUTHENTICATION.to_owned(),
-            host_path: AUTHENTICATION_FOLDER.to_owned(),
-            mount_path: AUTHENTICATION_FOLDER.to_owned(),
-            path_type: Some("Directory".to_owned()),
-            read_only: Some(true),
-        });
+        self.add_volume(AUTHENTICATION, AUTHENTICATION_FOLDER, "Directory", Some(true));
         self.add_argument(AUTHENTICATION_ARGUMENT, &path);
     }
 
@@ -141,28 +135,27 @@ impl ApiServerSetup {
             }
         }
         self.files.push(file);
-        self.volumes.push(HostMount {
-            name: name.replace('.', "-"),
-            host_path: file_path.clone(),
-            mount_path: file_path.clone(),
-            path_type: Some("File".to_owned()),
-            read_only: Some(true),
-        });
+        self.add_volume(&name.replace('.', "-"), &file_path, "File", Some(true));
         self.add_argument(argument, &file_path);
     }
 
     fn add_audit_log(&mut self) {
-        self.volumes.push(HostMount {
-            name: "audit-log".to_owned(),
-            host_path: LOG_FOLDER.to_owned(),
-            mount_path: LOG_FOLDER.to_owned(),
-            path_type: Some("DirectoryOrCreate".to_owned()),
-            read_only: None,
-        });
+        self.add_volume("audit-log", LOG_FOLDER, "DirectoryOrCreate", None);
         self.add_argument("audit-log-path", &format!("{LOG_FOLDER}/audit.log"));
         self.add_argument("audit-log-maxage", AUDIT_LOG_DAYS);
         self.add_argument("audit-log-maxbackup", AUDIT_LOG_BACKUPS);
         self.add_argument("audit-log-maxsize", AUDIT_LOG_MIB);
+    }
+
+    /// Shows the static Pod a path of the node, at the same path.
+    fn add_volume(&mut self, name: &str, path: &str, path_type: &str, read_only: Option<bool>) {
+        self.volumes.push(HostMount {
+            name: name.to_owned(),
+            host_path: path.to_owned(),
+            mount_path: path.to_owned(),
+            path_type: Some(path_type.to_owned()),
+            read_only,
+        });
     }
 
     fn add_argument(&mut self, name: &str, value: &str) {
