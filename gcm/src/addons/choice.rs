@@ -217,12 +217,9 @@ mod tests {
 
     use super::*;
 
-    fn map(
-        name: &str,
-        addon: &str,
-        cluster: Option<&str>,
-        type_: Option<&str>,
-    ) -> Arc<PartialObjectMeta<ConfigMap>> {
+    type BundleMap = Arc<PartialObjectMeta<ConfigMap>>;
+
+    fn map(name: &str, addon: &str, cluster: Option<&str>, type_: Option<&str>) -> BundleMap {
         let mut labels = json!({"tkg.tanzu.vmware.com/addon-name": addon});
         if let Some(cluster) = cluster {
             labels["tkg.tanzu.vmware.com/cluster-name"] = json!(cluster);
@@ -238,11 +235,7 @@ mod tests {
         Arc::new(image)
     }
 
-    fn shown(
-        cni: &str,
-        maps: &[Arc<PartialObjectMeta<ConfigMap>>],
-        image: Option<&Arc<VirtualMachineImage>>,
-    ) -> String {
+    fn shown(cni: &str, maps: &[BundleMap], image: Option<&Arc<VirtualMachineImage>>) -> String {
         let offer = Offer { cluster: "c", cni, config_maps: maps, image };
         let all = choose(&offer);
         all.iter().map(|addon| format!("{}={}", addon.slot(), addon.origin())).collect::<Vec<_>>().join(" ")
@@ -289,7 +282,7 @@ mod tests {
             image.annotations_mut().insert(key, "{}".into());
         }
         let image = Arc::new(image);
-        let left = |cni: &str, maps: &[Arc<PartialObjectMeta<ConfigMap>>]| {
+        let left = |cni: &str, maps: &[BundleMap]| {
             let chosen = choose(&Offer { cluster: "c", cni, config_maps: maps, image: Some(&image) });
             left_in_image(Some(&image), &chosen).join(" ")
         };
@@ -305,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_change_of_a_config_map_is_another_bundle() {
-        let offer = |maps: &[Arc<PartialObjectMeta<ConfigMap>>]| {
+        let offer = |maps: &[BundleMap]| {
             choose(&Offer { cluster: "c", cni: "flannel", config_maps: maps, image: None })
         };
         let before = map("m", "extra", None, None);

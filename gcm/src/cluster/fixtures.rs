@@ -389,23 +389,14 @@ fn below(state: MachineFixture) -> Value {
 
 fn machine_conditions(state: MachineFixture) -> Value {
     let ready = if state.below.is_none() && state.node == Some("True") { "True" } else { "False" };
+    let waiting = "Waiting for the control plane to be initialized";
+    let of_node =
+        |status| condition("NodeReady", status, "KubeletNotReady", "* Node.Ready: container runtime is down");
     let mut conditions = vec![
         condition("Ready", ready, "NotReady", "* NodeHealthy: waiting"),
-        condition(
-            "BootstrapConfigReady",
-            "False",
-            "NotReady",
-            "Waiting for the control plane to be initialized",
-        ),
+        condition("BootstrapConfigReady", "False", "NotReady", waiting),
     ];
-    if let Some(status) = state.node {
-        conditions.push(condition(
-            "NodeReady",
-            status,
-            "KubeletNotReady",
-            "* Node.Ready: container runtime is down",
-        ));
-    }
+    conditions.extend(state.node.map(of_node));
     json!(conditions)
 }
 

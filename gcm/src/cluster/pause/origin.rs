@@ -90,18 +90,21 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::fixtures::{ClusterFixture, nothing, stored};
+    use crate::cluster::fixtures::{ClusterFixture, nothing};
     use crate::testing::sound;
+
+    /// A cluster with the uid `here` and these annotations.
+    fn here(annotations: &[(&str, &str)]) -> TanzuKubernetesCluster {
+        let mut tkc = sound();
+        tkc.metadata.uid = Some("here".to_owned());
+        let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        tkc.annotations_mut().extend(annotations);
+        tkc
+    }
 
     #[test]
     fn a_copy_waits_for_its_cluster_and_stays_where_that_has_come() {
-        let with = |made_as: Option<&str>| {
-            let mut tkc = stored(sound());
-            tkc.metadata.uid = Some("here".to_owned());
-            let noted = made_as.map(|uid| (annotation::MADE_AS.to_owned(), uid.to_owned()));
-            tkc.annotations_mut().extend(noted);
-            tkc
-        };
+        let with = |made_as: Option<&str>| here(made_as.map(|uid| (annotation::MADE_AS, uid)).as_slice());
         let (none, there) = (nothing(), ClusterFixture::running(sound()).facts());
         assert_eq!(origin(&with(None), &none), Origin::Unnoted, "a new one");
         assert_eq!(origin(&with(None), &there), Origin::Unnoted, "one of an earlier version");
@@ -115,34 +118,28 @@ mod tests {
     fn the_id_of_a_cluster_outlives_moves() {
         let there = ClusterFixture::running(sound()).facts();
         let noted = |annotations: &[(&str, &str)], facts: &Facts| {
-            let mut tkc = sound();
-            tkc.metadata.uid = Some("here".to_owned());
+            let mut tkc = here(annotations);
             tkc.finalizers_mut().push(finalizer::TKC.to_owned());
-            let own = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            tkc.annotations_mut().extend(own);
             let note = note(&tkc, facts).unwrap();
             note.map(|note| {
                 note["metadata"]["annotations"][annotation::CLUSTER_ID].as_str().unwrap().to_owned()
             })
         };
         let (made_as, id) = (annotation::MADE_AS, annotation::CLUSTER_ID);
-        let here = |uid: &str| Some(uid.to_owned());
-        assert_eq!(noted(&[], &nothing()), here("here"), "a new one");
-        assert_eq!(noted(&[], &there), here("here"), "one of an earlier version");
-        assert_eq!(noted(&[(made_as, "here")], &there), here("here"));
-        assert_eq!(noted(&[(made_as, "first")], &there), here("first"), "it has just been moved");
-        assert_eq!(noted(&[(made_as, "second"), (id, "first")], &there), here("first"), "once more");
+        let some = |uid: &str| Some(uid.to_owned());
+        assert_eq!(noted(&[], &nothing()), some("here"), "a new one");
+        assert_eq!(noted(&[], &there), some("here"), "one of an earlier version");
+        assert_eq!(noted(&[(made_as, "here")], &there), some("here"));
+        assert_eq!(noted(&[(made_as, "first")], &there), some("first"), "it has just been moved");
+        assert_eq!(noted(&[(made_as, "second"), (id, "first")], &there), some("first"), "once more");
         assert_eq!(noted(&[(made_as, "here"), (id, "first")], &there), None, "all is noted");
-        assert_eq!(noted(&[(id, "first")], &there), here("first"), "somebody removed made-as");
+        assert_eq!(noted(&[(id, "first")], &there), some("first"), "somebody removed made-as");
     }
 
     #[test]
     fn only_a_new_cluster_is_noted_to_have_what_is_new() {
         let noted = |made_as: Option<&str>, facts: &Facts| {
-            let mut tkc = sound();
-            tkc.metadata.uid = Some("here".to_owned());
-            let made_as = made_as.map(|uid| (annotation::MADE_AS.to_owned(), uid.to_owned()));
-            tkc.annotations_mut().extend(made_as);
+            let tkc = here(made_as.map(|uid| (annotation::MADE_AS, uid)).as_slice());
             let note = note(&tkc, facts).unwrap().unwrap();
             note["metadata"]["annotations"].get(annotation::API_SERVER).cloned()
         };
@@ -151,11 +148,7 @@ mod tests {
         assert_eq!(noted(None, &there), None, "one of an earlier version");
         assert_eq!(noted(Some("here"), &none), None, "an earlier version was about to create it");
         assert_eq!(noted(Some("elsewhere"), &there), None, "a copy of one of an earlier version");
-        let earlier = [(annotation::API_SERVER, "audit"), (annotation::CLUSTER_ID, "elsewhere")];
-        let copied = earlier.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let mut copy = sound();
-        copy.metadata.uid = Some("here".to_owned());
-        copy.annotations_mut().extend(copied);
+        let copy = here(&[(annotation::API_SERVER, "audit"), (annotation::CLUSTER_ID, "elsewhere")]);
         let annotations = &note(&copy, &none).unwrap().unwrap()["metadata"]["annotations"];
         assert_eq!(annotations[annotation::CLUSTER_ID], "here", "it is a cluster of its own");
         assert_eq!(annotations[annotation::API_SERVER], "audit,encryption,authentication");
