@@ -4,7 +4,7 @@ use api::conditions::{Condition, INFO, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 
-use super::{Verdict, failing};
+use super::{ConditionWithCause, failing};
 use crate::addons::api_servers::AuthenticationState;
 use crate::addons::choice::ChosenAddon;
 use crate::addons::report::AddonState;
@@ -57,7 +57,7 @@ fn state<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Authe
 }
 
 /// The condition of a cluster that has issuers, or had some, with the cause that its message names.
-pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict> {
+pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<ConditionWithCause> {
     if !distributes_issuers(tkc) {
         return None;
     }
@@ -77,7 +77,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict>
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, TYPE));
         return Some(before.map_or_else(
             || reconciling("Waiting for the API server of the cluster"),
-            |before| (before.clone(), None),
+            |before| before.clone().into(),
         ));
     }
     let pending = || {
@@ -86,7 +86,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Verdict>
         )
     };
     Some(match state(tkc, facts) {
-        Some(AuthenticationState::InUse) => (Condition::is_true(TYPE), None),
+        Some(AuthenticationState::InUse) => Condition::is_true(TYPE).into(),
         // No API server refuses an empty list: it is at work on the list before.
         Some(AuthenticationState::Rejected(_)) if issuers(&tkc.spec).is_empty() => pending(),
         Some(AuthenticationState::WithoutFile(pods)) => without_file(pods),
@@ -109,16 +109,16 @@ fn application_failure(facts: &Facts) -> Option<String> {
     }
 }
 
-fn reconciling(why: &str) -> Verdict {
-    (Condition::is_unknown(TYPE, words::AUTHENTICATION_RECONCILING, why), None)
+fn reconciling(why: &str) -> ConditionWithCause {
+    Condition::is_unknown(TYPE, words::AUTHENTICATION_RECONCILING, why).into()
 }
 
-fn without_file(pods: &[String]) -> Verdict {
+fn without_file(pods: &[String]) -> ConditionWithCause {
     let message = bounded(&format!(
         "API servers read no issuers before their nodes are replaced, which happens once: {}",
         list(pods)
     ));
-    (Condition::is_false(TYPE, INFO, words::WAITING_FOR_NEW_API_SERVERS, message), None)
+    Condition::is_false(TYPE, INFO, words::WAITING_FOR_NEW_API_SERVERS, message).into()
 }
 
 fn list(names: &[String]) -> String {

@@ -14,11 +14,24 @@ use api::gcm::TanzuKubernetesCluster;
 use kube::ResourceExt;
 
 /// A condition, with the cause that its message names.
-pub type Verdict = (Condition, Option<Cause>);
+#[derive(Clone, Debug)]
+pub struct ConditionWithCause {
+    /// The condition.
+    pub condition: Condition,
+    /// What everything that it sums up waits for.
+    pub cause: Option<Cause>,
+}
+
+impl From<Condition> for ConditionWithCause {
+    fn from(condition: Condition) -> Self {
+        Self { condition, cause: None }
+    }
+}
 
 /// Returns a condition that does not hold because of something in the cluster.
-fn failing(tkc: &TanzuKubernetesCluster, type_: &str, reason: &str, message: String) -> Verdict {
+fn failing(tkc: &TanzuKubernetesCluster, type_: &str, reason: &str, message: String) -> ConditionWithCause {
     let object = format!("In cluster {}", tkc.name_any());
     let cause = Cause { object, reason: reason.to_owned(), message, severity: Severity::Warning };
-    (Condition::is_false(type_, WARNING, reason, cause.to_string()), Some(cause))
+    let condition = Condition::is_false(type_, WARNING, reason, cause.to_string());
+    ConditionWithCause { condition, cause: Some(cause) }
 }

@@ -7,7 +7,7 @@ use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
-use super::{Verdict, failing, usable};
+use super::{ConditionWithCause, failing, usable};
 use crate::addons::choice::bundled_classes;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::cluster::facts::Facts;
@@ -21,7 +21,7 @@ struct Kind {
     syncing: &'static str,
     slot: &'static str,
     /// Judges whether the guest can use the objects, which are all there.
-    judge: fn(&TanzuKubernetesCluster, &Facts, &WantedObjects) -> Verdict,
+    judge: fn(&TanzuKubernetesCluster, &Facts, &WantedObjects) -> ConditionWithCause,
 }
 
 const OF_ROLE_BINDINGS: Kind = Kind {
@@ -44,12 +44,12 @@ const OF_SUPERVISOR: Kind = Kind {
     failed: words::SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED,
     syncing: words::SERVICE_DISCOVERY_RECONCILING,
     slot: SUPERVISOR,
-    judge: |_, _, _| (Condition::is_true(words::SERVICE_DISCOVERY_READY), None),
+    judge: |_, _, _| Condition::is_true(words::SERVICE_DISCOVERY_READY).into(),
 };
 
 /// The conditions, in the order in which the summary looks at them, each with the cause that its message names. Of the way to
 /// the management cluster there is none where nobody knows it.
-pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Verdict> {
+pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
     let supervisor = sync::supervisor(&facts.namespace);
     let bundled = bundled_classes(&facts.bundles, &tkc.name_any());
     let mut all = vec![
@@ -65,21 +65,27 @@ pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Verdict> {
     all
 }
 
-fn condition(kind: &Kind, wanted: &WantedObjects, tkc: &TanzuKubernetesCluster, facts: &Facts) -> Verdict {
+fn condition(
+    kind: &Kind,
+    wanted: &WantedObjects,
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+) -> ConditionWithCause {
     if let Some(Problem { object, message }) = wanted.problems.first() {
         let (object, message, reason) = (object.clone(), message.clone(), kind.failed.to_owned());
         let cause = Cause { object, reason, message, severity: Severity::Warning };
         let more = wanted.problems.len() - 1;
         let text = if more > 0 { format!("{more} more like this: {cause}") } else { cause.to_string() };
-        return (Condition::is_false(kind.type_, WARNING, kind.failed, text), Some(cause));
+        let condition = Condition::is_false(kind.type_, WARNING, kind.failed, text);
+        return ConditionWithCause { condition, cause: Some(cause) };
     }
-    let syncing = |why: &str| (Condition::is_unknown(kind.type_, kind.syncing, bounded(why)), None);
+    let syncing = |why: &str| Condition::is_unknown(kind.type_, kind.syncing, bounded(why)).into();
     let report = |reports: &[AddonReport]| reports.iter().find(|report| report.name == kind.slot).cloned();
     let Some(AddonReport { version, state, .. }) = facts.synced.as_ref().and_then(|all| report(all)) else {
         // Nobody has looked since this program began: what was so is so.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, kind.type_));
         return match before {
-            Some(before) => (before.clone(), None),
+            Some(before) => before.clone().into(),
             None => syncing("Waiting for the API server of the cluster"),
         };
     };

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use super::authentication::accepts_tokens;
 use super::left_in_image::{self, Purpose};
-use super::{Verdict, failing};
+use super::{ConditionWithCause, failing};
 use crate::addons::bundle::AddonType;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::addons::survey::{GuestSurvey, Presence, STORAGE_DRIVER_SECRET, TokenUse};
@@ -22,16 +22,16 @@ use crate::sync::storage_classes::PROVISIONER;
 use crate::sync::wanted::WantedObjects;
 
 /// Judges the storage classes of a guest, which are all there.
-pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObjects) -> Verdict {
+pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObjects) -> ConditionWithCause {
     const TYPE: &str = words::STORAGE_CLASS_SYNCED;
-    let syncing = |why: String| (Condition::is_unknown(TYPE, words::STORAGE_CLASS_SYNCING, why), None);
+    let syncing = |why: String| Condition::is_unknown(TYPE, words::STORAGE_CLASS_SYNCING, why).into();
     let Some(survey) = &facts.survey else { return syncing(NOT_SURVEYED.to_owned()) };
     let driver = match &survey.driver {
         Presence::Running if classes.objects.manifests().is_empty() => {
-            return (Condition::is_true(TYPE), None);
+            return Condition::is_true(TYPE).into();
         }
         Presence::Running => match user_of_driver_token(survey) {
-            Some(Presence::Running) => return (Condition::is_true(TYPE), None),
+            Some(Presence::Running) => return Condition::is_true(TYPE).into(),
             Some(Presence::Refused(why)) => {
                 return syncing(bounded(&format!(
                     "The cluster refuses to show the Pods of its CSI driver: {why}"
@@ -68,7 +68,7 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
     let message = format!(
         "{present} {driver}, so PersistentVolumeClaims stay Pending. If you need volumes, {remedy}{left}"
     );
-    (Condition::is_false(TYPE, INFO, words::NO_STORAGE_DRIVER, message), None)
+    Condition::is_false(TYPE, INFO, words::NO_STORAGE_DRIVER, message).into()
 }
 
 /// The program that uses the token of the paravirtual driver. No other driver uses a token of the management cluster.
@@ -78,11 +78,11 @@ fn user_of_driver_token(survey: &GuestSurvey) -> Option<&Presence> {
 }
 
 /// Judges the administrators of a guest, whose bindings are all there.
-pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObjects) -> Verdict {
+pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObjects) -> ConditionWithCause {
     const TYPE: &str = words::ROLE_BINDING_SYNCED;
     let People { users, groups } = sync::people(&facts.namespace);
     if users + groups == 0 || has_authenticator(tkc, facts) {
-        return (Condition::is_true(TYPE), None);
+        return Condition::is_true(TYPE).into();
     }
     let count = |count: usize, one: &str| match count {
         0 => None,
@@ -99,14 +99,14 @@ pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObje
         names::kubeconfig_secret(&tkc.name_any()),
         left.unwrap_or_default(),
     );
-    (Condition::is_false(TYPE, INFO, words::NO_AUTHENTICATOR, message), None)
+    Condition::is_false(TYPE, INFO, words::NO_AUTHENTICATOR, message).into()
 }
 
 /// Judges the accounts of a guest's programs, whose tokens are all there.
-pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Verdict {
+pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> ConditionWithCause {
     const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
     let unknown = |why: String| {
-        (Condition::is_unknown(TYPE, wcp_cluster::PROVIDER_SERVICE_ACCOUNTS_RECONCILING, why), None)
+        Condition::is_unknown(TYPE, wcp_cluster::PROVIDER_SERVICE_ACCOUNTS_RECONCILING, why).into()
     };
     let Some(survey) = &facts.survey else {
         return kept_accounts(tkc).unwrap_or_else(|| unknown(NOT_SURVEYED.to_owned()));
@@ -129,17 +129,10 @@ pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Verdict {
     }
     let secrets: Vec<_> = unused().map(path).collect();
     if secrets.is_empty() {
-        return (Condition::is_true(TYPE), None);
+        return Condition::is_true(TYPE).into();
     }
-    (
-        Condition::is_false(
-            TYPE,
-            INFO,
-            words::PROVIDER_SERVICE_ACCOUNTS_UNUSED,
-            describe_unused(&secrets, survey),
-        ),
-        None,
-    )
+    let message = describe_unused(&secrets, survey);
+    Condition::is_false(TYPE, INFO, words::PROVIDER_SERVICE_ACCOUNTS_UNUSED, message).into()
 }
 
 fn describe_unused(secrets: &[String], survey: &GuestSurvey) -> String {
@@ -153,7 +146,7 @@ fn describe_unused(secrets: &[String], survey: &GuestSurvey) -> String {
 }
 
 /// Nobody has looked since this program began: the use of the accounts is as it was.
-fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<Verdict> {
+fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<ConditionWithCause> {
     let conditions = &tkc.status.as_ref()?.conditions;
     let before = find(conditions, words::PROVIDER_SERVICE_ACCOUNTS_READY)?;
     let reason = before.reason.as_deref();
@@ -161,7 +154,7 @@ fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<Verdict> {
         [words::PROVIDER_SERVICE_ACCOUNTS_UNUSED, words::PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND]
             .contains(&reason)
     });
-    is_about_use.then(|| (before.clone(), None))
+    is_about_use.then(|| before.clone().into())
 }
 
 /// Returns true if the API server of the guest can authenticate people by names of their own. Each way to give it an authenticator is one

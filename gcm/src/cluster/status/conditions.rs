@@ -9,7 +9,7 @@ use kube::ResourceExt;
 
 use super::blocking;
 use crate::cluster::facts::Facts;
-use crate::cluster::guest::{authentication, left_in_image, synced, usable};
+use crate::cluster::guest::{ConditionWithCause, authentication, left_in_image, synced, usable};
 use crate::cluster::health::budget;
 use crate::cluster::node_groups::nodes::Node;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
@@ -18,21 +18,6 @@ use crate::release::resolution;
 use crate::release::status::updates_condition;
 use crate::spec::release::{current_version, release_request};
 
-/// A condition, with the cause that its message names.
-#[derive(Clone, Debug)]
-pub struct ConditionWithCause {
-    /// The condition.
-    pub condition: Condition,
-    /// What everything that it sums up waits for.
-    pub cause: Option<Cause>,
-}
-
-impl From<Condition> for ConditionWithCause {
-    fn from(condition: Condition) -> Self {
-        Self { condition, cause: None }
-    }
-}
-
 /// All conditions but the summary, in the order in which the summary looks at them.
 pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
     let nodes = Node::all(facts);
@@ -40,8 +25,8 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
     conditions.push(addons(tkc, facts, &nodes));
     conditions.extend(provider_accounts(tkc, facts));
     conditions.push(nodes_healthy(tkc, facts, &nodes));
-    let synced = synced::conditions(tkc, facts).into_iter().chain(authentication::condition(tkc, facts));
-    conditions.extend(synced.map(|(condition, cause)| ConditionWithCause { condition, cause }));
+    conditions.extend(synced::conditions(tkc, facts));
+    conditions.extend(authentication::condition(tkc, facts));
     conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
     conditions
 }
@@ -202,10 +187,7 @@ fn provider_accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Cond
     let wcp_cluster = facts.wcp_cluster.as_deref()?;
     let found = metav1::find(&wcp_cluster.status.as_ref()?.conditions, TYPE)?;
     Some(match found.status.as_str() {
-        TRUE => {
-            let (condition, cause) = usable::accounts(tkc, facts);
-            ConditionWithCause { condition, cause }
-        }
+        TRUE => usable::accounts(tkc, facts),
         FALSE => {
             let (object, reason) = (format!("WCPCluster {}", wcp_cluster.name_any()), found.reason.clone());
             let cause = Cause { object, reason, message: found.message.clone(), severity: Severity::Warning };

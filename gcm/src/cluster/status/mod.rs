@@ -14,11 +14,11 @@ use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 
 use super::error::Error;
 use super::facts::Facts;
+use super::guest::ConditionWithCause;
 use super::health::remediations::remediations;
 use super::node_groups::nodes::Node;
 use super::node_groups::replicas::count_pools;
 use crate::spec::release::current_version;
-use conditions::ConditionWithCause;
 use phase::phase;
 use remaining::remaining;
 

@@ -34,7 +34,7 @@ fn found(tkc: &TanzuKubernetesCluster, facts: &Facts, state: AuthenticationState
 }
 
 fn shown(tkc: &TanzuKubernetesCluster, facts: &Facts) -> String {
-    let (condition, cause) = condition(tkc, facts).unwrap();
+    let ConditionWithCause { condition, cause } = condition(tkc, facts).unwrap();
     let ready = status(tkc, facts, None).status.conditions;
     let is_ready = find(&ready, READY).is_some_and(|ready| ready.status == TRUE);
     assert_eq!(is_failing(&condition), cause.is_some());
@@ -92,7 +92,11 @@ fn each_state_is_named_and_true_is_only_what_is_in_use() {
     let settings = other.spec.settings.as_mut().unwrap().authentication.as_mut().unwrap();
     settings.jwt.as_mut().unwrap()[0].issuer.audiences[0] = "other".to_owned();
     let stale = found(&tkc, &facts, InUse);
-    assert_eq!(condition(&other, &stale).unwrap().0.status, UNKNOWN, "that was of another configuration");
+    assert_eq!(
+        condition(&other, &stale).unwrap().condition.status,
+        UNKNOWN,
+        "that was of another configuration"
+    );
 }
 
 #[test]
@@ -105,7 +109,7 @@ fn failures_and_unsupported_releases_are_named() {
     let (tkc, mut facts) = with_issuer(false);
     let live = Arc::make_mut(facts.control_plane.as_mut().unwrap());
     live.status.as_mut().unwrap().version = Some("v1.29.4+vmware.3-fips.1".to_owned());
-    let (unsupported, _) = condition(&tkc, &facts).unwrap();
+    let unsupported = condition(&tkc, &facts).unwrap().condition;
     assert_eq!(unsupported.reason.as_deref(), Some(words::AUTHENTICATION_UNSUPPORTED));
     assert!(plan(&tkc, &facts).unwrap().addons.unwrap().synced.iter().all(|set| set.name != AUTHENTICATION));
 }
@@ -114,9 +118,9 @@ fn failures_and_unsupported_releases_are_named() {
 fn after_a_restart_the_condition_stays_until_somebody_has_looked() {
     let (mut tkc, mut facts) = with_issuer(true);
     facts.survey = None;
-    assert_eq!(condition(&tkc, &facts).unwrap().0.status, UNKNOWN);
+    assert_eq!(condition(&tkc, &facts).unwrap().condition.status, UNKNOWN);
     tkc.status.get_or_insert_default().conditions = vec![Condition::is_true(TYPE)];
-    assert_eq!(condition(&tkc, &facts).unwrap().0.status, TRUE);
+    assert_eq!(condition(&tkc, &facts).unwrap().condition.status, TRUE);
 }
 
 #[test]
