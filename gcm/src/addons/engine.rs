@@ -63,13 +63,16 @@ impl WantedAddons {
 }
 
 /// How everything is that a cluster is to have.
-#[derive(Clone, Default, PartialEq)]
-struct GuestReports {
-    addons: Arc<Vec<AddonReport>>,
-    synced: Arc<Vec<AddonReport>>,
-    survey: Option<Arc<GuestSurvey>>,
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GuestReports {
+    /// The state of the add-ons.
+    pub addons: Arc<Vec<AddonReport>>,
+    /// The state of what comes from the cluster's namespace.
+    pub synced: Arc<Vec<AddonReport>>,
+    /// The last survey of the guest.
+    pub survey: Option<Arc<GuestSurvey>>,
     /// The version of Kubernetes for which this is wanted.
-    kubernetes: String,
+    pub kubernetes: String,
 }
 
 /// The add-ons of all clusters. Clones share one.
@@ -148,27 +151,8 @@ impl Engine {
         self.0.clusters.lock().remove(key);
     }
 
-    /// How a cluster's add-ons are; none if nobody has looked after them yet.
-    pub fn reports(&self, key: &str) -> Option<Arc<Vec<AddonReport>>> {
-        Some(self.all_reports(key)?.addons)
-    }
-
-    /// The same of what comes from its namespace.
-    pub fn sync_reports(&self, key: &str) -> Option<Arc<Vec<AddonReport>>> {
-        Some(self.all_reports(key)?.synced)
-    }
-
-    /// The last survey of the guest.
-    pub fn survey(&self, key: &str) -> Option<Arc<GuestSurvey>> {
-        self.all_reports(key)?.survey
-    }
-
-    /// The version of Kubernetes that the add-ons were last looked at for.
-    pub fn looked_at_for(&self, key: &str) -> Option<String> {
-        Some(self.all_reports(key)?.kubernetes)
-    }
-
-    fn all_reports(&self, key: &str) -> Option<GuestReports> {
+    /// How everything is that a cluster is to have; none if nobody has looked after it yet.
+    pub fn reports(&self, key: &str) -> Option<GuestReports> {
         self.0.clusters.lock().get(key)?.reports.lock().clone()
     }
 

@@ -7,8 +7,7 @@ use api::capw::WCPCluster;
 use kube::ResourceExt;
 
 use super::facts::Facts;
-use crate::addons::report::AddonReport;
-use crate::addons::survey::GuestSurvey;
+use crate::addons::engine::GuestReports;
 
 /// The objects that a reconcile has applied, as the API server returned them. After an error: the objects that were
 /// applied before the error.
@@ -26,16 +25,9 @@ pub struct Applied {
     pub guest: Option<AddonReports>,
 }
 
-/// The reports from a guest after add-ons were requested.
+/// The reports from a guest after add-ons were requested. `None` before the first look at the guest.
 #[derive(Clone, Debug)]
-pub struct AddonReports {
-    /// The state of the add-ons. `None` before the first look at the guest.
-    pub addons: Option<Arc<Vec<AddonReport>>>,
-    /// The state of the namespace's objects in the guest. `None` before the first look at the guest.
-    pub synced: Option<Arc<Vec<AddonReport>>>,
-    /// The last survey of the guest. `None` before the first look at the guest.
-    pub survey: Option<Arc<GuestSurvey>>,
-}
+pub struct AddonReports(pub Option<GuestReports>);
 
 impl Applied {
     /// Returns the facts, with each applied object in place of the one that was read. Otherwise status would call a cluster
@@ -48,7 +40,10 @@ impl Applied {
         pools.extend(deployments);
         pools.sort_by_key(|deployment| deployment.name_any());
         let (addons, synced, survey) = match guest {
-            Some(AddonReports { addons, synced, survey }) => (addons, synced, survey),
+            Some(AddonReports(Some(GuestReports { addons, synced, survey, kubernetes: _ }))) => {
+                (Some(addons), Some(synced), survey)
+            }
+            Some(AddonReports(None)) => (None, None, None),
             None => (read.addons, read.synced, read.survey),
         };
         Facts {
@@ -85,7 +80,7 @@ mod tests {
         assert_eq!(replicas, [("a-new-pool".to_owned(), Some(7)), (name, Some(7))]);
         assert_eq!(seen.cluster, read.cluster);
         assert_eq!(seen.addons.map(|reports| reports.len()), Some(1), "nothing was requested of the guest");
-        let guest = Some(AddonReports { addons: None, synced: None, survey: None });
+        let guest = Some(AddonReports(None));
         assert!(Applied { guest, ..Applied::default() }.over(read).addons.is_none());
     }
 }

@@ -81,8 +81,7 @@ async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context
     if let Some(addons) = addons {
         ctx.addons.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
         let key = key(cluster.namespace().as_deref(), &cluster.name_any());
-        let (addons, synced) = (ctx.addons.reports(&key), ctx.addons.sync_reports(&key));
-        done.guest = Some(AddonReports { addons, synced, survey: ctx.addons.survey(&key) });
+        done.guest = Some(AddonReports(ctx.addons.reports(&key)));
     }
     remove_obsolete(obsolete, facts, ctx).await
 }

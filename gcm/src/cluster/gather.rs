@@ -1,5 +1,7 @@
 //! Every read of a reconcile from caches. Secrets are in no cache: [`super::login`] and [`super::encryption`] read them.
 
+use std::sync::Arc;
+
 use api::gcm::TanzuKubernetesCluster;
 use api::names;
 use jiff::Timestamp;
@@ -21,6 +23,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
     let cluster = kinds.clusters.cache.current(namespace, &name)?;
     // The machines of another's Cluster of the same name are none of ours.
     let others = cluster.as_deref().is_some_and(|cluster| !is_of(cluster, tkc));
+    let guest = ctx.addons.reports(&of);
     Ok(Facts {
         virtual_ip: ctx.virtual_ip.clone(),
         health: ctx.health.clone(),
@@ -44,11 +47,11 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
         machines: if others { Vec::new() } else { kinds.machines.sorted(&of) },
         wcp_machines: if others { Vec::new() } else { kinds.wcp_machines.sorted(&of) },
         bundles: ctx.bundles.objects(namespace.unwrap_or_default()),
-        addons: ctx.addons.reports(&of),
+        addons: guest.as_ref().map(|guest| Arc::clone(&guest.addons)),
         namespace: ctx.namespaces.facts(namespace.unwrap_or_default()),
-        synced: ctx.addons.sync_reports(&of),
-        survey: ctx.addons.survey(&of),
-        addons_for: ctx.addons.looked_at_for(&of),
+        synced: guest.as_ref().map(|guest| Arc::clone(&guest.synced)),
+        survey: guest.as_ref().and_then(|guest| guest.survey.clone()),
+        addons_for: guest.map(|guest| guest.kubernetes),
     })
 }
 
