@@ -19,7 +19,7 @@ use crate::cluster::input::Input;
 use crate::cluster::login::objects::{USER, node_user};
 use crate::cluster::network::proxy;
 use crate::cluster::node_file::NodeFile;
-use crate::cluster::volumes::setup::{VolumeFilesystem, VolumeSetup};
+use crate::cluster::volumes::setup::VolumeSetup;
 use crate::duration;
 use crate::release::KubernetesRelease;
 use crate::release::trust_store::TrustStore;
@@ -35,7 +35,7 @@ pub fn node_config(
     volumes: VolumeSetup,
     registration: NodeRegistration,
 ) -> ConfigSpec {
-    let NodeSetup { commands, files } = node_setup(&input.cluster, &volumes);
+    let (commands, files) = node_setup(&input.cluster, &volumes);
     let VolumeSetup { boot_commands, filesystems, mounts, files: _, commands: _ } = volumes;
     let files: Vec<ConfigFile> = files.into_iter().map(Into::into).collect();
     ConfigSpec {
@@ -62,35 +62,20 @@ pub fn node_registration(input: &Input<'_>, labels: &BTreeMap<String, String>) -
     }
 }
 
-fn disk_setup(volumes: Vec<VolumeFilesystem>) -> DiskSetup {
+fn disk_setup(filesystems: Vec<DiskFilesystem>) -> DiskSetup {
     // Of each disk, since Cluster API writes a `disk_setup` that is nothing otherwise, which cloud-init warns of.
-    let whole = |volume: &VolumeFilesystem| DiskPartition {
-        device: volume.device.clone(),
+    let whole = |filesystem: &DiskFilesystem| DiskPartition {
+        device: filesystem.device.clone(),
         layout: Some(false),
         ..DiskPartition::default()
     };
-    let partitions = volumes.iter().map(whole).collect();
-    let filesystem = |volume: VolumeFilesystem| DiskFilesystem {
-        device: volume.device,
-        filesystem: volume.filesystem,
-        label: Some(volume.label),
-        partition: Some(volume.partition),
-        ..DiskFilesystem::default()
-    };
-    let filesystems = volumes.into_iter().map(filesystem).collect();
+    let partitions = filesystems.iter().map(whole).collect();
     DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
 }
 
-/// What runs and what stands on a node before kubeadm runs.
-struct NodeSetup {
-    /// Shell commands, in their order.
-    commands: Vec<String>,
-    /// Files.
-    files: Vec<NodeFile>,
-}
-
-/// What every node of the cluster gets, and with it what its volumes need.
-fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
+/// The shell commands before kubeadm, in their order, and the files. Every node of the cluster gets them, and with them what its
+/// volumes need.
+fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> (Vec<String>, Vec<NodeFile>) {
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
     commands.extend(volumes.commands.iter().cloned());
@@ -111,7 +96,7 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
         commands.push("systemctl restart containerd".to_owned());
     }
     files.extend(authorities.into_iter().chain(proxy));
-    NodeSetup { commands, files }
+    (commands, files)
 }
 
 /// Returns the value of the label that nodes of this release have.

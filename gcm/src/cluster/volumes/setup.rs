@@ -6,6 +6,7 @@
 //! persistent volumes on other controllers. It is mounted by systemd, and what uses it requires the mount: a node whose
 //! disk is away is not Ready, rather than one that writes to the folder below.
 
+use api::capi::KubeadmConfigSpecDiskSetupFilesystems as DiskFilesystem;
 use api::gcm::parts::Volume;
 use api::names;
 
@@ -37,26 +38,13 @@ pub enum VolumesAs {
     Claims,
 }
 
-/// A filesystem to be made, without a partition table: the whole disk is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeFilesystem {
-    /// The device at the first boot.
-    pub device: String,
-    /// Its label.
-    pub label: String,
-    /// `ext4`.
-    pub filesystem: String,
-    /// cloud-init's word for a filesystem on the disk itself.
-    pub partition: String,
-}
-
 /// What a node is given to have its volumes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeSetup {
     /// Before everything else: names for the disks.
     pub boot_commands: Vec<String>,
     /// Filesystems, one a volume.
-    pub filesystems: Vec<VolumeFilesystem>,
+    pub filesystems: Vec<DiskFilesystem>,
     /// Entries of fstab, folders before those in them.
     ///
     /// They have four fields: Cluster API would write the other two as numbers, which cloud-init's schema refuses.
@@ -118,12 +106,14 @@ fn name_disks(volumes: &[Volume]) -> Vec<String> {
     rules.chain(apply.map(str::to_owned)).collect()
 }
 
-fn filesystem(volume: &Volume) -> VolumeFilesystem {
-    VolumeFilesystem {
+/// A filesystem without a partition table: the whole disk is one, which cloud-init calls `none`.
+fn filesystem(volume: &Volume) -> DiskFilesystem {
+    DiskFilesystem {
         device: format!("/dev/{}", device(volume)),
-        label: label(volume),
+        label: Some(label(volume)),
         filesystem: FILESYSTEM.to_owned(),
-        partition: "none".to_owned(),
+        partition: Some("none".to_owned()),
+        ..DiskFilesystem::default()
     }
 }
 
