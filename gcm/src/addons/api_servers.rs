@@ -146,7 +146,6 @@ struct ServerMetadata {
     annotations: Marks<ServerAnnotations>,
 }
 
-/// The annotations of an API server that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerAnnotations {}
 

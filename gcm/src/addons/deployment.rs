@@ -21,7 +21,6 @@ use super::survey::GuestSecret;
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// An object that is applied.
 struct AppliedObject {
     kind: ServedKind,
     written: Written,

@@ -167,7 +167,6 @@ fn report(addon: &ChosenAddon, version: Option<String>, state: AddonState) -> Ad
     AddonReport { name: addon.name.clone(), type_: addon.type_, version, state }
 }
 
-/// The result of a round.
 struct Round {
     reports: Vec<AddonReport>,
     survey: GuestSurvey,

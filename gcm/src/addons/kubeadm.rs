@@ -117,7 +117,6 @@ impl LiveDns {
     }
 }
 
-/// A change of the budget of CoreDNS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BudgetChange {
     Apply,

@@ -149,9 +149,7 @@ pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) 
 
 /// A cluster that Cluster API works on.
 pub(crate) struct ClusterFixture {
-    /// The cluster.
     pub tkc: TanzuKubernetesCluster,
-    /// What is planned for it.
     pub plan: Plan,
     /// Machines of the control plane, then of each pool.
     pub groups: Vec<Vec<MachineFixture>>,
@@ -191,7 +189,6 @@ impl ClusterFixture {
         fixture
     }
 
-    /// The facts about it.
     pub(crate) fn facts(&self) -> Facts {
         let mut facts = nothing();
         facts.cluster = Some(Arc::new(self.cluster()));

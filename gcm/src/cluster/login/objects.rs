@@ -17,7 +17,6 @@ const SSH_TYPE: &str = "kubernetes.io/ssh-auth";
 pub const USER: &str = "vmware-system-user";
 /// What the user may do: become root without a password.
 const SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
-/// The user's shell.
 const SHELL: &str = "/bin/bash";
 
 /// Returns the Secrets of a cluster's login that do not exist yet. The hash comes after its password.

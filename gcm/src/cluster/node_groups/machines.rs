@@ -146,7 +146,6 @@ fn one_more_at_a_time() -> MachineDeploymentRollout {
     }
 }
 
-/// The spec of a pool's Machines.
 fn machine_spec(input: &Input<'_>, pool: &NodePool, template: &str, config: &str) -> MachineTemplateSpec {
     MachineTemplateSpec {
         cluster_name: input.name(),
