@@ -19,7 +19,8 @@ use crate::spec::network::NetworkSpec;
 pub struct Input<'a> {
     /// The cluster, with its defaults filled in.
     pub tkc: &'a TanzuKubernetesCluster,
-    network: NetworkSpec<'a>,
+    /// The network of the cluster.
+    pub network: NetworkSpec<'a>,
     /// The release it resolves to.
     pub release: &'a KubernetesRelease,
     /// The image its nodes are made from.
@@ -34,11 +35,6 @@ impl<'a> Input<'a> {
         image: &'a ReleaseImage,
     ) -> Self {
         Self { tkc: cluster.tkc(), network: cluster.network(), release, image }
-    }
-
-    /// The network of the cluster.
-    pub fn network(&self) -> NetworkSpec<'a> {
-        self.network
     }
 
     /// The cluster's namespace.

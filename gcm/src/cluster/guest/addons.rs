@@ -36,16 +36,12 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     let server = server(&host, port);
     let image = facts.releases.vm_image(&input.image.name);
     let name = input.name();
-    let offer = Offer {
-        cluster: &name,
-        cni: input.network().cni,
-        config_maps: &facts.bundles,
-        image: image.as_ref(),
-    };
+    let offer =
+        Offer { cluster: &name, cni: input.network.cni, config_maps: &facts.bundles, image: image.as_ref() };
     let values = Values {
-        pod_cidr: first_range(input.network().pods_or_default()),
-        service_cidr: first_range(input.network().services_or_default()),
-        service_domain: input.network().domain.to_owned(),
+        pod_cidr: first_range(input.network.pods_or_default()),
+        service_cidr: first_range(input.network.services_or_default()),
+        service_domain: input.network.domain.to_owned(),
         cluster_name: name.clone(),
         cluster_namespace: input.namespace(),
         cluster_id: origin::cluster_id(input.tkc).cloned().unwrap_or_default(),

@@ -25,8 +25,7 @@ const LONGEST_MESSAGE: usize = 2048;
 pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<RemediatedNode>, Option<i32>) {
     let nodes = Node::all(facts);
     let is_known = |name: &str| old.remediated_nodes.iter().any(|known| known.machine == name);
-    let new: Vec<_> =
-        nodes.iter().filter(|node| !is_known(&node.name())).filter_map(RemediatedNode::seen).collect();
+    let new: Vec<_> = nodes.iter().filter(|node| !is_known(&node.name())).filter_map(remediated).collect();
     let count = old.node_remediation_count.unwrap_or_default();
     let count = count.saturating_add(i32::try_from(new.len()).unwrap_or(i32::MAX));
     let mut all = old.remediated_nodes.clone();
@@ -45,34 +44,27 @@ pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<R
     (kept.map(|(_, node)| node).collect(), (count > 0).then_some(count))
 }
 
-trait Seen: Sized {
-    /// What is known of a machine that its owner deletes because its health check failed. One that goes with its cluster or
-    /// its pool, or because there are too many, may be unhealthy, too.
-    fn seen(node: &Node<'_>) -> Option<Self>;
-}
-
-impl Seen for RemediatedNode {
-    fn seen(node: &Node<'_>) -> Option<Self> {
-        let Machine { metadata, .. } = node.machine;
-        let time = metadata.deletion_timestamp.as_ref()?;
-        let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)
-            .filter(|check| check.status == FALSE)?;
-        metav1::find(conditions(node.machine), capi::OWNER_REMEDIATED)
-            .filter(|owner| owner.status == FALSE && owner.reason == capi::MACHINE_DELETING)?;
-        let below = infrastructure_cause(node).or_else(|| marked_cause(node.machine));
-        let mut message = cause::one_line(&check.message);
-        if let Some((reason, why)) = below {
-            let _ = write!(message, "; WCPMachine: {reason}: {}", cause::one_line(why));
-        }
-        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
-        Some(Self {
-            machine: node.name(),
-            node: node.node().map(str::to_owned),
-            time: time.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            reason: below.map_or(check.reason.as_str(), |(reason, _)| reason).to_owned(),
-            message,
-        })
+/// What is known of a machine that its owner deletes because its health check failed. One that goes with its cluster or
+/// its pool, or because there are too many, may be unhealthy, too.
+fn remediated(node: &Node<'_>) -> Option<RemediatedNode> {
+    let time = node.machine.metadata.deletion_timestamp.as_ref()?;
+    let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)
+        .filter(|check| check.status == FALSE)?;
+    metav1::find(conditions(node.machine), capi::OWNER_REMEDIATED)
+        .filter(|owner| owner.status == FALSE && owner.reason == capi::MACHINE_DELETING)?;
+    let below = infrastructure_cause(node).or_else(|| marked_cause(node.machine));
+    let mut message = cause::one_line(&check.message);
+    if let Some((reason, why)) = below {
+        let _ = write!(message, "; WCPMachine: {reason}: {}", cause::one_line(why));
     }
+    message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+    Some(RemediatedNode {
+        machine: node.name(),
+        node: node.node().map(str::to_owned),
+        time: time.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        reason: below.map_or(check.reason.as_str(), |(reason, _)| reason).to_owned(),
+        message,
+    })
 }
 
 /// Reason and message of a WCPMachine that is not ready. Once it is deleted, its condition only says so.

@@ -32,7 +32,7 @@ pub fn cluster(input: &Input<'_>) -> Cluster {
 }
 
 fn network(input: &Input<'_>) -> ClusterClusterNetwork {
-    let NetworkSpec { cni: _, pods, services, domain, proxy: _, trust: _ } = input.network();
+    let NetworkSpec { cni: _, pods, services, domain, proxy: _, trust: _ } = input.network;
     ClusterClusterNetwork {
         service_domain: Some(domain.to_owned()),
         pods: (!pods.is_empty()).then(|| ClusterClusterNetworkPods { cidr_blocks: pods.to_vec() }),

@@ -80,9 +80,8 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> (Vec<String>, Vec<Nod
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
     commands.extend(volumes.commands.iter().cloned());
     let trust_store = trust_store(input);
-    let authorities =
-        input.network().trust.map(|trust| trusted_files(trust, trust_store)).unwrap_or_default();
-    let proxy = proxy::files(&input.network());
+    let authorities = input.network.trust.map(|trust| trusted_files(trust, trust_store)).unwrap_or_default();
+    let proxy = proxy::files(&input.network);
     if !authorities.is_empty() {
         commands.push(trust_store.command().to_owned());
     }
