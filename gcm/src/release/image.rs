@@ -125,6 +125,12 @@ struct ParsedProperties {
     incompatible: Option<String>,
 }
 
+impl ParsedProperties {
+    fn new(version: Version, kubernetes: KubernetesSpec) -> Self {
+        Self { version, kubernetes, packages: Vec::new(), os: None, keepalived: None, incompatible: None }
+    }
+}
+
 /// Checks that all versions that the image names are of one Kubernetes. Otherwise its kubeadm would look for container images of
 /// another version than those that the image contains.
 fn check_kubernetes(read: &ParsedProperties, semver: Option<&str>) -> Result<(), String> {
@@ -171,7 +177,7 @@ fn distribution(text: &str) -> Result<ParsedProperties, String> {
     let keepalived = keepalived
         .or_else(|| version.to_string().contains("+layercake.").then(|| KEEPALIVED_IMAGE.to_owned()));
     let incompatible = incompatibility(&document);
-    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None, keepalived, incompatible })
+    Ok(ParsedProperties { keepalived, incompatible, ..ParsedProperties::new(version, kubernetes) })
 }
 
 /// The keys `compatibility-*` of an image, each for a version of vSphere, if there are any and none says that it fits.
@@ -191,14 +197,7 @@ fn incompatibility(document: &Value) -> Option<String> {
 fn built(version: &str) -> Result<ParsedProperties, String> {
     let version = Version::parse(version).map_err(|error| error.to_string())?;
     let kubernetes = KubernetesSpec { version: version.to_string(), ..KubernetesSpec::default() };
-    Ok(ParsedProperties {
-        version,
-        kubernetes,
-        packages: Vec::new(),
-        os: None,
-        keepalived: None,
-        incompatible: None,
-    })
+    Ok(ParsedProperties::new(version, kubernetes))
 }
 
 fn embedded(text: &str, os_images: Option<&str>) -> Result<ParsedProperties, String> {
@@ -211,14 +210,7 @@ fn embedded(text: &str, os_images: Option<&str>) -> Result<ParsedProperties, Str
         "" => version.to_string(),
         text => with_v(text),
     };
-    Ok(ParsedProperties {
-        version,
-        kubernetes,
-        packages: bootstrap_packages,
-        os,
-        keepalived: None,
-        incompatible: None,
-    })
+    Ok(ParsedProperties { packages: bootstrap_packages, os, ..ParsedProperties::new(version, kubernetes) })
 }
 
 fn first_os(text: &str) -> Result<Option<OSInfo>, String> {

@@ -34,18 +34,12 @@ impl KubernetesRelease {
             Err(_) if tkr.spec.kubernetes.version.is_empty() => version.clone(),
             Err(error) => return Err(error),
         };
-        let incompatible = marked(tkr).or_else(|| resolution::explain_incompatibility(&kubernetes));
-        let mut labels = resolution::prefix_labels(&version);
-        labels.extend(tkr.labels().clone());
+        let mut candidate = AvailableRelease::of(version);
+        candidate.incompatible = marked(tkr).or_else(|| resolution::explain_incompatibility(&kubernetes));
+        candidate.labels.extend(tkr.labels().clone());
+        candidate.kube_vip = kube_vip(&tkr.spec.kubernetes);
         Ok(Self {
-            candidate: AvailableRelease {
-                version,
-                incompatible,
-                labels,
-                kube_vip: kube_vip(&tkr.spec.kubernetes),
-                images: Vec::new(),
-                missing_images: Vec::new(),
-            },
+            candidate,
             kubernetes: kubernetes.to_string(),
             image_repository: tkr.spec.kubernetes.image_repository.clone(),
             etcd: tkr.spec.kubernetes.etcd.clone(),
