@@ -17,13 +17,19 @@ pub const ROUTED: &str = "antrea-nsx-routed";
 /// How many bits of an address a node's own share of the pods' range fixes, for IPv4 and IPv6.
 const NODE_PREFIX: (u8, u8) = (24, 64);
 
-struct AddressRange<'a> {
-    field: String,
+/// A range of pods or services.
+pub(super) struct AddressRange<'a> {
+    pub field: String,
     text: &'a str,
-    net: IpNet,
+    pub net: IpNet,
 }
 
-fn ranges<'a>(key: &str, blocks: &'a [String], denials: &mut Vec<FieldDenial>) -> Vec<AddressRange<'a>> {
+/// Reads the ranges of pods or services. What is no range is added to the denials.
+pub(super) fn ranges<'a>(
+    key: &str,
+    blocks: &'a [String],
+    denials: &mut Vec<FieldDenial>,
+) -> Vec<AddressRange<'a>> {
     let mut read = Vec::new();
     for (at, text) in blocks.iter().enumerate() {
         let field = format!("spec.settings.network.{key}.cidrBlocks[{at}]");

@@ -9,7 +9,7 @@ use api::gcm::TanzuKubernetesClusterSpec;
 use ipnet::IpNet;
 
 use super::denial::FieldDenial;
-use super::network::overlap;
+use super::network::{AddressRange, overlap, ranges};
 use crate::spec::network::NetworkSpec;
 
 /// An address or a range that somebody outside the cluster has.
@@ -34,24 +34,17 @@ impl UsedRange {
     }
 }
 
-/// The ranges of pods and services, each with its field.
-fn ranges(spec: &TanzuKubernetesClusterSpec) -> Vec<(String, IpNet)> {
+/// The ranges of pods and services.
+fn all_ranges(spec: &TanzuKubernetesClusterSpec) -> impl Iterator<Item = AddressRange<'_>> {
     let network = NetworkSpec::read(spec);
-    [("pods", network.pods), ("services", network.services)]
-        .into_iter()
-        .flat_map(|(key, ranges)| {
-            let field = move |at| format!("spec.settings.network.{key}.cidrBlocks[{at}]");
-            let blocks = ranges.iter().enumerate();
-            blocks.filter_map(move |(at, text)| Some((field(at), text.trim().parse().ok()?)))
-        })
-        .collect()
+    let pods = ranges("pods", network.pods, &mut Vec::new());
+    pods.into_iter().chain(ranges("services", network.services, &mut Vec::new()))
 }
 
 /// Ranges that overlap with those that the administrator reserved for management.
 pub fn denials(spec: &TanzuKubernetesClusterSpec, management: &[IpNet]) -> Vec<FieldDenial> {
-    ranges(spec)
-        .into_iter()
-        .filter_map(|(field, range)| {
+    all_ranges(spec)
+        .filter_map(|AddressRange { field, net: range, .. }| {
             let reserved = management.iter().find(|reserved| overlap(reserved, &range))?;
             Some(FieldDenial::new(
                 field,
@@ -64,9 +57,8 @@ pub fn denials(spec: &TanzuKubernetesClusterSpec, management: &[IpNet]) -> Vec<F
 
 /// Ranges that hold addresses seen in the cluster's namespace: one warning for each range.
 pub fn warnings(spec: &TanzuKubernetesClusterSpec, used: &[UsedRange]) -> Vec<String> {
-    ranges(spec)
-        .into_iter()
-        .filter_map(|(field, range)| {
+    all_ranges(spec)
+        .filter_map(|AddressRange { field, net: range, .. }| {
             let UsedRange { net, owner } = used.iter().find(|used| overlap(&used.net, &range))?;
             let address = if net.prefix_len() == net.max_prefix_len() { net.addr().to_string() } else { net.to_string() };
             Some(format!(
