@@ -240,6 +240,9 @@ mod tests {
     use crate::cluster::fixtures::ClusterFixture;
     use crate::testing::sound;
 
+    const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
+    const V34: &str = "v1.34.2+vmware.1-vkr.1";
+
     /// Facts about a control plane that is to run one version, of which the oldest machine runs another, and of pools.
     fn at(spec: &str, oldest: &str, pools: &str) -> Facts {
         let kubernetes = |text: &str| {
@@ -257,11 +260,14 @@ mod tests {
         facts
     }
 
+    fn named<'f>(facts: &'f Facts, version: &str) -> &'f AvailableRelease {
+        let version = Version::parse(version).unwrap();
+        facts.available_releases.iter().find(|release| release.version == version).unwrap()
+    }
+
     #[test]
     fn a_control_plane_takes_one_minor_release_after_the_other() {
         const V32: &str = "v1.32.0+vmware.6-fips-vkr.2";
-        const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
-        const V34: &str = "v1.34.2+vmware.1-vkr.1";
         const V35: &str = "v1.35.1+vmware.1-vkr.1";
         const V36: &str = "v1.36.3+vmware.1-vkr.1";
         for (spec, oldest, pools, wanted, expected) in [
@@ -277,9 +283,7 @@ mod tests {
             (V35, V35, V32, V36, (V35, false)),
         ] {
             let facts = at(spec, oldest, pools);
-            let version = Version::parse(wanted).unwrap();
-            let wanted = facts.available_releases.iter().find(|release| release.version == version).unwrap();
-            let Step { release, last_step } = choose_step(wanted, &facts).unwrap();
+            let Step { release, last_step } = choose_step(named(&facts, wanted), &facts).unwrap();
             assert_eq!(
                 (release.version.to_string().as_str(), last_step.is_waiting()),
                 expected,
@@ -287,12 +291,7 @@ mod tests {
             );
         }
         let mut facts = at(V33, V33, V33);
-        let wanted = facts
-            .available_releases
-            .iter()
-            .find(|release| release.version.minor() == (1, 36))
-            .unwrap()
-            .clone();
+        let wanted = named(&facts, V36).clone();
         Arc::make_mut(&mut facts.available_releases).retain(|release| release.version.minor() != (1, 34));
         let error = choose_step(&wanted, &facts).unwrap_err();
         assert!(matches!(error, Invalid::NoStep { from } if from.to_string() == "v1.33.1+vmware.1"));
@@ -303,8 +302,6 @@ mod tests {
 
     #[test]
     fn an_upgrade_waits_at_one_gate_after_the_other() {
-        const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
-        const V34: &str = "v1.34.2+vmware.1-vkr.1";
         const KUBERNETES: &str = "v1.34.2+vmware.1";
         let mut tkc = sound();
         tkc.spec.topology.control_plane.tkr = Some(api::gcm::parts::Tkr::named("v1.34.2---vmware.1-vkr.1"));

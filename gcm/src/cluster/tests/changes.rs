@@ -139,11 +139,9 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
     let mut fixture = ClusterFixture::running(sound());
     fixture.tkc.status = Some(shown(&fixture));
     let mut facts = fixture.facts();
-    let mut cluster = (**facts.cluster.as_ref().unwrap()).clone();
     assert!(!crate::cluster::is_cluster_deleted(&facts));
-    cluster.metadata.deletion_timestamp =
+    std::sync::Arc::make_mut(facts.cluster.as_mut().unwrap()).metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
-    facts.cluster = Some(cluster.into());
     assert!(crate::cluster::is_cluster_deleted(&facts));
     let waiting = crate::cluster::error::Error::Waiting(crate::cluster::describe_recreation(&fixture.tkc));
     let status = status(&fixture.tkc, &facts, Some(&waiting)).status;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use api::capi::Machine;
 use api::gcm::parts::{RemediatedNode, phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -67,15 +66,13 @@ fn remediated(facts: Facts) -> Facts {
 
 /// The worker of the facts, unhealthy and on its way out; with what its owner says of its remediation, if it does.
 fn deleted(mut facts: Facts, remediation: Option<&str>) -> Facts {
-    let worker = facts.machines.last_mut().unwrap();
-    let mut machine: Machine = (**worker).clone();
+    let machine = Arc::make_mut(facts.machines.last_mut().unwrap());
     machine.metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
     let conditions = machine.status.as_mut().unwrap().conditions.get_or_insert_default();
     let failed =
         "Health check failed:\n  * Condition Ready on Node is reporting status Unknown for more than 5m0s";
     conditions.push(from(condition("HealthCheckSucceeded", "False", "UnhealthyNode", failed)));
     conditions.extend(remediation.map(|reason| from(condition("OwnerRemediated", "False", reason, ""))));
-    *worker = Arc::new(machine);
     facts
 }
 

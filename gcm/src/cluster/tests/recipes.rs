@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::capi::KubeadmControlPlane;
 use api::conditions::find;
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::{Proxy, phase};
@@ -53,7 +52,7 @@ fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
     let mut facts = fixture.facts();
     let command = "echo as another version has it".to_owned();
     let renamed = |name: &str| format!("{name}-x");
-    let mut kcp: KubeadmControlPlane = (**facts.control_plane.as_ref().unwrap()).clone();
+    let kcp = Arc::make_mut(facts.control_plane.as_mut().unwrap());
     let config = kcp.spec.kubeadm_config_spec.as_mut().unwrap();
     config.pre_kubeadm_commands.get_or_insert_default().push(command.clone());
     let template = &mut kcp.spec.machine_template.spec.infrastructure_ref.name;
@@ -65,7 +64,6 @@ fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
         }
     };
     remark(kcp.annotations_mut());
-    facts.control_plane = Some(Arc::new(kcp));
     for template in &mut facts.machine_templates {
         let name = renamed(&template.name_any());
         Arc::make_mut(template).metadata.name = Some(name);
@@ -179,9 +177,8 @@ fn machines_older_than_marks_stay_if_their_cluster_ran_so() {
 fn what_this_version_made_is_put_right() {
     let fixture = ClusterFixture::running(pools());
     let mut facts = fixture.facts();
-    let mut kcp = (**facts.control_plane.as_ref().unwrap()).clone();
+    let kcp = Arc::make_mut(facts.control_plane.as_mut().unwrap());
     kcp.spec.kubeadm_config_spec.as_mut().unwrap().pre_kubeadm_commands = Some(vec!["reboot".to_owned()]);
-    facts.control_plane = Some(Arc::new(kcp));
     assert_eq!(replaces(&plan(&fixture.tkc, &facts).unwrap()), replaces(&fixture.plan));
 }
 
@@ -275,10 +272,9 @@ fn an_upgrade_goes_from_add_ons_to_the_control_plane_to_pools() {
     let tkc = stored(tkc);
     let behind = |facts: &Facts, version: &str| {
         let mut facts = facts.clone();
-        let mut kcp = (**facts.control_plane.as_ref().unwrap()).clone();
+        let kcp = Arc::make_mut(facts.control_plane.as_mut().unwrap());
         kcp.spec.version = "v1.35.1+vmware.1".to_owned();
         kcp.status.as_mut().unwrap().version = Some(version.to_owned());
-        facts.control_plane = Some(Arc::new(kcp));
         facts
     };
     let mut facts = fixture.facts();
