@@ -63,17 +63,15 @@ func TestARestoredVCenterKnowsWhatItsBackupKnew(t *testing.T) {
 		var old, younger struct{ Moid string }
 		s.ordered("/v1/folders", map[string]any{"parent": s.Found.Folder, "name": "old"}, &old)
 		kept, doomed := s.create(c, "kept"), s.create(c, "doomed")
-		if s.open("POST", "/v1/restore", nil, nil) != http.StatusConflict {
-			t.Error("there was no backup")
-		}
+		s.answers(http.StatusConflict, "POST", "/v1/restore", nil, nil) // there is no backup
 		s.ordered("/v1/backup", nil, nil)
 
 		s.ordered("/v1/folders", map[string]any{"parent": s.Found.Folder, "name": "younger"}, &younger)
 		s.ordered("/v1/vms/"+kept.Reference().Value+"/move", map[string]any{"folder": younger.Moid}, nil)
 		s.ordered("/v1/folders/"+old.Moid+"/rename", map[string]any{"name": "renamed"}, nil)
-		must(t, must2(t)(doomed.Destroy(s.ctx)).Wait(s.ctx))
+		s.done(doomed.Destroy(s.ctx))
 		made := []*object.VirtualMachine{s.create(c, "a"), s.create(c, "b")}
-		must(t, must2(t)(made[0].PowerOn(s.ctx)).Wait(s.ctx))
+		s.done(made[0].PowerOn(s.ctx))
 		uuid := s.inventory().vm("a").InstanceUUID
 		s.ordered("/v1/restore", nil, nil)
 
@@ -91,8 +89,7 @@ func TestARestoredVCenterKnowsWhatItsBackupKnew(t *testing.T) {
 		if vm := seen.vm("doomed"); vm.MoID != doomed.Reference().Value || vm.ConnectionState != "orphaned" {
 			t.Errorf("the VM that was destroyed since: %+v", vm)
 		}
-		_, err := must2(t)(object.NewVirtualMachine(c.Client, doomed.Reference()).PowerOn(s.ctx)).WaitForResult(s.ctx)
-		failsWith[*types.InvalidState](t, err)
+		failsWith[*types.InvalidState](t, s.ended(object.NewVirtualMachine(c.Client, doomed.Reference()).PowerOn(s.ctx)))
 
 		s.ordered("/v1/hosts/reconnect", nil, nil)
 		seen = s.inventory()
@@ -102,8 +99,8 @@ func TestARestoredVCenterKnowsWhatItsBackupKnew(t *testing.T) {
 			t.Errorf("the VM that was made since: %+v", found)
 		}
 		vm := object.NewVirtualMachine(c.Client, vim.Ref{Type: "VirtualMachine", Value: found.MoID})
-		must(t, must2(t)(vm.PowerOff(s.ctx)).Wait(s.ctx))
-		must(t, must2(t)(vm.Destroy(s.ctx)).Wait(s.ctx))
+		s.done(vm.PowerOff(s.ctx))
+		s.done(vm.Destroy(s.ctx))
 		must(t, object.NewVirtualMachine(c.Client, doomed.Reference()).Unregister(s.ctx))
 		if seen = s.inventory(); seen.vm("a") != nil || seen.vm("doomed") != nil || len(seen.VMs) != 2 {
 			t.Errorf("in the end: %+v", seen.VMs)
@@ -130,7 +127,7 @@ func TestTheClockIsSetAndHistoryForgotten(t *testing.T) {
 			}
 			return names
 		}
-		remove := func(name string) { must(t, must2(t)(s.create(c, name).Destroy(s.ctx)).Wait(s.ctx)) }
+		remove := func(name string) { s.done(s.create(c, name).Destroy(s.ctx)) }
 		remove("before")
 		s.open("PUT", "/v1/clock", map[string]any{"offsetSeconds": -3600}, nil)
 		now, err := methods.GetCurrentTime(s.ctx, c)

@@ -11,7 +11,6 @@ import (
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/task"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -85,13 +84,13 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 		s := newSite(t)
 		c := s.login(json)
 		golden, snapshot := s.golden(c)
-		must(t, must2(t)(golden.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{
+		s.done(golden.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{
 			ExtraConfig: []types.BaseOptionValue{option("guestinfo.old", "stale"), option("guestinfo.gone", "stale"), option("kept", "yes")},
 			VAppConfig: &types.VmConfigSpec{Property: []types.VAppPropertySpec{{
 				ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd},
 				Info:            &types.VAppPropertyInfo{Key: 1, Id: "p", Type: "string"},
 			}}},
-		})).Wait(s.ctx))
+		}))
 		vm, err := s.clone(c, golden, "clone", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) {
 			spec.PowerOn = true
 			spec.Location.Datastore = &vim.Ref{Type: "Datastore", Value: s.Found.Datastores["ds0"]}
@@ -149,7 +148,7 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 		if s.storage.LacksFiles(s.Fresh(), made) {
 			t.Error("a disk is gone before its time")
 		}
-		must(t, must2(t)(golden.Destroy(s.ctx)).Wait(s.ctx))
+		s.done(golden.Destroy(s.ctx))
 		if !s.storage.LacksFiles(s.Fresh(), made) {
 			t.Error("the clone's disk rests on what is gone")
 		}
@@ -176,18 +175,18 @@ func TestACloneIsRefused(t *testing.T) {
 	golden, snapshot := s.golden(c)
 	nowhere := vim.Ref{Type: "VirtualMachineSnapshot", Value: "snapshot-999"}
 	other := s.create(c, "other")
-	must(t, must2(t)(other.CreateSnapshot(s.ctx, "s", "", false, false)).Wait(s.ctx))
+	s.done(other.CreateSnapshot(s.ctx, "s", "", false, false))
 	foreign := *s.props(c, other.Reference()).Snapshot.CurrentSnapshot
 
-	_, err := s.clone(c, golden, "x", s.linked(nowhere))
-	failsWith[*types.ManagedObjectNotFound](t, err)
-	_, err = s.clone(c, golden, "x", s.linked(foreign))
-	failsWith[*types.InvalidArgument](t, err)
-	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Snapshot = nil }))
-	failsWith[*types.InvalidArgument](t, err)
-	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Config.SevEnabled = types.NewBool(true) }))
-	failsWith[*types.NotSupported](t, err)
-	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) {
+	clone := func(snapshot vim.Ref, edit ...func(*types.VirtualMachineCloneSpec)) error {
+		_, err := s.clone(c, golden, "x", s.linked(snapshot, edit...))
+		return err
+	}
+	failsWith[*types.ManagedObjectNotFound](t, clone(nowhere))
+	failsWith[*types.InvalidArgument](t, clone(foreign))
+	failsWith[*types.InvalidArgument](t, clone(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Snapshot = nil }))
+	failsWith[*types.NotSupported](t, clone(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Config.SevEnabled = types.NewBool(true) }))
+	failsWith[*types.InvalidDeviceOperation](t, clone(snapshot, func(spec *types.VirtualMachineCloneSpec) {
 		devices, _ := golden.Device(s.ctx)
 		disk := devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
 		disk.CapacityInBytes, disk.CapacityInKB = 0, disk.CapacityInKB*2
@@ -195,24 +194,18 @@ func TestACloneIsRefused(t *testing.T) {
 			&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: disk},
 		}
 	}))
-	failsWith[*types.InvalidDeviceOperation](t, err)
 	elsewhere := vim.Ref{Type: "Datastore", Value: s.Found.Datastores["ds1"]}
-	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &elsewhere }))
-	failsWith[*types.InvalidArgument](t, err)
-	must(t, must2(t)(golden.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{NumCPUs: 4, NumCoresPerSocket: types.NewInt32(2)})).Wait(s.ctx))
-	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Config.NumCPUs = 3 }))
-	failsWith[*types.InvalidArgument](t, err)
+	failsWith[*types.InvalidArgument](t, clone(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &elsewhere }))
+	s.done(golden.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{NumCPUs: 4, NumCoresPerSocket: types.NewInt32(2)}))
+	failsWith[*types.InvalidArgument](t, clone(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Config.NumCPUs = 3 }))
 	// What failed left nothing, so the name is free.
-	_, err = s.clone(c, golden, "x", s.linked(snapshot))
-	must(t, err)
-	_, err = s.clone(c, golden, "x", s.linked(snapshot))
-	failsWith[*types.DuplicateName](t, err)
-	create, err := s.folder(c).CreateVM(s.ctx, types.VirtualMachineConfigSpec{Name: "x", Files: &types.VirtualMachineFileInfo{VmPathName: "[ds0]"}},
-		object.NewResourcePool(c.Client, *s.pool()), nil)
-	must(t, err)
-	failsWith[*types.DuplicateName](t, create.Wait(s.ctx))
-	_, err = must2(t)(other.Rename(s.ctx, "x")).WaitForResult(s.ctx)
-	failsWith[*types.DuplicateName](t, err)
+	must(t, clone(snapshot))
+	failsWith[*types.DuplicateName](t, clone(snapshot))
+	files := &types.VirtualMachineFileInfo{VmPathName: "[ds0]"}
+	failsWith[*types.DuplicateName](t, s.ended(s.folder(c).CreateVM(
+		s.ctx, types.VirtualMachineConfigSpec{Name: "x", Files: files}, object.NewResourcePool(c.Client, *s.pool()), nil,
+	)))
+	failsWith[*types.DuplicateName](t, s.ended(other.Rename(s.ctx, "x")))
 }
 
 func TestAnInstanceUUIDIsGivenOnce(t *testing.T) {
@@ -244,7 +237,7 @@ func TestReconfiguration(t *testing.T) {
 	vm := s.create(c, "vm")
 	version := s.props(c, vm.Reference()).Config.ChangeVersion
 	set := func(spec types.VirtualMachineConfigSpec) error {
-		return must2(t)(vm.Reconfigure(s.ctx, spec)).Wait(s.ctx)
+		return s.ended(vm.Reconfigure(s.ctx, spec))
 	}
 	must(t, set(types.VirtualMachineConfigSpec{ChangeVersion: version, ExtraConfig: []types.BaseOptionValue{option("k", "v")}}))
 	failsWith[*types.ConcurrentAccess](t, set(types.VirtualMachineConfigSpec{ChangeVersion: version, Annotation: "late"}))
@@ -255,7 +248,7 @@ func TestReconfiguration(t *testing.T) {
 			t.Errorf("%s is still there", key)
 		}
 	}
-	must(t, must2(t)(vm.PowerOn(s.ctx)).Wait(s.ctx))
+	s.done(vm.PowerOn(s.ctx))
 	failsWith[*types.CpuHotPlugNotSupported](t, set(types.VirtualMachineConfigSpec{NumCPUs: 8}))
 	failsWith[*types.NotSupported](t, set(types.VirtualMachineConfigSpec{SwapPlacement: "hostLocal"}))
 }
@@ -315,8 +308,7 @@ func TestManyClonesWithAStreamOpen(t *testing.T) {
 			tasks <- task.Reference()
 		})
 		close(tasks)
-		_, err := methods.ModifyListView(s.ctx, w.c, &types.ModifyListView{This: w.tasks, Add: slice(tasks)})
-		must(t, err)
+		w.list(slice(tasks)...)
 		start := time.Now()
 		w.until("all on, all tasks done", func() bool {
 			on, done := 0, 0

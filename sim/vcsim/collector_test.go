@@ -8,7 +8,6 @@ import (
 
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/fault"
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -55,6 +54,13 @@ func (w *stream) view() vim.Ref {
 	})
 	must(w.t, err)
 	return res.Returnval
+}
+
+// list adds tasks to those that are watched.
+func (w *stream) list(tasks ...vim.Ref) {
+	w.t.Helper()
+	_, err := methods.ModifyListView(w.ctx, w.c, &types.ModifyListView{This: w.tasks, Add: tasks})
+	must(w.t, err)
 }
 
 func through(view vim.Ref) types.ObjectSpec {
@@ -164,20 +170,16 @@ func TestTheStreamTellsOfEverything(t *testing.T) {
 		}
 		task, err := vm.PowerOn(s.ctx)
 		must(t, err)
-		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []vim.Ref{task.Reference()}})
-		must(t, err)
+		w.list(task.Reference())
 		w.until("power on and its task", func() bool {
 			return w.named("a")["runtime.powerState"] == types.VirtualMachinePowerStatePoweredOn &&
 				w.seen[task.Reference()]["info.state"] == types.TaskInfoStateSuccess
 		})
-		if status := s.open("PUT", "/v1/vms/"+vm.Reference().Value+"/guest", map[string]any{"ip": "10.1.2.3", "toolsRunning": true}, nil); status != 204 {
-			t.Fatalf("guest: %d", status)
-		}
+		s.answers(204, "PUT", "/v1/vms/"+vm.Reference().Value+"/guest", map[string]any{"ip": "10.1.2.3", "toolsRunning": true}, nil)
 		w.until("address", func() bool { return w.named("a")["guest.ipAddress"] == "10.1.2.3" })
 		task, err = vm.Destroy(s.ctx)
 		must(t, err)
-		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []vim.Ref{task.Reference()}})
-		must(t, err)
+		w.list(task.Reference())
 		w.until("a failed task", func() bool {
 			switch failure := w.seen[task.Reference()]["info.error"].(type) {
 			case types.LocalizedMethodFault:
@@ -188,21 +190,13 @@ func TestTheStreamTellsOfEverything(t *testing.T) {
 			}
 			return false
 		})
-		must(t, must2(t)(vm.PowerOff(s.ctx)).Wait(s.ctx))
+		s.done(vm.PowerOff(s.ctx))
 		// The view of tasks changes while the VM goes: neither may hide the other.
-		task = must2(t)(vm.Destroy(s.ctx))
-		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []vim.Ref{task.Reference()}})
+		task, err = vm.Destroy(s.ctx)
 		must(t, err)
+		w.list(task.Reference())
 		w.until("leave", func() bool { return w.named("a") == nil && len(w.left) == 1 })
 	})
-}
-
-func must2(t *testing.T) func(*object.Task, error) *object.Task {
-	return func(task *object.Task, err error) *object.Task {
-		t.Helper()
-		must(t, err)
-		return task
-	}
 }
 
 func TestALateFilterIsDeliveredAtOnce(t *testing.T) {

@@ -32,10 +32,9 @@ func TestADiskIsHungOnAVMBehindTheClientsBack(t *testing.T) {
 		if first.UUID == "" || again != first {
 			t.Errorf("attached as %q, then as %q", first.UUID, again.UUID)
 		}
-		var inventory struct{ VMs []control.InventoryVM }
-		s.open("GET", "/v1/inventory", nil, &inventory)
-		if !slices.Contains(inventory.VMs[0].Disks, control.DiskSeen{File: file, CapacityMiB: 64}) || len(orphans()) != 0 {
-			t.Errorf("disks %v, orphans %v", inventory.VMs[0].Disks, orphans())
+		disks := s.inventory().VMs[0].Disks
+		if !slices.Contains(disks, control.DiskSeen{File: file, CapacityMiB: 64}) || len(orphans()) != 0 {
+			t.Errorf("disks %v, orphans %v", disks, orphans())
 		}
 		if taken {
 			s.takeOff(made, file)
@@ -50,9 +49,7 @@ func TestADiskIsHungOnAVMBehindTheClientsBack(t *testing.T) {
 		}
 	}
 	vm := s.create(c, "b").Reference().Value
-	if status := s.open("POST", "/v1/vms/"+vm+"/disks", map[string]any{"file": "../x"}, nil); status != http.StatusBadRequest {
-		t.Errorf("status %d", status)
-	}
+	s.answers(http.StatusBadRequest, "POST", "/v1/vms/"+vm+"/disks", map[string]any{"file": "../x"}, nil)
 }
 
 // takeOff is what a client does that spares a disk.
@@ -84,9 +81,7 @@ func TestADiskIsHungIntoTheLastOnesPlace(t *testing.T) {
 	c := s.login(false)
 	vm := s.create(c, "a").Reference().Value
 	swap := map[string]any{"file": "[ds0] theirs/b.vmdk", "capacityMiB": 64, "inPlaceOf": "last"}
-	if status := s.open("POST", "/v1/vms/"+vm+"/disks", swap, nil); status != http.StatusConflict {
-		t.Errorf("its only disk is gone: status %d", status)
-	}
+	s.answers(http.StatusConflict, "POST", "/v1/vms/"+vm+"/disks", swap, nil) // its only disk stays
 	s.open("POST", "/v1/vms/"+vm+"/disks", map[string]any{"file": "[ds0] theirs/a.vmdk", "capacityMiB": 64}, nil)
 	place := func() (int32, int32) {
 		made, _ := s.VMOf(s.Fresh(), vm)
@@ -99,9 +94,7 @@ func TestADiskIsHungIntoTheLastOnesPlace(t *testing.T) {
 	if c, u := place(); c != controller || u != unit {
 		t.Errorf("it hangs at %d:%d instead of %d:%d", c, u, controller, unit)
 	}
-	var inventory struct{ VMs []control.InventoryVM }
-	s.open("GET", "/v1/inventory", nil, &inventory)
-	if disks := inventory.VMs[0].Disks; len(disks) != 2 || disks[1].File != "[ds0] theirs/b.vmdk" || inventory.VMs[0].Broken {
-		t.Errorf("disks %v, broken %v", disks, inventory.VMs[0].Broken)
+	if seen := s.inventory().VMs[0]; len(seen.Disks) != 2 || seen.Disks[1].File != "[ds0] theirs/b.vmdk" || seen.Broken {
+		t.Errorf("disks %v, broken %v", seen.Disks, seen.Broken)
 	}
 }

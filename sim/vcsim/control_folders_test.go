@@ -6,7 +6,6 @@ import (
 
 	"github.com/vmware/govmomi/vim25/mo"
 
-	"layercake.invalid/sim/vcsim/control"
 	"layercake.invalid/sim/vcsim/vim"
 )
 
@@ -25,22 +24,16 @@ func TestAMovedFolderTakesItsVMsAlong(t *testing.T) {
 
 		top := s.Registry.Get(vim.Ref{Type: "Folder", Value: s.Found.Folder}).(mo.Entity).Entity().Parent
 		s.open("POST", "/v1/folders", map[string]any{"parent": top.Value, "name": "elsewhere"}, &outer)
-		if status := s.open("POST", "/v1/folders/"+inner.Moid+"/move", map[string]any{"folder": outer.Moid}, nil); status != http.StatusNoContent {
-			t.Fatalf("move: %d", status)
-		}
+		s.answers(http.StatusNoContent, "POST", "/v1/folders/"+inner.Moid+"/move", map[string]any{"folder": outer.Moid}, nil)
 		w.until("its leave", func() bool { return w.named("a") == nil })
 		s.open("POST", "/v1/folders/"+inner.Moid+"/rename", map[string]any{"name": "q"}, nil)
 		s.open("POST", "/v1/folders/"+inner.Moid+"/move", map[string]any{"folder": s.Found.Folder}, nil)
 		w.until("its return", func() bool { return w.seen[vm] != nil })
-		var inventory struct{ Folders []control.InventoryNode }
-		s.open("GET", "/v1/inventory", nil, &inventory)
-		for _, folder := range inventory.Folders {
+		for _, folder := range s.inventory().Folders {
 			if folder.MoID == inner.Moid && (folder.Name != "q" || folder.Parent != s.Found.Folder) {
 				t.Errorf("the folder: %+v", folder)
 			}
 		}
-		if status := s.open("POST", "/v1/folders/group-none/move", map[string]any{"folder": outer.Moid}, nil); status != http.StatusNotFound {
-			t.Errorf("a folder that is not there: %d", status)
-		}
+		s.answers(http.StatusNotFound, "POST", "/v1/folders/group-none/move", map[string]any{"folder": outer.Moid}, nil)
 	})
 }

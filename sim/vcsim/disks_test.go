@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"layercake.invalid/sim/vcsim/storage"
@@ -19,9 +19,7 @@ func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing
 	attach := func(vm, id string, status int) (uuid string) {
 		t.Helper()
 		var answer struct{ DiskUUID string }
-		if got := s.open("PUT", "/v1/vms/"+vm+"/disks/"+id, nil, &answer); got != status {
-			t.Errorf("attached to %s: %d", vm, got)
-		}
+		s.answers(status, "PUT", "/v1/vms/"+vm+"/disks/"+id, nil, &answer)
 		return answer.DiskUUID
 	}
 	first, second := vm.Reference().Value, other.Reference().Value
@@ -30,30 +28,24 @@ func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing
 		t.Errorf("attached twice as %q", uuid)
 	}
 	attach(second, made.ID, http.StatusConflict)
-	if disks := devicesOf(s.props(c, vm.Reference())); disks != 2 {
-		t.Errorf("%d disks", disks)
+	devices := object.VirtualDeviceList(s.props(c, vm.Reference()).Config.Hardware.Device)
+	if disks := devices.SelectByType((*types.VirtualDisk)(nil)); len(disks) != 2 {
+		t.Errorf("%d disks", len(disks))
 	}
 	s.look(made.ID, storage.FirstClass{Exists: true, VM: first, DiskUUID: uuid})
-	if got := s.open("DELETE", "/v1/disks/"+made.ID, nil, nil); got != http.StatusConflict {
-		t.Errorf("deleted while it is attached to a VM: %d", got)
-	}
+	// It is attached to a VM.
+	s.answers(http.StatusConflict, "DELETE", "/v1/disks/"+made.ID, nil, nil)
 
 	for range 2 {
-		if got := s.open("DELETE", "/v1/vms/"+first+"/disks/"+made.ID, nil, nil); got != http.StatusNoContent {
-			t.Errorf("detached: %d", got)
-		}
+		s.answers(http.StatusNoContent, "DELETE", "/v1/vms/"+first+"/disks/"+made.ID, nil, nil)
 	}
 	s.look(made.ID, storage.FirstClass{Exists: true})
 	uuid = attach(second, made.ID, http.StatusOK)
 	s.look(made.ID, storage.FirstClass{Exists: true, VM: second, DiskUUID: uuid})
 
-	task, err := other.Destroy(s.ctx)
-	must(t, err)
-	must(t, task.Wait(s.ctx))
+	s.done(other.Destroy(s.ctx))
 	s.look(made.ID, storage.FirstClass{})
-	if got := s.open("DELETE", "/v1/disks/"+made.ID, nil, nil); got != http.StatusNoContent {
-		t.Errorf("deleted: %d", got)
-	}
+	s.answers(http.StatusNoContent, "DELETE", "/v1/disks/"+made.ID, nil, nil)
 	if disks := s.storage.FirstClassDisks(s.Fresh()); len(disks) != 0 {
 		t.Errorf("left: %+v", disks)
 	}
@@ -68,13 +60,4 @@ func (s *site) look(id string, want storage.FirstClass) {
 	if len(list.Disks) != 1 || list.Disks[0] != want {
 		s.t.Errorf("disks: %+v, want %+v", list.Disks, want)
 	}
-}
-
-func devicesOf(vm mo.VirtualMachine) (disks int) {
-	for _, device := range vm.Config.Hardware.Device {
-		if _, ok := device.(*types.VirtualDisk); ok {
-			disks++
-		}
-	}
-	return disks
 }

@@ -117,9 +117,7 @@ func TestAHeldCloneRunsOn(t *testing.T) {
 	}
 	_, err = s.clone(c, golden, "held", s.linked(snapshot))
 	failsWith[*types.DuplicateName](t, err)
-	if status := s.open("DELETE", "/v1/faults/"+id, nil, nil); status != http.StatusNoContent {
-		t.Fatalf("release: %d", status)
-	}
+	s.answers(http.StatusNoContent, "DELETE", "/v1/faults/"+id, nil, nil)
 	must(t, task.Wait(s.ctx))
 	if len(s.vmNamed("held")) != 1 {
 		t.Error("no VM")
@@ -143,13 +141,9 @@ func TestTheControlAPIRefusesNonsense(t *testing.T) {
 		{"method": "X", "kind": "fault", "typo": 1},
 		{"method": "PowerOnVM_Task", "kind": "halfClone"},
 	} {
-		if status := s.open("POST", "/v1/faults", order, nil); status != http.StatusBadRequest {
-			t.Errorf("%v: %d", order, status)
-		}
+		s.answers(http.StatusBadRequest, "POST", "/v1/faults", order, nil)
 	}
-	if status := s.open("DELETE", "/v1/faults/f9", nil, nil); status != http.StatusNotFound {
-		t.Errorf("delete: %d", status)
-	}
+	s.answers(http.StatusNotFound, "DELETE", "/v1/faults/f9", nil, nil)
 	r, err := http.NewRequestWithContext(s.ctx, http.MethodGet, s.Ready().Control+"/v1/requests", http.NoBody)
 	must(t, err)
 	res, err := http.DefaultClient.Do(r)
@@ -202,13 +196,9 @@ func TestTheGuestThroughTheControlAPI(t *testing.T) {
 	if boots() != 0 {
 		t.Fatal("booted while off")
 	}
-	if status := s.open("PUT", path+"/guest", map[string]any{"ip": "10.0.0.1"}, nil); status != http.StatusConflict {
-		t.Errorf("facts of a guest that is off: %d", status)
-	}
+	s.answers(http.StatusConflict, "PUT", path+"/guest", map[string]any{"ip": "10.0.0.1"}, nil) // the guest is off
 	for i, action := range []string{"on", "reset"} {
-		if status := s.open("POST", path+"/power", map[string]any{"action": action}, nil); status != http.StatusNoContent {
-			t.Fatalf("%s: %d", action, status)
-		}
+		s.answers(http.StatusNoContent, "POST", path+"/power", map[string]any{"action": action}, nil)
 		if boots() != i+1 {
 			t.Errorf("%s: boot count %d", action, boots())
 		}
@@ -231,15 +221,9 @@ func TestTheGuestThroughTheControlAPI(t *testing.T) {
 	if len(info) != 1 || info["guestinfo.b"] != "---" {
 		t.Errorf("guestinfo %v", info)
 	}
-	if status := s.open("PATCH", path+"/guestinfo", map[string]any{"other": "1"}, nil); status != http.StatusBadRequest {
-		t.Errorf("a key that is no guestinfo: %d", status)
-	}
-	if status := s.open("POST", path+"/power", map[string]any{"action": "destroy"}, nil); status != http.StatusNoContent {
-		t.Errorf("destroy: %d", status)
-	}
-	if status := s.open("GET", path+"/guestinfo", nil, nil); status != http.StatusNotFound {
-		t.Errorf("a VM that is gone: %d", status)
-	}
+	s.answers(http.StatusBadRequest, "PATCH", path+"/guestinfo", map[string]any{"other": "1"}, nil)
+	s.answers(http.StatusNoContent, "POST", path+"/power", map[string]any{"action": "destroy"}, nil)
+	s.answers(http.StatusNotFound, "GET", path+"/guestinfo", nil, nil)
 }
 
 func TestRequestsAreCounted(t *testing.T) {

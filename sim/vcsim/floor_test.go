@@ -70,9 +70,7 @@ func TestGuestsReportByThemselves(t *testing.T) {
 		}
 	}
 	first := on()
-	task, err := vm.PowerOff(s.ctx)
-	must(t, err)
-	must(t, task.Wait(s.ctx))
+	s.done(vm.PowerOff(s.ctx))
 	if ip := s.props(c, vm.Reference()).Guest.IpAddress; ip != "" {
 		t.Errorf("a machine that is off has %s", ip)
 	}
@@ -88,9 +86,7 @@ func TestCopiesAreThereToBeRead(t *testing.T) {
 	uuid := s.props(c, vm.Reference()).Config.InstanceUuid
 	var made []control.VMCopy
 	path := "/v1/vms/" + vm.Reference().Value + "/copies"
-	if status := s.open("POST", path, map[string]any{"count": 300, "prefix": "copy"}, &made); status != 200 {
-		t.Fatal(status)
-	}
+	s.answers(200, "POST", path, map[string]any{"count": 300, "prefix": "copy"}, &made)
 	var seen []mo.VirtualMachine
 	var all []vim.Ref
 	for _, one := range made {
@@ -105,7 +101,5 @@ func TestCopiesAreThereToBeRead(t *testing.T) {
 			t.Fatalf("%+v, wanted %+v", one, made[i])
 		}
 	}
-	if status := s.open("POST", path, map[string]any{"count": 0, "prefix": "copy"}, nil); status != 400 {
-		t.Error(status)
-	}
+	s.answers(400, "POST", path, map[string]any{"count": 0, "prefix": "copy"}, nil)
 }

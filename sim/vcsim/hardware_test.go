@@ -5,7 +5,6 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vapi/library"
-	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"layercake.invalid/sim/vcsim/control"
@@ -20,12 +19,7 @@ func TestAVMsHardwareIsThatOfItsImage(t *testing.T) {
 	r := s.automation()
 	items, err := library.NewManager(r).GetLibraryItems(s.ctx, s.Found.Libraries["layercake"])
 	must(t, err)
-	deployed, err := vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
-		DeploymentSpec: vcenter.DeploymentSpec{Name: "golden", AcceptAllEULA: true, DefaultDatastoreID: s.Found.Datastores["ds0"]},
-		Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
-	})
-	must(t, err)
-	vms := []vim.Ref{*deployed}
+	vms := []vim.Ref{s.deploy(r, items[0].ID, "golden")}
 	for _, name := range []string{"a", "b"} {
 		vm, err := s.clone(c, object.NewVirtualMachine(c.Client, vms[len(vms)-1]), name, types.VirtualMachineCloneSpec{
 			Location: types.VirtualMachineRelocateSpec{Pool: s.pool()},
@@ -55,7 +49,7 @@ func TestARealGuestShutsDownByItself(t *testing.T) {
 		s := newSite(t, func(o *spec.Options) { o.RealGuests = real })
 		c := s.login(true)
 		vm := s.create(c, "a")
-		must(t, must2(t)(vm.PowerOn(s.ctx)).Wait(s.ctx))
+		s.done(vm.PowerOn(s.ctx))
 		id := vm.Reference().Value
 		s.open("PUT", "/v1/vms/"+id+"/guest", map[string]any{"ip": "10.1.2.3", "toolsRunning": true}, nil)
 		must(t, vm.ShutdownGuest(s.ctx))

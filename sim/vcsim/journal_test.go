@@ -59,9 +59,7 @@ func TestTheFrontIsCutAndOpensAgain(t *testing.T) {
 	s := newSite(t)
 	c := s.login(true)
 	vm := s.create(c, "a")
-	if status := s.open("POST", "/v1/front/cut", map[string]any{"downMs": 10, "sessions": true}, nil); status != http.StatusNoContent {
-		t.Fatalf("cut: %d", status)
-	}
+	s.answers(http.StatusNoContent, "POST", "/v1/front/cut", map[string]any{"downMs": 10, "sessions": true}, nil)
 	if _, err := vm.PowerState(s.ctx); err == nil {
 		t.Error("the session lives")
 	}
@@ -82,12 +80,8 @@ func TestOrphanedFilesAndRenamesThroughTheControlAPI(t *testing.T) {
 	if !slices.Equal(left.Files, []string{"ds0/nobodys"}) || len(left.Tasks) != 0 {
 		t.Errorf("orphans: %+v", left)
 	}
-	if status := s.open("POST", "/v1/vms/"+vm.Value+"/rename", map[string]any{"name": "b"}, nil); status != http.StatusNoContent {
-		t.Errorf("rename: %d", status)
-	}
-	if status := s.open("POST", "/v1/vms/"+vm.Value+"/move", map[string]any{"folder": "group-none"}, nil); status != http.StatusConflict {
-		t.Errorf("move: %d", status)
-	}
+	s.answers(http.StatusNoContent, "POST", "/v1/vms/"+vm.Value+"/rename", map[string]any{"name": "b"}, nil)
+	s.answers(http.StatusConflict, "POST", "/v1/vms/"+vm.Value+"/move", map[string]any{"folder": "group-none"}, nil)
 	if len(s.vmNamed("b")) != 1 {
 		t.Error("no VM of the new name")
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/vmware/govmomi/vapi/library"
 	"github.com/vmware/govmomi/vapi/rest"
-	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 
@@ -21,9 +20,7 @@ import (
 
 func TestALibraryItemIsReadAndDeployed(t *testing.T) {
 	s := newSite(t)
-	c := s.login(false)
-	r := rest.NewClient(c.Client)
-	must(t, r.Login(s.ctx, url.UserPassword(testCredentials.Username, testCredentials.Password)))
+	c, r := s.login(false), s.automation()
 	m := library.NewManager(r)
 
 	items, err := m.GetLibraryItems(s.ctx, s.Found.Libraries["layercake"])
@@ -49,18 +46,14 @@ func TestALibraryItemIsReadAndDeployed(t *testing.T) {
 	}
 
 	before := s.Counters.Snapshot()["byWire"].(map[string]map[string]int)[traffic.SOAP]
-	vm, err := vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
-		DeploymentSpec: vcenter.DeploymentSpec{Name: "golden", AcceptAllEULA: true, DefaultDatastoreID: s.Found.Datastores["ds0"]},
-		Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
-	})
-	must(t, err)
+	vm := s.deploy(r, items[0].ID, "golden")
 	after := s.Counters.Snapshot()["byWire"].(map[string]map[string]int)[traffic.SOAP]
 	if len(before) != len(after) {
 		t.Errorf("the library's own calls were counted: %v, then %v", before, after)
 	}
 
 	var props mo.VirtualMachine
-	must(t, c.RetrieveOne(s.ctx, *vm, []string{"name", "config.hardware"}, &props))
+	must(t, c.RetrieveOne(s.ctx, vm, []string{"name", "config.hardware"}, &props))
 	if props.Name != "golden" || props.Config.Hardware.MemoryMB != 2048 || props.Config.Hardware.NumCPU != 2 {
 		t.Fatalf("deployed VM: %+v", props)
 	}

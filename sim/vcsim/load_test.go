@@ -68,9 +68,7 @@ func TestASavedInventoryIsLoaded(t *testing.T) {
 		t.Errorf("loaded VM %+v", vm)
 	}
 	// What was loaded can be changed as what was built.
-	task, err := object.NewVirtualMachine(c.Client, created.Reference()).Destroy(s.ctx)
-	must(t, err)
-	must(t, task.Wait(s.ctx))
+	s.done(object.NewVirtualMachine(c.Client, created.Reference()).Destroy(s.ctx))
 }
 
 func TestAnInventoryWithoutAClusterIsRefused(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vapi/cluster"
 	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -21,6 +22,17 @@ func (s *site) automation() *rest.Client {
 	r := rest.NewClient(s.login(false).Client)
 	must(s.t, r.Login(s.ctx, url.UserPassword(testCredentials.Username, testCredentials.Password)))
 	return r
+}
+
+// deploy makes a VM of an item of a library.
+func (s *site) deploy(r *rest.Client, item, name string) vim.Ref {
+	s.t.Helper()
+	vm, err := vcenter.NewManager(r).DeployLibraryItem(s.ctx, item, vcenter.Deploy{
+		DeploymentSpec: vcenter.DeploymentSpec{Name: name, AcceptAllEULA: true, DefaultDatastoreID: s.Found.Datastores["ds0"]},
+		Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
+	})
+	must(s.t, err)
+	return *vm
 }
 
 func TestMembersOfAModuleRunApart(t *testing.T) {
@@ -47,21 +59,15 @@ func TestMembersOfAModuleRunApart(t *testing.T) {
 	}
 	hosts := map[vim.Ref]bool{}
 	for _, vm := range vms {
-		task, err := object.NewVirtualMachine(c.Client, vm.Reference()).PowerOn(s.ctx)
-		must(t, err)
-		must(t, task.Wait(s.ctx))
+		s.done(object.NewVirtualMachine(c.Client, vm.Reference()).PowerOn(s.ctx))
 		hosts[*s.props(c, vm.Reference()).Runtime.Host] = true
 	}
 	if len(hosts) != 3 {
 		t.Errorf("on %d hosts", len(hosts))
 	}
 
-	off, err := object.NewVirtualMachine(c.Client, vms[0].Reference()).PowerOff(s.ctx)
-	must(t, err)
-	must(t, off.Wait(s.ctx))
-	gone, err := object.NewVirtualMachine(c.Client, vms[0].Reference()).Destroy(s.ctx)
-	must(t, err)
-	must(t, gone.Wait(s.ctx))
+	s.done(object.NewVirtualMachine(c.Client, vms[0].Reference()).PowerOff(s.ctx))
+	s.done(object.NewVirtualMachine(c.Client, vms[0].Reference()).Destroy(s.ctx))
 	members, err := m.ListModuleMembers(s.ctx, id)
 	must(t, err)
 	if len(members) != 2 {
@@ -92,9 +98,7 @@ func TestAVMBecomesAnItemOnce(t *testing.T) {
 		must(t, json.Unmarshal([]byte(text), &done))
 		return done
 	}
-	if status, _, text := s.raw("POST", "/api/vcenter/ovf/library-item?client_token=t", token, "{}"); status != 400 {
-		t.Errorf("a token among the parameters: %d %s", status, text)
-	}
+	s.asking(token)("POST", "/api/vcenter/ovf/library-item?client_token=t", "{}", 400, nil) // a token among the parameters
 	first := post("t", "copy")
 	if again := post("t", "copy"); !first.Succeeded || again.Item != first.Item {
 		t.Errorf("%+v, then %+v", first, again)
@@ -104,9 +108,7 @@ func TestAVMBecomesAnItemOnce(t *testing.T) {
 	}
 	deploy := fmt.Sprintf(`{"deployment_spec":{"name":"deployed"},"target":{"resource_pool_id":%q,"folder_id":%q}}`,
 		s.Found.ResourcePool, s.Found.Folder)
-	if status, _, text := s.raw("POST", "/api/vcenter/ovf/library-item/"+first.Item+"?action=deploy", token, deploy); status != 200 {
-		t.Errorf("%d %s", status, text)
-	}
+	s.asking(token)("POST", "/api/vcenter/ovf/library-item/"+first.Item+"?action=deploy", deploy, 200, nil)
 }
 
 func TestAConsoleNeedsARunningVM(t *testing.T) {
@@ -117,9 +119,7 @@ func TestAConsoleNeedsARunningVM(t *testing.T) {
 		if _, err := vm.AcquireTicket(s.ctx, string(types.VirtualMachineTicketTypeWebmks)); err == nil {
 			t.Error("a ticket to a machine that is off")
 		}
-		task, err := vm.PowerOn(s.ctx)
-		must(t, err)
-		must(t, task.Wait(s.ctx))
+		s.done(vm.PowerOn(s.ctx))
 		ticket, err := vm.AcquireTicket(s.ctx, string(types.VirtualMachineTicketTypeWebmks))
 		must(t, err)
 		if ticket.Url != fmt.Sprintf("wss://%s:443/ticket/%s", ticket.Host, ticket.Ticket) {

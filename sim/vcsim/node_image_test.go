@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"crypto/sha256"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +13,6 @@ import (
 	"github.com/vmware/govmomi/ovf"
 	"github.com/vmware/govmomi/ovf/importer"
 	vapi "github.com/vmware/govmomi/vapi/library"
-	"github.com/vmware/govmomi/vapi/rest"
-	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -98,17 +95,11 @@ func TestANodeImageIsDeployedFromALibrary(t *testing.T) {
 	}
 	s := newSite(t, func(o *spec.Options) { o.Spec.Libraries[0].Items = []spec.LibraryItem{{Name: "node", Files: files}} })
 	c := s.login(false)
-	r := rest.NewClient(c.Client)
-	must(t, r.Login(s.ctx, url.UserPassword(testCredentials.Username, testCredentials.Password)))
+	r := s.automation()
 	items, err := vapi.NewManager(r).GetLibraryItems(s.ctx, s.Found.Libraries["layercake"])
 	must(t, err)
-	vm, err := vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
-		DeploymentSpec: vcenter.DeploymentSpec{Name: "node", AcceptAllEULA: true, DefaultDatastoreID: s.Found.Datastores["ds0"]},
-		Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
-	})
-	must(t, err)
 	var made mo.VirtualMachine
-	must(t, c.RetrieveOne(s.ctx, *vm, []string{"config"}, &made))
+	must(t, c.RetrieveOne(s.ctx, s.deploy(r, items[0].ID, "node"), []string{"config"}, &made))
 	if made.Config.GuestId != "debian12_64Guest" || made.Config.Firmware != "efi" {
 		t.Errorf("guest %q, firmware %q", made.Config.GuestId, made.Config.Firmware)
 	}

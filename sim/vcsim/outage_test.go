@@ -38,17 +38,14 @@ func TestVMsAreOutOfReach(t *testing.T) {
 		look("connected", true)
 		s.open("PUT", "/v1/datastores/ds0/outage", map[string]any{"accessible": false}, nil)
 		look("inaccessible", false)
-		_, err := must2(t)(made.PowerOn(s.ctx)).WaitForResult(s.ctx)
-		failsWith[*types.InvalidState](t, err)
-		_, err = must2(t)(made.Destroy(s.ctx)).WaitForResult(s.ctx)
-		failsWith[*types.InvalidState](t, err)
+		failsWith[*types.InvalidState](t, s.ended(made.PowerOn(s.ctx)))
+		failsWith[*types.InvalidState](t, s.ended(made.Destroy(s.ctx)))
 		s.open("PUT", "/v1/datastores/ds0/outage", map[string]any{"accessible": true}, nil)
 		look("connected", true)
 
 		s.open("PUT", "/v1/hosts/"+host+"/outage", map[string]any{"state": "disconnected"}, nil)
 		look("disconnected", true)
-		_, err = must2(t)(made.PowerOn(s.ctx)).WaitForResult(s.ctx)
-		failsWith[*types.HostNotConnected](t, err)
+		failsWith[*types.HostNotConnected](t, s.ended(made.PowerOn(s.ctx)))
 		if other := s.create(c, "b"); s.outage(vijson, other.Reference()).Runtime.Host.Value == host {
 			t.Error("made on a host that is away")
 		}
@@ -59,6 +56,6 @@ func TestVMsAreOutOfReach(t *testing.T) {
 		look("orphaned", false)
 		s.open("PUT", "/v1/vms/"+vm.Value+"/outage", map[string]any{"state": "connected"}, nil)
 		look("connected", true)
-		must(t, must2(t)(made.PowerOn(s.ctx)).Wait(s.ctx))
+		s.done(made.PowerOn(s.ctx))
 	}
 }

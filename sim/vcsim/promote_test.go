@@ -22,8 +22,7 @@ func TestAVMWhoseDisksArePromotedRestsOnNothing(t *testing.T) {
 	}
 	promote := func(disks ...types.VirtualDisk) error {
 		t.Helper()
-		_, err := must2(t)(vm.PromoteDisks(s.ctx, true, disks)).WaitForResult(s.ctx)
-		return err
+		return s.ended(vm.PromoteDisks(s.ctx, true, disks))
 	}
 	before, version := disk(), s.props(c, made).Config.ChangeVersion
 	failsWith[*types.InvalidArgument](t, promote(types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: 4711}}))
@@ -35,5 +34,5 @@ func TestAVMWhoseDisksArePromotedRestsOnNothing(t *testing.T) {
 		t.Error("the settings are reported as before")
 	}
 	must(t, promote())
-	must(t, must2(t)(golden.Destroy(s.ctx)).Wait(s.ctx))
+	s.done(golden.Destroy(s.ctx))
 }

@@ -121,6 +121,19 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// ended waits for the end of the task that a call has started, and gives its error.
+func (s *site) ended(task *object.Task, err error) error {
+	s.t.Helper()
+	must(s.t, err)
+	return task.Wait(s.ctx)
+}
+
+// done waits for the end of a task, which must succeed.
+func (s *site) done(task *object.Task, err error) {
+	s.t.Helper()
+	must(s.t, s.ended(task, err))
+}
+
 // login gives a client over SOAP, or over VI/JSON.
 func (s *site) login(vijson bool) *govmomi.Client {
 	s.t.Helper()
@@ -176,6 +189,14 @@ func (s *site) open(method, path string, body, into any) int {
 		}
 	}
 	return res.StatusCode
+}
+
+// answers calls the control API, which must answer with this status.
+func (s *site) answers(want int, method, path string, body, into any) {
+	s.t.Helper()
+	if status := s.open(method, path, body, into); status != want {
+		s.t.Errorf("%s %s %v: status %d, wanted %d", method, path, body, status, want)
+	}
 }
 
 func (s *site) folder(c *govmomi.Client) *object.Folder {

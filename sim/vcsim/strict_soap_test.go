@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,15 +16,8 @@ func (s *site) envelope(cookie, call string) (int, string) {
 	s.t.Helper()
 	body := `<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsd="http://www.w3.org/2001/XMLSchema"` +
 		` xmlns:xsi="` + wire.InstanceSpace + `"><S:Body>` + call + `</S:Body></S:Envelope>`
-	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.Ready().URL, strings.NewReader(body))
-	must(s.t, err)
-	r.Header.Set("Cookie", "vmware_soap_session="+cookie)
-	res, err := s.https().Do(r)
-	must(s.t, err)
-	defer func() { _ = res.Body.Close() }()
-	content, err := io.ReadAll(res.Body)
-	must(s.t, err)
-	return res.StatusCode, string(content)
+	status, _, answer := s.rawWith(http.Header{"Cookie": {"vmware_soap_session=" + cookie}}, http.MethodPost, "/sdk", "", body)
+	return status, answer
 }
 
 func TestSOAPIsStrict(t *testing.T) {

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/vmware/govmomi/vapi/library"
-	"github.com/vmware/govmomi/vapi/rest"
 
 	"layercake.invalid/sim/vcsim/faults"
 )
@@ -244,9 +242,7 @@ func TestAnItemHasOneNameAndOneSession(t *testing.T) {
 	u.refused("POST", u.at("/file"), `{"name":"x","source_type":"PUSH"}`, 400, "NOT_ALLOWED_IN_CURRENT_STATE")
 	u.call("DELETE", u.at(""), "", 204, nil)
 	u.call("POST", updatesPath, of, 201, &u.session)
-	if status := u.open("POST", "/v1/uploads/expire", nil, nil); status != http.StatusNoContent {
-		t.Errorf("expire: %d", status)
-	}
+	u.answers(http.StatusNoContent, "POST", "/v1/uploads/expire", nil, nil)
 	u.refused("GET", u.at(""), "", 404, "NOT_FOUND")
 	u.call("POST", updatesPath, of, 201, &u.session)
 	u.call("DELETE", itemsPath+"/"+u.item, "", 204, nil)
@@ -260,10 +256,7 @@ func TestAnItemHasOneNameAndOneSession(t *testing.T) {
 // The form of /rest, as govc library.import has it.
 func TestGovcImportsInTheOldForm(t *testing.T) {
 	s := newSite(t)
-	c := s.login(false)
-	r := rest.NewClient(c.Client)
-	must(t, r.Login(s.ctx, url.UserPassword(testCredentials.Username, testCredentials.Password)))
-	m := library.NewManager(r)
+	m := library.NewManager(s.automation())
 	id, err := m.CreateLibraryItem(s.ctx, library.Item{Name: "govc", Type: "ovf", LibraryID: s.Found.Libraries["layercake"]})
 	must(t, err)
 	session, err := m.CreateLibraryItemUpdateSession(s.ctx, library.Session{LibraryItemID: id})

@@ -13,7 +13,6 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"layercake.invalid/sim/vcsim/vim"
 	"layercake.invalid/sim/vcsim/wire"
 )
 
@@ -56,19 +55,15 @@ func (s *site) asking(token string) func(method, path, body string, want int, in
 	}
 }
 
-func (s *site) token() string {
+func (s *site) token() (token string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "https://"+s.endpoint().Host+"/api/session", http.NoBody)
-	must(s.t, err)
-	r.SetBasicAuth(testCredentials.Username, testCredentials.Password)
-	res, err := s.https().Do(r)
-	must(s.t, err)
-	defer func() { _ = res.Body.Close() }()
-	var token string
-	must(s.t, json.NewDecoder(res.Body).Decode(&token))
-	if res.StatusCode != http.StatusCreated {
-		s.t.Fatalf("status %d", res.StatusCode)
+	login := &http.Request{Header: http.Header{}}
+	login.SetBasicAuth(testCredentials.Username, testCredentials.Password)
+	status, _, text := s.rawWith(login.Header, http.MethodPost, "/api/session", "", "")
+	if status != http.StatusCreated {
+		s.t.Fatalf("login: %d %s", status, text)
 	}
+	must(s.t, json.Unmarshal([]byte(text), &token))
 	return token
 }
 
@@ -87,26 +82,17 @@ func TestGovmomiSpeaksJSON(t *testing.T) {
 		t.Fatalf("hosts: %v", hosts)
 	}
 	golden, snapshot := s.golden(c)
-	task, err := golden.Clone(s.ctx, s.folder(c), "clone", types.VirtualMachineCloneSpec{
-		PowerOn:  true,
-		Snapshot: &snapshot,
-		Location: types.VirtualMachineRelocateSpec{Pool: s.pool(), DiskMoveType: "createNewChildDiskBacking"},
-		Config: &types.VirtualMachineConfigSpec{
-			NumCPUs:     4,
-			ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: "guestinfo.metadata", Value: "x"}},
-		},
-	})
-	must(t, err)
-	info, err := task.WaitForResult(s.ctx)
+	made, err := s.clone(c, golden, "clone", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) {
+		spec.PowerOn, spec.Config.NumCPUs = true, 4
+		spec.Config.ExtraConfig = []types.BaseOptionValue{option("guestinfo.metadata", "x")}
+	}))
 	must(t, err)
 	var vm mo.VirtualMachine
-	must(t, c.RetrieveOne(s.ctx, info.Result.(vim.Ref), []string{"runtime.powerState", "config.hardware.numCPU"}, &vm))
+	must(t, c.RetrieveOne(s.ctx, made, []string{"runtime.powerState", "config.hardware.numCPU"}, &vm))
 	if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn || vm.Config.Hardware.NumCPU != 4 {
 		t.Fatalf("clone: %+v", vm)
 	}
-	task, err = object.NewVirtualMachine(c.Client, info.Result.(vim.Ref)).PowerOff(s.ctx)
-	must(t, err)
-	must(t, task.Wait(s.ctx))
+	s.done(object.NewVirtualMachine(c.Client, made).PowerOff(s.ctx))
 	must(t, c.Logout(s.ctx))
 }
 
@@ -191,21 +177,11 @@ func TestOneSessionForEverything(t *testing.T) {
 	token := s.token()
 	library := "/rest/com/vmware/content/library"
 	now := json8 + "/ServiceInstance/ServiceInstance/CurrentTime"
-	if status, _, body := s.raw("GET", library, token, ""); status != 200 {
-		t.Fatalf("REST: %d %s", status, body)
-	}
+	s.asking(token)("GET", library, "", 200, nil)
 	_, header, _ := s.raw("POST", json8+"/SessionManager/SessionManager/Login", "",
 		`{"userName":"`+testCredentials.Username+`","password":"`+testCredentials.Password+`"}`)
-	if status, _, _ := s.raw("GET", library, header.Get(wire.TokenHeader), ""); status != 200 {
-		t.Fatalf("REST with the token of a VI/JSON login: %d", status)
-	}
-	if status, _, body := s.raw("DELETE", "/api/session", token, ""); status != 204 {
-		t.Fatalf("logout: %d %s", status, body)
-	}
-	if status, _, _ := s.raw("POST", now, token, ""); status != 500 {
-		t.Errorf("VI/JSON after the logout: %d", status)
-	}
-	if status, _, _ := s.raw("GET", library, token, ""); status != 401 {
-		t.Errorf("REST after the logout: %d", status)
-	}
+	s.asking(header.Get(wire.TokenHeader))("GET", library, "", 200, nil)
+	s.asking(token)("DELETE", "/api/session", "", 204, nil)
+	s.asking(token)("POST", now, "", 500, nil)
+	s.asking(token)("GET", library, "", 401, nil)
 }
