@@ -23,7 +23,7 @@ func (inv *Inventory) hostsOf(ctx *simulator.Context, pool vim.Ref) []*simulator
 		host := e.(*simulator.HostSystem)
 		ctx.WithLock(host, func() {
 			if host.Parent != nil && *host.Parent == p.Owner && !host.Runtime.InMaintenanceMode &&
-				!inv.outages.HostAway(host.Self) {
+				!inv.outages.Away(host.Self) {
 				hosts = append(hosts, host)
 			}
 		})
@@ -216,11 +216,11 @@ func (inv *Inventory) Reachable(ctx *simulator.Context, pool vim.Ref, host *vim.
 	if inv.outages.Calm() || files == nil || !path.FromString(files.VmPathName) {
 		return host, nil
 	}
-	if store := (vim.Ref{Type: "Datastore", Value: inv.Found.Datastores[path.Datastore]}); inv.outages.StoreAway(store) {
+	if store := (vim.Ref{Type: "Datastore", Value: inv.Found.Datastores[path.Datastore]}); inv.outages.Away(store) {
 		return nil, inv.outages.Inaccessible(store)
 	}
 	if host != nil {
-		if inv.outages.HostAway(*host) {
+		if inv.outages.Away(*host) {
 			return nil, &types.HostNotConnected{}
 		}
 		return host, nil

@@ -21,19 +21,18 @@ import (
 type Outages struct {
 	*core.VCenter
 
-	mu     sync.Mutex
-	vms    map[vim.Ref]vmOutage                        // as ordered
-	hosts  map[vim.Ref]types.HostSystemConnectionState // as ordered
-	stores map[vim.Ref]bool                            // as ordered
-	now    map[vim.Ref]vmOutage                        // what follows for each VM
-	lost   map[vim.Ref]bool                            // VMs that no host has any more
+	mu   sync.Mutex
+	vms  map[vim.Ref]vmOutage // as ordered
+	away map[vim.Ref]bool     // hosts and datastores, as ordered
+	now  map[vim.Ref]vmOutage // what follows for each VM
+	lost map[vim.Ref]bool     // VMs that no host has any more
 }
 
 // New gives the outages of a vCenter that has none.
 func New(vc *core.VCenter) *Outages {
-	o := &Outages{VCenter: vc}
-	o.forget()
-	return o
+	return &Outages{
+		VCenter: vc, vms: map[vim.Ref]vmOutage{}, away: map[vim.Ref]bool{}, now: map[vim.Ref]vmOutage{}, lost: map[vim.Ref]bool{},
+	}
 }
 
 // vmOutage is how vCenter shows a VM that it cannot reach.
@@ -64,31 +63,30 @@ func (o *Outages) any() bool {
 func (o *Outages) Calm() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.hosts) == 0 && len(o.stores) == 0
+	return len(o.away) == 0
 }
 
-// HostAway tells whether a host is out of reach.
-func (o *Outages) HostAway(host vim.Ref) bool {
+// Away tells whether a host or a datastore is out of reach.
+func (o *Outages) Away(ref vim.Ref) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, away := o.hosts[host]
-	return away
+	return o.away[ref]
 }
 
-// StoreAway tells whether a datastore is out of reach.
-func (o *Outages) StoreAway(store vim.Ref) bool {
+func (o *Outages) setAway(ref vim.Ref, away bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.stores[store]
+	if away {
+		o.away[ref] = true
+	} else {
+		delete(o.away, ref)
+	}
 }
 
 // Lose notes that no host has the VM any more, which no order ends.
 func (o *Outages) Lose(vm vim.Ref) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lost == nil {
-		o.lost = map[vim.Ref]bool{}
-	}
 	o.lost[vm] = true
 }
 
@@ -113,13 +111,7 @@ func (o *Outages) LoseHost(host vim.Ref, state types.HostSystemConnectionState) 
 	if _, ok := ctx.Map.Get(host).(*simulator.HostSystem); !ok {
 		return
 	}
-	o.mu.Lock()
-	if state == types.HostSystemConnectionStateConnected {
-		delete(o.hosts, host)
-	} else {
-		o.hosts[host] = state
-	}
-	o.mu.Unlock()
+	o.setAway(host, state != types.HostSystemConnectionStateConnected)
 	showHost(ctx, host, state)
 	o.Settle()
 }
@@ -130,13 +122,7 @@ func (o *Outages) LoseStore(store vim.Ref, accessible bool) bool {
 	if _, ok := ctx.Map.Get(store).(*simulator.Datastore); !ok {
 		return false
 	}
-	o.mu.Lock()
-	if accessible {
-		delete(o.stores, store)
-	} else {
-		o.stores[store] = true
-	}
-	o.mu.Unlock()
+	o.setAway(store, !accessible)
 	showStore(ctx, store, accessible)
 	o.Settle()
 	return true
@@ -146,18 +132,17 @@ func (o *Outages) LoseStore(store vim.Ref, accessible bool) bool {
 func (o *Outages) End() {
 	ctx := o.Fresh()
 	o.mu.Lock()
-	hosts, stores := o.hosts, o.stores
-	o.forget()
+	ended := o.away
+	o.vms, o.away = map[vim.Ref]vmOutage{}, map[vim.Ref]bool{}
 	o.mu.Unlock()
-	for host := range hosts {
-		showHost(ctx, host, types.HostSystemConnectionStateConnected)
-	}
-	for store := range stores {
-		showStore(ctx, store, true)
+	for ref := range ended {
+		showHost(ctx, ref, types.HostSystemConnectionStateConnected)
+		showStore(ctx, ref, true)
 	}
 	o.Settle()
 }
 
+// showHost changes nothing where the reference is no host's.
 func showHost(ctx *simulator.Context, self vim.Ref, state types.HostSystemConnectionState) {
 	if host, ok := ctx.Map.Get(self).(*simulator.HostSystem); ok {
 		ctx.WithLock(host, func() {
@@ -168,20 +153,12 @@ func showHost(ctx *simulator.Context, self vim.Ref, state types.HostSystemConnec
 	}
 }
 
+// showStore changes nothing where the reference is no datastore's.
 func showStore(ctx *simulator.Context, self vim.Ref, accessible bool) {
 	if store, ok := ctx.Map.Get(self).(*simulator.Datastore); ok {
 		ctx.WithLock(store, func() {
 			ctx.Update(store, []types.PropertyChange{vim.Change("summary.accessible", accessible)})
 		})
-	}
-}
-
-// forget ends all orders; the lock is held.
-func (o *Outages) forget() {
-	o.vms, o.hosts = map[vim.Ref]vmOutage{}, map[vim.Ref]types.HostSystemConnectionState{}
-	o.stores = map[vim.Ref]bool{}
-	if o.now == nil {
-		o.now = map[vim.Ref]vmOutage{}
 	}
 }
 
@@ -219,13 +196,11 @@ func (o *Outages) outageOf(ctx *simulator.Context, vm *simulator.VirtualMachine)
 	}
 	var path object.DatastorePath
 	path.FromString(vm.Config.Files.VmPathName)
-	if o.stores[vim.Ref{Type: "Datastore", Value: o.Found.Datastores[path.Datastore]}] {
+	if o.away[vim.Ref{Type: "Datastore", Value: o.Found.Datastores[path.Datastore]}] {
 		return vmOutage{types.VirtualMachineConnectionStateInaccessible, true}
 	}
-	if vm.Runtime.Host != nil {
-		if _, away := o.hosts[*vm.Runtime.Host]; away {
-			return vmOutage{state: types.VirtualMachineConnectionStateDisconnected}
-		}
+	if vm.Runtime.Host != nil && o.away[*vm.Runtime.Host] {
+		return vmOutage{state: types.VirtualMachineConnectionStateDisconnected}
 	}
 	return connected
 }
@@ -296,14 +271,14 @@ var worksAnywhere = []string{"UnregisterVM", "setCustomValue", "SetCustomValue",
 func (o *Outages) OutOfReach(k *core.Call, body types.AnyType) types.BaseMethodFault {
 	if clone, ok := body.(*types.CloneVM_Task); ok {
 		location := clone.Spec.Location
-		if store := location.Datastore; store != nil && o.StoreAway(*store) {
+		if store := location.Datastore; store != nil && o.Away(*store) {
 			return o.Inaccessible(*store)
 		}
-		if host := location.Host; host != nil && o.HostAway(*host) {
+		if host := location.Host; host != nil && o.Away(*host) {
 			return &types.HostNotConnected{}
 		}
 	}
-	if k.This.Type == "HostSystem" && o.HostAway(k.This) && strings.HasSuffix(k.Name, "_Task") {
+	if k.This.Type == "HostSystem" && o.Away(k.This) && strings.HasSuffix(k.Name, "_Task") {
 		return &types.HostNotConnected{}
 	}
 	if k.This.Type != "VirtualMachine" || slices.Contains(worksAnywhere, k.Name) {
