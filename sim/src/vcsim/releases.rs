@@ -66,56 +66,30 @@ pub enum Shape {
     Layercake,
 }
 
+/// A node image of VMware: the beginning of its item's name, then the versions of Kubernetes, of VMware's build of it, and of the
+/// image, which are in the names of the item and of the release.
+macro_rules! of_vmware {
+    ($shape:ident, $os:ident, $start:literal, $kubernetes:literal, $build:literal, $image:literal) => {
+        image_of_shape(
+            Shape::$shape,
+            concat!($start, $kubernetes, "---", $build, "-", $image),
+            concat!($kubernetes, "+", $build, "-", $image),
+            concat!($kubernetes, "+", $build),
+            Os::$os,
+        )
+    };
+}
+
 /// Every node image of the site.
 pub const NODE_IMAGES: &[NodeImage<'_>] = &[
-    image(
-        "photon-3-k8s-v1.17.4---vmware.1-tkg.1.0dba899",
-        "v1.17.4+vmware.1-tkg.1.0dba899",
-        "v1.17.4+vmware.1",
-        Os::Photon3,
-    ),
-    image(
-        "ob-17658793-photon-3-k8s-v1.18.15---vmware.1-tkg.1.600e412",
-        "v1.18.15+vmware.1-tkg.1.600e412",
-        "v1.18.15+vmware.1",
-        Os::Photon3,
-    ),
-    image(
-        "ob-19344082-photon-3-k8s-v1.20.12---vmware.1-tkg.1.b9a42f3",
-        "v1.20.12+vmware.1-tkg.1.b9a42f3",
-        "v1.20.12+vmware.1",
-        Os::Photon3,
-    ),
-    image(
-        "ob-18592554-photon-3-k8s-v1.21.2---vmware.1-tkg.1.ee25d55",
-        "v1.21.2+vmware.1-tkg.1.ee25d55",
-        "v1.21.2+vmware.1",
-        Os::Photon3,
-    ),
-    image(
-        "ob-18903450-photon-3-k8s-v1.21.6---vmware.1-tkg.1.b3d708a",
-        "v1.21.6+vmware.1-tkg.1.b3d708a",
-        "v1.21.6+vmware.1",
-        Os::Photon3,
-    ),
-    image(
-        "ob-20016746-photon-3-k8s-v1.22.9---vmware.1-tkg.1.cc71bc8",
-        "v1.22.9+vmware.1-tkg.1.cc71bc8",
-        "v1.22.9+vmware.1",
-        Os::Photon3,
-    ),
-    image(
-        "ob-20611023-photon-3-k8s-v1.23.8---vmware.3-tkg.1",
-        "v1.23.8+vmware.3-tkg.1",
-        "v1.23.8+vmware.3",
-        Os::Photon3,
-    ),
-    image(
-        "ob-22187091-photon-3-k8s-v1.26.5---vmware.2-fips.1-tkg.1",
-        "v1.26.5+vmware.2-fips.1-tkg.1",
-        "v1.26.5+vmware.2-fips.1",
-        Os::Photon3,
-    ),
+    of_vmware!(Distribution, Photon3, "photon-3-k8s-", "v1.17.4", "vmware.1", "tkg.1.0dba899"),
+    of_vmware!(Distribution, Photon3, "ob-17658793-photon-3-k8s-", "v1.18.15", "vmware.1", "tkg.1.600e412"),
+    of_vmware!(Distribution, Photon3, "ob-19344082-photon-3-k8s-", "v1.20.12", "vmware.1", "tkg.1.b9a42f3"),
+    of_vmware!(Distribution, Photon3, "ob-18592554-photon-3-k8s-", "v1.21.2", "vmware.1", "tkg.1.ee25d55"),
+    of_vmware!(Distribution, Photon3, "ob-18903450-photon-3-k8s-", "v1.21.6", "vmware.1", "tkg.1.b3d708a"),
+    of_vmware!(Distribution, Photon3, "ob-20016746-photon-3-k8s-", "v1.22.9", "vmware.1", "tkg.1.cc71bc8"),
+    of_vmware!(Distribution, Photon3, "ob-20611023-photon-3-k8s-", "v1.23.8", "vmware.3", "tkg.1"),
+    of_vmware!(Distribution, Photon3, "ob-22187091-photon-3-k8s-", "v1.26.5", "vmware.2-fips.1", "tkg.1"),
     image_of_shape(Shape::ImageBuilder, "ubuntu-2204-kube-v1.29.4", "v1.29.4", "v1.29.4", Os::Ubuntu2204),
     image_of_shape(Shape::ImageBuilder, "photon-5-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Photon5),
     image_of_shape(Shape::ImageBuilder, "ubuntu-2204-kube-v1.31.4", "v1.31.4", "v1.31.4", Os::Ubuntu2204),
@@ -133,68 +107,21 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
         "v1.36.3",
         Os::Debian13,
     ),
-    image_of_shape(
-        Shape::Embedded,
-        "ob-24026550-photon-5-amd64-v1.30.1---vmware.1-fips-tkg.5",
-        "v1.30.1+vmware.1-fips-tkg.5",
-        "v1.30.1+vmware.1-fips",
-        Os::Photon5,
-    ),
-    image_of_shape(
-        Shape::Embedded,
-        "ob-24613402-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2",
-        "v1.32.0+vmware.6-fips-vkr.2",
-        "v1.32.0+vmware.6-fips",
-        Os::Photon5,
-    ),
-    image_of_shape(
-        Shape::Embedded,
-        "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2",
-        "v1.33.1+vmware.1-fips-vkr.2",
-        "v1.33.1+vmware.1-fips",
-        Os::Photon5,
-    ),
-    image_of_shape(
-        Shape::Embedded,
-        "ob-24892154-ubuntu-2204-amd64-v1.33.1---vmware.1-fips-vkr.2",
-        "v1.33.1+vmware.1-fips-vkr.2",
-        "v1.33.1+vmware.1-fips",
-        Os::Ubuntu2204,
-    ),
+    of_vmware!(Embedded, Photon5, "ob-24026550-photon-5-amd64-", "v1.30.1", "vmware.1-fips", "tkg.5"),
+    of_vmware!(Embedded, Photon5, "ob-24613402-photon-5-amd64-", "v1.32.0", "vmware.6-fips", "vkr.2"),
+    of_vmware!(Embedded, Photon5, "ob-24892153-photon-5-amd64-", "v1.33.1", "vmware.1-fips", "vkr.2"),
+    of_vmware!(Embedded, Ubuntu2204, "ob-24892154-ubuntu-2204-amd64-", "v1.33.1", "vmware.1-fips", "vkr.2"),
     NodeImage {
         kube_vip: Some("v0.8.9_vmware.1"),
-        ..image_of_shape(
-            Shape::Embedded,
-            "ob-25037201-photon-5-amd64-v1.34.2---vmware.1-vkr.1",
-            "v1.34.2+vmware.1-vkr.1",
-            "v1.34.2+vmware.1",
-            Os::Photon5,
-        )
+        ..of_vmware!(Embedded, Photon5, "ob-25037201-photon-5-amd64-", "v1.34.2", "vmware.1", "vkr.1")
     },
-    image_of_shape(
-        Shape::Embedded,
-        "ob-25160311-photon-5-amd64-v1.35.1---vmware.1-vkr.1",
-        "v1.35.1+vmware.1-vkr.1",
-        "v1.35.1+vmware.1",
-        Os::Photon5,
-    ),
-    image_of_shape(
-        Shape::Embedded,
-        "ob-25310047-photon-5-amd64-v1.36.3---vmware.1-vkr.1",
-        "v1.36.3+vmware.1-vkr.1",
-        "v1.36.3+vmware.1",
-        Os::Photon5,
-    ),
+    of_vmware!(Embedded, Photon5, "ob-25160311-photon-5-amd64-", "v1.35.1", "vmware.1", "vkr.1"),
+    of_vmware!(Embedded, Photon5, "ob-25310047-photon-5-amd64-", "v1.36.3", "vmware.1", "vkr.1"),
 ];
 
 /// A second image of a release in [`NODE_IMAGES`], in a library of its own.
-pub const SHARED_IMAGE: NodeImage<'_> = image_of_shape(
-    Shape::Embedded,
-    "ob-24613403-ubuntu-2204-amd64-v1.32.0---vmware.6-fips-vkr.2",
-    "v1.32.0+vmware.6-fips-vkr.2",
-    "v1.32.0+vmware.6-fips",
-    Os::Ubuntu2204,
-);
+pub const SHARED_IMAGE: NodeImage<'_> =
+    of_vmware!(Embedded, Ubuntu2204, "ob-24613403-ubuntu-2204-amd64-", "v1.32.0", "vmware.6-fips", "vkr.2");
 
 pub(super) const fn image<'a>(item: &'a str, version: &'a str, kubernetes: &'a str, os: Os) -> NodeImage<'a> {
     NodeImage { item, version, kubernetes, kube_vip: None, os, shape: Shape::Distribution }
