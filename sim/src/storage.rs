@@ -16,7 +16,7 @@ use kube::runtime::reflector::{Store, store};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::info;
 
 use crate::objects::{key, log_interruption};
@@ -34,19 +34,13 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The provider at work; dropping it ends it.
 #[derive(Debug)]
 pub struct Storage {
-    working: JoinHandle<()>,
+    _working: AbortOnDropHandle<()>,
 }
 
 impl Storage {
     /// Starts serving the cluster behind `client` with disks of the vCenter behind `control`.
     pub fn serving(client: Client, control: ControlApi) -> Self {
-        Self { working: tokio::spawn(work(client, control)) }
-    }
-}
-
-impl Drop for Storage {
-    fn drop(&mut self) {
-        self.working.abort();
+        Self { _working: AbortOnDropHandle::new(tokio::spawn(work(client, control))) }
     }
 }
 

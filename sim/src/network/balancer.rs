@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 const DIAL_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -16,7 +16,7 @@ const DIAL_DEADLINE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct VirtualServer {
     backends: Arc<RwLock<Vec<SocketAddr>>>,
-    accepting: JoinHandle<()>,
+    _accepting: AbortOnDropHandle<()>,
 }
 
 impl VirtualServer {
@@ -25,18 +25,12 @@ impl VirtualServer {
         let listener = TcpListener::bind((address, port)).await?;
         let backends = Arc::new(RwLock::new(Vec::new()));
         let accepting = tokio::spawn(accept(listener, Arc::clone(&backends)));
-        Ok(Self { backends, accepting })
+        Ok(Self { backends, _accepting: AbortOnDropHandle::new(accepting) })
     }
 
     /// Replaces the backends; connections under way keep theirs.
     pub fn set_backends(&self, backends: Vec<SocketAddr>) {
         *self.backends.write() = backends;
-    }
-}
-
-impl Drop for VirtualServer {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }
 
@@ -57,14 +51,22 @@ async fn accept(listener: TcpListener, backends: Arc<RwLock<Vec<SocketAddr>>>) {
 /// Joins a client with the first backend that answers.
 async fn carry(mut client: TcpStream, backends: Vec<SocketAddr>) {
     for backend in backends {
-        if let Ok(Ok(mut server)) = tokio::time::timeout(DIAL_DEADLINE, TcpStream::connect(backend)).await {
-            let _ = client.set_nodelay(true);
-            let _ = server.set_nodelay(true);
-            // An end of either side is the ordinary end of a connection.
-            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        if join(&mut client, backend).await {
             return;
         }
     }
+}
+
+/// Joins a client with a server until the connection ends. Returns false if the server does not answer.
+pub(super) async fn join(client: &mut TcpStream, server: SocketAddr) -> bool {
+    let Ok(Ok(mut server)) = tokio::time::timeout(DIAL_DEADLINE, TcpStream::connect(server)).await else {
+        return false;
+    };
+    let _ = client.set_nodelay(true);
+    let _ = server.set_nodelay(true);
+    // An end of either side is the ordinary end of a connection.
+    let _ = tokio::io::copy_bidirectional(client, &mut server).await;
+    true
 }
 
 #[cfg(test)]

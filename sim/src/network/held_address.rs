@@ -11,13 +11,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::balancer::join;
+
 /// How soon after its holder resigned another takes the address: the skew time of priority 100.
 const RESIGNED: Duration = Duration::from_millis(610);
 /// How soon after its holder fell silent: three advertisements that did not come, one a second, and the skew time.
 const SILENT: Duration = Duration::from_millis(3610);
 /// How long the packets of a client are lost before it hears that there is no such host: ARP asks three times.
 const NO_HOST: Duration = Duration::from_secs(3);
-const DIAL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The addresses of a site that machines hold in turn.
 #[derive(Debug, Default)]
@@ -121,12 +122,7 @@ fn listen(
 async fn carry(mut client: TcpStream, mut holder: watch::Receiver<Option<SocketAddr>>) {
     let next = tokio::time::timeout(NO_HOST, holder.wait_for(Option::is_some)).await;
     let Some(server) = next.ok().and_then(|next| next.ok().and_then(|next| *next)) else { return };
-    if let Ok(Ok(mut server)) = tokio::time::timeout(DIAL_DEADLINE, TcpStream::connect(server)).await {
-        let _ = client.set_nodelay(true);
-        let _ = server.set_nodelay(true);
-        // An end of either side is the ordinary end of a connection.
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
-    }
+    join(&mut client, server).await;
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 use watcher::Event;
 
@@ -24,18 +24,13 @@ const MASK: &str = "255.255.0.0";
 /// The providers at work; dropping it ends them.
 #[derive(Debug)]
 pub struct Interfaces {
-    working: JoinHandle<()>,
+    _working: AbortOnDropHandle<()>,
 }
 
 impl Interfaces {
     pub(crate) fn serving(client: Client, subnet: Subnet, networks: Networks) -> Self {
-        Self { working: tokio::spawn(Provider { client, subnet, networks }.work()) }
-    }
-}
-
-impl Drop for Interfaces {
-    fn drop(&mut self) {
-        self.working.abort();
+        let working = tokio::spawn(Provider { client, subnet, networks }.work());
+        Self { _working: AbortOnDropHandle::new(working) }
     }
 }
 

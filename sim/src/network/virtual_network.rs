@@ -9,7 +9,6 @@ use std::pin::pin;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::store::Writer;
@@ -17,12 +16,12 @@ use kube::runtime::reflector::{ObjectRef, Store, store};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use super::balancer::VirtualServer;
 use crate::addresses::{self, Subnet};
-use crate::objects::log_interruption;
+use crate::objects::{condition, has_condition, log_interruption};
 
 const MANAGER: &str = "nsx-container-ncp";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -30,19 +29,13 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The provider at work; dropping it ends it and closes its load balancers.
 #[derive(Debug)]
 pub struct Network {
-    working: JoinHandle<()>,
+    _working: AbortOnDropHandle<()>,
 }
 
 impl Network {
     /// Starts serving the cluster behind `client` with addresses of `subnet`.
     pub fn serving(client: Client, subnet: Subnet) -> Self {
-        Self { working: tokio::spawn(work(client, subnet)) }
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        self.working.abort();
+        Self { _working: AbortOnDropHandle::new(tokio::spawn(work(client, subnet))) }
     }
 }
 
@@ -126,10 +119,7 @@ impl Provider {
     }
 
     async fn realise(&self, network: &DynamicObject) {
-        let conditions = network.data["status"]["conditions"].as_array();
-        let is_ready =
-            |condition: &serde_json::Value| condition["type"] == "Ready" && condition["status"] == "True";
-        if conditions.is_some_and(|conditions| conditions.iter().any(is_ready)) {
+        if has_condition(network, "Ready", "True", None) {
             return;
         }
         let (namespace, name) = (network.namespace().unwrap_or_default(), network.name_any());
@@ -137,10 +127,7 @@ impl Provider {
         let status = json!({
             "apiVersion": "vmware.com/v1alpha1", "kind": "VirtualNetwork",
             "status": {
-                "conditions": [{
-                    "type": "Ready", "status": "True", "reason": "Realized", "message": "",
-                    "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-                }],
+                "conditions": [condition("Ready", "True", "Realized", "")],
                 "defaultSNATIP": snat.to_string(),
             },
         });

@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Forwards connections of machines to a server of this host, until it is dropped.
 #[derive(Debug)]
 pub struct Relay {
-    working: JoinHandle<()>,
+    _working: AbortOnDropHandle<()>,
 }
 
 impl Relay {
@@ -27,13 +27,7 @@ impl Relay {
                 });
             }
         });
-        Ok(Self { working })
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.working.abort();
+        Ok(Self { _working: AbortOnDropHandle::new(working) })
     }
 }
 
