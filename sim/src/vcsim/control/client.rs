@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -10,6 +11,14 @@ use super::error::Error;
 
 /// The time for an answer. A simulator that hangs shall not keep its caller waiting for ever.
 const ANSWER: Duration = Duration::from_mins(3);
+
+/// An answer of one member, whatever the control API calls it.
+#[derive(Deserialize)]
+struct One<T> {
+    #[serde(alias = "id", alias = "moid", alias = "uuid", alias = "diskUUID")]
+    #[serde(alias = "calls", alias = "disks", alias = "tokens")]
+    value: T,
+}
 
 /// A client of the control API.
 #[derive(Clone)]
@@ -43,6 +52,16 @@ impl ControlApi {
         let call = format!("{method} {path}");
         let answer = self.answer(method, path, body, &call).await?;
         answer.json().await.map_err(|source| Error::Unreachable { call, source: source.without_url() })
+    }
+
+    /// Calls what answers with one member, and returns its value.
+    pub(super) async fn call_for_one<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<T, Error> {
+        Ok(self.call::<One<T>>(method, path, body).await?.value)
     }
 
     pub(super) async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<(), Error> {

@@ -30,21 +30,13 @@ pub struct FirstClassDisk {
 impl ControlApi {
     /// All first class disks.
     pub async fn disks(&self) -> Result<Vec<FirstClassDisk>, Error> {
-        #[derive(Deserialize)]
-        struct Disks {
-            disks: Vec<FirstClassDisk>,
-        }
-        Ok(self.call::<Disks>(Method::GET, "/v1/disks", None).await?.disks)
+        self.call_for_one(Method::GET, "/v1/disks", None).await
     }
 
     /// Makes a disk; answers its id.
     pub async fn make_disk(&self, name: &str, capacity_mib: i64) -> Result<String, Error> {
-        #[derive(Deserialize)]
-        struct Made {
-            id: String,
-        }
         let order = json!({"name": name, "capacityMiB": capacity_mib});
-        Ok(self.call::<Made>(Method::POST, "/v1/disks", Some(order)).await?.id)
+        self.call_for_one(Method::POST, "/v1/disks", Some(order)).await
     }
 
     /// Deletes a disk, which is refused while it is attached to a VM.
@@ -54,12 +46,7 @@ impl ControlApi {
 
     /// Attaches a disk to a VM, unless it is attached already; answers by which UUID the guest knows it.
     pub async fn attach_disk(&self, moid: &str, id: &str) -> Result<String, Error> {
-        #[derive(Deserialize)]
-        struct Attached {
-            #[serde(rename = "diskUUID")]
-            disk_uuid: String,
-        }
-        Ok(self.call::<Attached>(Method::PUT, &format!("/v1/vms/{moid}/disks/{id}"), None).await?.disk_uuid)
+        self.call_for_one(Method::PUT, &format!("/v1/vms/{moid}/disks/{id}"), None).await
     }
 
     /// Detaches a disk from a VM, if it is attached.
@@ -70,12 +57,8 @@ impl ControlApi {
     /// Attaches the disk of that file (`[datastore] folder/name.vmdk`) to a VM behind our back; it is made if it is not
     /// there. Answers its UUID.
     pub async fn attach(&self, moid: &str, file: &str, capacity_mib: u64) -> Result<String, Error> {
-        #[derive(Deserialize)]
-        struct Attached {
-            uuid: String,
-        }
         let order = json!({"file": file, "capacityMiB": capacity_mib});
-        Ok(self.call::<Attached>(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await?.uuid)
+        self.call_for_one(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await
     }
 
     /// Hangs the disk of that file into the place of a VM's last disk, which is destroyed. It is refused where the VM has

@@ -117,11 +117,7 @@ impl Fault {
 impl ControlApi {
     /// Plants a fault; answers its id.
     pub async fn plant(&self, fault: &Fault) -> Result<String, Error> {
-        #[derive(Deserialize)]
-        struct Planted {
-            id: String,
-        }
-        Ok(self.call::<Planted>(Method::POST, "/v1/faults", Some(json!(fault))).await?.id)
+        self.call_for_one(Method::POST, "/v1/faults", Some(json!(fault))).await
     }
 
     /// The planted faults with their hits and the calls they hold.

@@ -138,12 +138,8 @@ impl ControlApi {
 
     /// Makes a folder of VMs; answers its id.
     pub async fn make_folder(&self, parent: &str, name: &str) -> Result<String, Error> {
-        #[derive(Deserialize)]
-        struct Made {
-            moid: String,
-        }
         let order = json!({"parent": parent, "name": name});
-        Ok(self.call::<Made>(Method::POST, "/v1/folders", Some(order)).await?.moid)
+        self.call_for_one(Method::POST, "/v1/folders", Some(order)).await
     }
 
     /// Destroys a folder with all VMs and folders in it.

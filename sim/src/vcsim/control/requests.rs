@@ -81,28 +81,16 @@ impl ControlApi {
 
     /// The calls that can change something, so far.
     pub async fn journal(&self) -> Result<Vec<Call>, Error> {
-        self.journaled(Method::GET).await
+        self.call_for_one(Method::GET, "/v1/journal", None).await
     }
 
     /// The calls that can change something, which are forgotten by this.
     pub async fn take_journal(&self) -> Result<Vec<Call>, Error> {
-        self.journaled(Method::DELETE).await
-    }
-
-    async fn journaled(&self, method: Method) -> Result<Vec<Call>, Error> {
-        #[derive(Deserialize)]
-        struct Journal {
-            calls: Vec<Call>,
-        }
-        Ok(self.call::<Journal>(method, "/v1/journal", None).await?.calls)
+        self.call_for_one(Method::DELETE, "/v1/journal", None).await
     }
 
     /// The tokens of all sessions that were ever opened.
     pub async fn tokens(&self) -> Result<Vec<String>, Error> {
-        #[derive(Deserialize)]
-        struct Issued {
-            tokens: Vec<String>,
-        }
-        Ok(self.call::<Issued>(Method::GET, "/v1/sessions", None).await?.tokens)
+        self.call_for_one(Method::GET, "/v1/sessions", None).await
     }
 }
