@@ -67,6 +67,11 @@ fn incomplete(what: &str) -> Failure {
     Failure::new(Reason::KubeadmConfig, what)
 }
 
+/// The user that the kubelet of a node is.
+fn user_of(node: &str) -> String {
+    format!("system:node:{node}")
+}
+
 fn port(endpoint: &Endpoint) -> u16 {
     if endpoint.bind_port == 0 { API_PORT } else { endpoint.bind_port }
 }
@@ -97,16 +102,8 @@ impl Bootstrap<'_> {
         let ca = node.write_certificates(&guest_vm.disk)?;
         let kubeconfigs = node.write_kubeconfigs(&guest_vm.disk, &ca)?;
         node.write_manifests(&guest_vm.disk, &[])?;
-        let user = format!("system:node:{}", registration.name);
-        let leaf = ca.sign(&Purpose::client(&user, &["system:nodes"]))?;
-        let own = kubeconfig(
-            cluster.cluster_name(),
-            &node.local_server(),
-            ca.certificate(),
-            &user,
-            &Credential::Certificate(&leaf),
-        );
-        self.kubelet.configure(&registration, &own)?;
+        let leaf = ca.sign(&Purpose::client(&user_of(node.node), &["system:nodes"]))?;
+        self.configure_kubelet(&registration, cluster, &node.local_server(), ca.certificate(), &leaf)?;
 
         self.kubelet.start_virtual_ip(node.port, Joins::First)?;
         self.kubelet.start_pod("etcd")?;
@@ -156,15 +153,7 @@ impl Bootstrap<'_> {
         let disk = &self.guest_vm.disk;
         disk.write(&format!("{}/ca.crt", cluster.certificates_dir()), &found.ca)?;
         let leaf = self.client_certificate(found, &registration.name).await?;
-        let user = format!("system:node:{}", registration.name);
-        let own = kubeconfig(
-            cluster.cluster_name(),
-            &found.server,
-            &found.ca,
-            &user,
-            &Credential::Certificate(&leaf),
-        );
-        self.kubelet.configure(&registration, &own)?;
+        self.configure_kubelet(&registration, cluster, &found.server, &found.ca, &leaf)?;
         self.kubelet.register(&registration).await?;
         Ok(registration)
     }
@@ -183,15 +172,7 @@ impl Bootstrap<'_> {
         }
         let kubeconfigs = node.write_kubeconfigs(&guest_vm.disk, &ca)?;
         let leaf = self.client_certificate(found, node.node).await?;
-        let user = format!("system:node:{}", node.node);
-        let own = kubeconfig(
-            cluster.cluster_name(),
-            &node.local_server(),
-            &found.ca,
-            &user,
-            &Credential::Certificate(&leaf),
-        );
-        self.kubelet.configure(registration, &own)?;
+        self.configure_kubelet(registration, cluster, &node.local_server(), &found.ca, &leaf)?;
         self.kubelet.start_virtual_ip(node.port, Joins::Later)?;
 
         let admin = client(&kubeconfigs.admin).await?;
@@ -208,6 +189,20 @@ impl Bootstrap<'_> {
         mark_control_plane(&local, registration).await
     }
 
+    /// Gives the kubelet a kubeconfig for the API server at `server`, with its certificate.
+    fn configure_kubelet(
+        &self,
+        registration: &Registration,
+        cluster: &ClusterConfiguration,
+        server: &str,
+        ca: &str,
+        leaf: &Leaf,
+    ) -> Result<(), Failure> {
+        let (user, credential) = (user_of(&registration.name), Credential::Certificate(leaf));
+        let own = kubeconfig(cluster.cluster_name(), server, ca, &user, &credential);
+        self.kubelet.configure(registration, &own)
+    }
+
     /// Starts what is above etcd; the answer is a client of the local API server that may do everything.
     async fn start_control_plane(&mut self, kubeconfigs: &Kubeconfigs) -> Result<kube::Client, Failure> {
         self.kubelet.start_pod("kube-apiserver")?;
@@ -220,8 +215,7 @@ impl Bootstrap<'_> {
 
     /// TLS bootstrap: the cluster's own controllers approve and sign.
     async fn client_certificate(&self, found: &Found, node: &str) -> Result<Leaf, Failure> {
-        let user = format!("system:node:{node}");
-        let (request, key) = request(&Purpose::client(&user, &["system:nodes"]))?;
+        let (request, key) = request(&Purpose::client(&user_of(node), &["system:nodes"]))?;
         let requests: Api<CertificateSigningRequest> = Api::all(found.client.clone());
         let object = CertificateSigningRequest {
             metadata: ObjectMeta { generate_name: Some("node-csr-".into()), ..ObjectMeta::default() },

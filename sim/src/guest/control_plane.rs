@@ -115,7 +115,8 @@ impl ControlPlane<'_> {
             self.address.reported.to_string(),
             "127.0.0.1".to_owned(),
         ]);
-        hosts.push(first_service(cluster.service_subnet())?);
+        // The Service `kubernetes` has the first address of its range.
+        hosts.push(service_address(cluster.service_subnet(), 1)?);
         hosts.extend(cluster.control_plane_endpoint.rsplit_once(':').map(|(host, _)| host.to_owned()));
         hosts.extend(cluster.api_server.cert_sans.iter().filter(|san| !san.is_empty()).cloned());
         hosts.sort();
@@ -363,11 +364,6 @@ fn merged(own: Vec<(&'static str, String)>, extra: Option<&Arguments>) -> Vec<(S
     all
 }
 
-/// The address of the Service `kubernetes`: the first of its range.
-fn first_service(subnets: &str) -> Result<String, Failure> {
-    service_address(subnets, 1)
-}
-
 /// The address of this number in the range of Services.
 pub(super) fn service_address(subnets: &str, number: u32) -> Result<String, Failure> {
     let first = subnets.split(',').next().unwrap_or_default();
@@ -403,8 +399,8 @@ mod tests {
 
     #[test]
     fn host_bits_do_not_move_the_first_service() {
-        assert_eq!(first_service("198.51.100.0/12").unwrap(), "198.48.0.1");
-        assert_eq!(first_service("10.96.0.0/12,fd00::/108").unwrap(), "10.96.0.1");
-        assert!(first_service("x").is_err());
+        assert_eq!(service_address("198.51.100.0/12", 1).unwrap(), "198.48.0.1");
+        assert_eq!(service_address("10.96.0.0/12,fd00::/108", 1).unwrap(), "10.96.0.1");
+        assert!(service_address("x", 1).is_err());
     }
 }

@@ -10,7 +10,7 @@ use kube::config::Kubeconfig;
 use super::certs::pin;
 use super::deadline::{Deadline, retry_until};
 use super::failure::{Failure, Reason, api_error};
-use super::kubeadm::{BootstrapTokenDiscovery, Discovery};
+use super::kubeadm::{BootstrapTokenDiscovery, Discovery, token_parts};
 use super::kubeconfig::{Credential, client, kubeconfig, untrusting_client};
 
 /// The cluster, as far as a bootstrap token shows it.
@@ -61,7 +61,7 @@ pub(super) async fn discover(discovery: &Discovery, deadline: Deadline) -> Resul
 /// What kubeadm refuses before it asks anybody.
 fn check(by_token: &BootstrapTokenDiscovery) -> Result<(), Failure> {
     let refused = |what: &str| Err(Failure::new(Reason::KubeadmConfig, format!("JoinConfiguration: {what}")));
-    by_token.token_parts()?;
+    token_parts(&by_token.token)?;
     if by_token.ca_cert_hashes.is_empty() && !by_token.unsafe_skip_ca_verification {
         return refused("caCertHashes is empty");
     }
@@ -84,7 +84,7 @@ async fn cluster_info(
     by_token: &BootstrapTokenDiscovery,
     deadline: Deadline,
 ) -> Result<String, Failure> {
-    let (id, secret) = by_token.token_parts()?;
+    let (id, secret) = token_parts(&by_token.token)?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-public");
     let ask = || async {
         let map = maps.get("cluster-info").await;

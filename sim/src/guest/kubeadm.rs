@@ -200,13 +200,6 @@ impl NodeRegistration {
     }
 }
 
-impl BootstrapTokenDiscovery {
-    /// The token's public and its secret part.
-    pub fn token_parts(&self) -> Result<(&str, &str), Failure> {
-        token_parts(&self.token)
-    }
-}
-
 /// The public and the secret part of a bootstrap token.
 pub fn token_parts(token: &str) -> Result<(&str, &str), Failure> {
     let fits = |part: &str, length| {

@@ -19,18 +19,17 @@ use crate::kubeadm_images::minor;
 const JOINING: &str = "system:bootstrappers:kubeadm:default-node-token";
 const TOKEN_LIFE: Duration = Duration::from_hours(24);
 
-fn bind_group(role: &str, group: &str) -> Value {
-    json!({
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group }],
-    })
+/// A reference to a `Group`, `User`, `Role` or `ClusterRole`.
+fn rbac(kind: &str, name: &str) -> Value {
+    json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name })
 }
 
-fn bind_user(role: &str, user: &str) -> Value {
-    json!({
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
-    })
+fn bind(role: &str, subject: &Value) -> Value {
+    json!({ "roleRef": rbac("ClusterRole", role), "subjects": [subject] })
+}
+
+fn bind_group(role: &str, group: &str) -> Value {
+    bind(role, &rbac("Group", group))
 }
 
 /// Makes or updates objects under kubeadm's name.
@@ -84,9 +83,8 @@ impl Writer {
     ) -> Result<(), Failure> {
         let reading = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map] });
         self.namespaced::<Role>(namespace, role, json!({ "rules": [reading] })).await?;
-        let reference = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role });
-        self.namespaced::<RoleBinding>(namespace, role, json!({ "roleRef": reference, "subjects": subjects }))
-            .await
+        let binding = json!({ "roleRef": rbac("Role", role), "subjects": subjects });
+        self.namespaced::<RoleBinding>(namespace, role, binding).await
     }
 
     /// The administrators' group, without which the admin kubeconfig may do nothing.
@@ -97,10 +95,7 @@ impl Writer {
     /// The configuration that joining nodes and Cluster API read.
     pub(super) async fn configuration(&self, documents: &Documents) -> Result<(), Failure> {
         let Some((cluster, document)) = &documents.cluster else { return Ok(()) };
-        let nodes = json!([
-            { "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": JOINING },
-            { "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes" },
-        ]);
+        let nodes = json!([rbac("Group", JOINING), rbac("Group", "system:nodes")]);
         let text = yaml(&defaulted(cluster, document.clone()))?;
         self.namespaced::<ConfigMap>(
             "kube-system",
@@ -139,7 +134,7 @@ impl Writer {
             ),
             (
                 "kubeadm:apiserver-kubelet-client",
-                bind_user("system:kubelet-api-admin", "kube-apiserver-kubelet-client"),
+                bind("system:kubelet-api-admin", &rbac("User", "kube-apiserver-kubelet-client")),
             ),
         ] {
             self.cluster::<ClusterRoleBinding>(name, binding).await?;
@@ -150,8 +145,7 @@ impl Writer {
             json!({ "data": { "kubeconfig": cluster_info } }),
         )
         .await?;
-        let anonymous =
-            json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous" }]);
+        let anonymous = json!([rbac("User", "system:anonymous")]);
         self.readable("kube-public", "kubeadm:bootstrap-signer-clusterinfo", "cluster-info", anonymous).await
     }
 
