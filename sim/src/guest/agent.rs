@@ -318,6 +318,13 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
 }
 
 impl Shared {
+    /// The VM is powered on.
+    fn begin(&self, vm: &Vm, address: Address) {
+        let (moid, name) = (vm.moid.clone(), vm.name.clone());
+        let report = BootReport { moid, name, address, phase: Phase::Booting };
+        self.reports.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
+    }
+
     fn set(&self, moid: &str, phase: Phase) {
         self.reports.send_modify(|reports| {
             if let Some(report) = reports.get_mut(moid) {
@@ -379,13 +386,7 @@ async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: Cancellatio
         Ok(guest_vm) => guest_vm,
         Err(failure) => return tracing::warn!(vm = vm.name, %failure, "a guest can't be played"),
     };
-    let report = BootReport {
-        moid: vm.moid.clone(),
-        name: vm.name.clone(),
-        address: guest_vm.address,
-        phase: Phase::Booting,
-    };
-    shared.reports.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
+    shared.begin(&vm, guest_vm.address);
     let mut guest = Guest::new(guest_vm.clone());
     tokio::select! {
         () = power.cancelled() => {}
@@ -435,9 +436,7 @@ async fn run_machine(
 ) {
     let vm = &seen.borrow().clone();
     let unknown = Address::reported_as(Ipv4Addr::UNSPECIFIED);
-    let report =
-        BootReport { moid: vm.moid.clone(), name: vm.name.clone(), address: unknown, phase: Phase::Booting };
-    shared.reports.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
+    shared.begin(vm, unknown);
     let reported = |report: &GuestReport| {
         if let Some(address) = report.ip.as_ref().and_then(|ip| ip.parse().ok()) {
             shared.readdress(&vm.moid, Address { reported: address, served: address });

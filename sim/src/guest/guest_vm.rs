@@ -95,6 +95,11 @@ impl GuestVm {
         Deadline::after(self.boot_timeout)
     }
 
+    /// Whether a story silences the kubelet.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent.fit(&self.name)
+    }
+
     /// A process of this VM.
     pub(super) fn command(&self, component: &str, program: &Path) -> Result<Command, Failure> {
         let name = format!("guest-{}-{component}", self.name);

@@ -15,7 +15,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::control_plane::{API_PORT, COMPONENTS, MANIFESTS};
 use super::deadline::{Deadline, retry_until};
-use super::disk::Disk;
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
@@ -28,8 +27,6 @@ use super::proxy;
 use super::registration::Registration;
 use super::scheduler;
 use super::virtual_ip::{Joins, VirtualIp};
-use crate::addresses::Address;
-use crate::pattern::Patterns;
 
 const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
 const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
@@ -208,10 +205,7 @@ impl Kubelet {
         let session = Session {
             client: client(&kubeconfig).await?,
             registration: registration.clone(),
-            address: self.guest_vm.address,
-            vm: self.guest_vm.name.clone(),
-            silent: self.guest_vm.silent.clone(),
-            disk: self.guest_vm.disk.clone(),
+            guest_vm: self.guest_vm.clone(),
         };
         let owner = retry_until(self.guest_vm.deadline(), || session.node()).await?;
         let pods: Vec<_> = self
@@ -227,11 +221,7 @@ impl Kubelet {
         let bound = NodePods {
             client: session.client.clone(),
             node: registration.name.clone(),
-            address: self.guest_vm.address,
-            disk: self.guest_vm.disk.clone(),
-            images: self.guest_vm.images.clone(),
-            vm: self.guest_vm.name.clone(),
-            silent: self.guest_vm.silent.clone(),
+            guest_vm: self.guest_vm.clone(),
             network,
             programs: self.programs.clone(),
         };
@@ -253,10 +243,7 @@ fn start(command: Command) -> Result<Supervised, Failure> {
 struct Session {
     client: kube::Client,
     registration: Registration,
-    address: Address,
-    vm: String,
-    silent: Patterns,
-    disk: Disk,
+    guest_vm: GuestVm,
 }
 
 type Watched = Option<tokio::sync::watch::Receiver<plane::supervise::State>>;
@@ -273,7 +260,7 @@ impl Session {
     /// Creates the Node, or brings the status of the one that is there up to date.
     async fn node(&self) -> Result<OwnerReference, Failure> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let node = self.registration.node(self.address, has_network(&self.disk))?;
+        let node = self.registration.node(self.guest_vm.address, has_network(&self.guest_vm.disk))?;
         let node = match nodes.create(&PostParams::default(), &node).await {
             Err(kube::Error::Api(status)) if status.code == 409 => self.refresh().await?,
             other => other.map_err(|error| refused("register the node", &error))?,
@@ -290,9 +277,8 @@ impl Session {
 
     async fn refresh(&self) -> Result<Node, Failure> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let status = Patch::Strategic(
-            json!({ "status": self.registration.status(self.address, has_network(&self.disk)) }),
-        );
+        let status = self.registration.status(self.guest_vm.address, has_network(&self.guest_vm.disk));
+        let status = Patch::Strategic(json!({ "status": status }));
         let patched = nodes.patch_status(&self.registration.name, &PatchParams::default(), &status).await;
         patched.map_err(|error| refused("report the node's status", &error))
     }
@@ -313,7 +299,8 @@ impl Session {
         }
         let state = state.map(|state| state.borrow().clone());
         let (running, restarts) = state.map_or((true, 0), |state| (state.pid.is_some(), state.failures));
-        let status = Patch::Merge(json!({ "status": pod_status(manifest, self.address, running, restarts) }));
+        let status = pod_status(manifest, self.guest_vm.address, running, restarts);
+        let status = Patch::Merge(json!({ "status": status }));
         let patched = pods.patch_status(&name, &PatchParams::default(), &status).await;
         patched.map(drop).map_err(|error| refused("report a static pod's status", &error))
     }
@@ -346,7 +333,7 @@ impl Session {
                 // What watches the pods ends with this.
                 Ok(()) = configured.changed() => {}
             }
-            if self.silent.fit(&self.vm) {
+            if self.guest_vm.is_silent() {
                 continue;
             }
             if let Err(failure) = self.renew(&owner).await {
@@ -354,7 +341,7 @@ impl Session {
                 continue;
             }
             // A node that was deleted is not made again before the next boot.
-            let ready = has_network(&self.disk);
+            let ready = has_network(&self.guest_vm.disk);
             if nodes.get(&owner.name).await.is_ok_and(|node| is_ready(&node) != ready) {
                 let _ = self.refresh().await;
             }

@@ -12,11 +12,11 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::container_images::{ContainerImages, containers};
+use super::container_images::containers;
 use super::disk::Disk;
+use super::guest_vm::GuestVm;
 use super::program_pods::ProgramPods;
 use crate::addresses::Address;
-use crate::pattern::Patterns;
 
 /// Where the container network's configuration lies.
 const NETWORK: &str = "/etc/cni/net.d";
@@ -35,16 +35,8 @@ pub(super) struct NodePods {
     pub client: Client,
     /// The node's name.
     pub node: String,
-    /// The node's address.
-    pub address: Address,
-    /// The node's disk.
-    pub disk: Disk,
-    /// The container images that it has or can get.
-    pub images: ContainerImages,
-    /// The VM's name, by which a story silences its kubelet.
-    pub vm: String,
-    /// The names of silent VMs.
-    pub silent: Patterns,
+    /// The node's VM.
+    pub guest_vm: GuestVm,
     /// Gets true when the network is configured.
     pub network: tokio::sync::watch::Sender<bool>,
     /// The processes of its Pods.
@@ -73,11 +65,11 @@ impl NodePods {
                     Some(Err(error)) => tracing::debug!(node = self.node, %error, "the pods can't be watched"),
                     None => return,
                 },
-                _ = again.tick() => if !self.silent.fit(&self.vm) {
+                _ = again.tick() => if !self.guest_vm.is_silent() {
                     self.programs.refresh(&self.client).await;
                 },
             }
-            if self.silent.fit(&self.vm) {
+            if self.guest_vm.is_silent() {
                 continue;
             }
             let mut left = BTreeMap::new();
@@ -114,8 +106,8 @@ impl NodePods {
         }
         let obstacle = self.obstacle(pod).await;
         let status = match &obstacle {
-            None => running(pod, self.address),
-            Some(obstacle) => waiting(pod, self.address, obstacle),
+            None => running(pod, self.guest_vm.address),
+            Some(obstacle) => waiting(pod, self.guest_vm.address, obstacle),
         };
         if obstacle.is_none()
             && let Err(failure) = self.programs.start(pod, &self.client).await
@@ -140,7 +132,7 @@ impl NodePods {
 
     /// Why the Pod does not run.
     async fn obstacle(&self, pod: &Pod) -> Option<Obstacle> {
-        if let Some((container, error)) = self.images.missing(&self.disk, pod) {
+        if let Some((container, error)) = self.guest_vm.images.missing(&self.guest_vm.disk, pod) {
             let image = container.image.as_deref().unwrap_or_default();
             let message = format!("Back-off pulling image \"{image}\": ErrImagePull: {error}");
             return Some(Obstacle { container: container.name.clone(), reason: "ImagePullBackOff", message });
@@ -156,7 +148,7 @@ impl NodePods {
             return creating(failure);
         }
         let host = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
-        if !host && !has_network(&self.disk) {
+        if !host && !has_network(&self.guest_vm.disk) {
             return creating(format!("network is not ready: {}", super::node::NO_NETWORK));
         }
         None
@@ -192,8 +184,9 @@ impl NodePods {
             folder.is_some_and(|folder| mounts.iter().any(|mount| mount.name == folder.name))
         };
         if containers(pod).any(mounts) {
-            let written = self.disk.write(&format!("{NETWORK}/10-{}.conflist", pod.name_any()), "{}");
-            self.network.send_replace(written.is_ok() && has_network(&self.disk));
+            let written =
+                self.guest_vm.disk.write(&format!("{NETWORK}/10-{}.conflist", pod.name_any()), "{}");
+            self.network.send_replace(written.is_ok() && has_network(&self.guest_vm.disk));
         }
     }
 }

@@ -95,15 +95,12 @@ async fn answers(local: SocketAddr) -> bool {
 
 /// The address that a static pod on the disk holds.
 fn address(disk: &Disk, images: &ContainerImages, joins: Joins) -> Result<Option<Ipv4Addr>, Failure> {
-    if let Some(text) = disk.read(&format!("{MANIFESTS}/keepalived.yaml")) {
-        let pod = pod("keepalived", &text, &["NET_ADMIN", "NET_RAW"])?;
-        let address = keepalived(&pod, disk)?;
-        return pulled("keepalived", &pod, disk, images).map(|()| Some(address));
-    }
-    if let Some(text) = disk.read(&format!("{MANIFESTS}/kube-vip.yaml")) {
-        let pod = pod("kube-vip", &text, &["NET_ADMIN", "NET_RAW"])?;
-        let address = kube_vip(&pod, disk, joins)?;
-        return pulled("kube-vip", &pod, disk, images).map(|()| Some(address));
+    for name in ["keepalived", "kube-vip"] {
+        let Some(text) = disk.read(&format!("{MANIFESTS}/{name}.yaml")) else { continue };
+        let pod = pod(name, &text)?;
+        let address =
+            if name == "keepalived" { keepalived(&pod, disk)? } else { kube_vip(&pod, disk, joins)? };
+        return pulled(name, &pod, disk, images).map(|()| Some(address));
     }
     Ok(None)
 }
@@ -118,8 +115,8 @@ fn pulled(name: &str, pod: &Value, disk: &Disk, images: &ContainerImages) -> Res
     images.pull(disk, image).map_err(|error| refused(name, format!("ErrImagePull: {error}")))
 }
 
-/// A static pod on the host's network, with one container that may do this.
-fn pod(name: &str, text: &str, capabilities: &[&str]) -> Result<Value, Failure> {
+/// A static pod on the host's network, with one container that may announce an address.
+fn pod(name: &str, text: &str) -> Result<Value, Failure> {
     let pod: Value = serde_saphyr::from_str(text).map_err(|_| refused(name, "is no YAML"))?;
     if pod["apiVersion"] != "v1" || pod["kind"] != "Pod" || pod["metadata"]["name"] != name {
         return Err(refused(name, "is no Pod of that name"));
@@ -132,7 +129,7 @@ fn pod(name: &str, text: &str, capabilities: &[&str]) -> Result<Value, Failure> 
         return Err(refused(name, "has no image"));
     }
     let added = container["securityContext"]["capabilities"]["add"].as_array().cloned().unwrap_or_default();
-    match capabilities.iter().find(|wanted| !added.iter().any(|one| one == *wanted)) {
+    match ["NET_ADMIN", "NET_RAW"].iter().find(|wanted| !added.iter().any(|one| one == *wanted)) {
         Some(lacks) => Err(refused(name, format!("lacks the capability {lacks}"))),
         None => Ok(pod),
     }

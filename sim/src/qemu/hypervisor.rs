@@ -69,7 +69,6 @@ impl Hypervisor {
         let disks = Disks::in_folder(folder.join("disks"), programs.qemu_img.clone())?;
         let images = images.into_iter().map(|image| (image.name.clone(), image)).collect();
         let (stack, control) = (Arc::clone(stack), control.clone());
-        let (used, damages, relays) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self {
             stack,
             control,
@@ -79,9 +78,9 @@ impl Hypervisor {
             images,
             disks,
             folder,
-            used,
-            damages,
-            relays,
+            used: Mutex::default(),
+            damages: Mutex::default(),
+            relays: Mutex::default(),
         })
     }
 
