@@ -260,8 +260,7 @@ mod tests {
 
     #[test]
     fn a_leaf_chains_to_its_authority() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (_folder, disk) = sample::disk();
         let pki = sample::Pki::generate();
         for (path, content) in pki.files() {
             disk.write(&path, content).unwrap();
@@ -280,8 +279,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_mixed_up_has_a_reason() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (_folder, disk) = sample::disk();
         let (one, other) = (sample::Pki::generate(), sample::Pki::generate());
         let read = || Authority::read(&disk, "/p", "ca").map(drop).map_err(|failure| failure.reason);
         assert_eq!(read(), Err(Reason::CertificateMissing));

@@ -403,6 +403,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guest::sample;
 
     #[test]
     fn the_commands_of_a_node_are_understood() {
@@ -425,8 +426,7 @@ mod tests {
 
     #[test]
     fn files_are_changed_as_virtual_ips_need_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (_folder, disk) = sample::disk();
         disk.write("/etc/a", "interface @I@\npath: /x\n").unwrap();
         let run = |text: &str| line(text).unwrap().iter().try_for_each(|command| command.run(&disk));
         run("sed -i \"s/@I@/$(ip -o route get 127.9.255.1 | sed 's/.* dev \\([^ ]*\\).*/\\1/')/\" /etc/a")
@@ -474,8 +474,7 @@ mod tests {
 
     #[test]
     fn files_are_written_where_their_folder_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (_folder, disk) = sample::disk();
         let run = |text: &str| line(text).unwrap().iter().try_for_each(|command| command.run(&disk));
         assert_eq!(run("echo success > /run/nowhere/x").unwrap_err().reason, Reason::Command);
         run("mkdir -p /run/somewhere && echo success > /run/somewhere/x").unwrap();

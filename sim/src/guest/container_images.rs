@@ -153,11 +153,11 @@ pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guest::sample;
 
     #[test]
     fn an_image_is_held_by_name_and_tag_or_pulled_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (_folder, disk) = sample::disk();
         let registry = Registry::new(true);
         let held = BTreeSet::from(["localhost:5000/vmware.io/etcd:v1".to_owned()]);
         let images = ContainerImages::new(Arc::new(held), registry.clone());

@@ -166,6 +166,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::guest::sample;
 
     fn pod(volumes: &[(&str, &str, &str, Value)]) -> Pod {
         let named = |at: usize| format!("v{at}");
@@ -186,8 +187,7 @@ mod tests {
     }
 
     fn disk() -> (tempfile::TempDir, Disk) {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (folder, disk) = sample::disk();
         disk.write("/etc/kubernetes/api-server/policy.yaml", "x").unwrap();
         (folder, disk)
     }

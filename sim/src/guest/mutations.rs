@@ -3,7 +3,7 @@
 //! No program runs: all of it is found before. What only a live cluster can find (a wrong token, a wrong pin) is in
 //! the story of the nodes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,19 +179,14 @@ const MUTATIONS: [Mutation; 36] = [
 ];
 
 fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
-    let nothing = PathBuf::from("/nonexistent");
     GuestVm {
         name: "cp-0".into(),
         address: Address::served_on([127, 1, 1, 1].into()),
         disk: Disk::at(disk).unwrap(),
         programs: Arc::new(Programs {
-            etcd: nothing.clone(),
-            kube_apiserver: nothing.clone(),
-            kube_controller_manager: nothing.clone(),
             // It takes whatever it is given: what is refused, we have refused.
             kubeadm: "/bin/true".into(),
-            kubelet: nothing,
-            scripts: Vec::new(),
+            ..sample::programs(Path::new("/nonexistent"))
         }),
         stack: Arc::clone(stack),
         kubernetes_version: Some("v1.26.5+vmware.2".into()),

@@ -50,11 +50,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::guest::sample;
 
     #[test]
     fn a_control_plane_node_reaches_itself_without_the_proxy() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (_folder, disk) = sample::disk();
         let judge = |version: &str, control_plane: bool| {
             let registration = Registration {
                 name: "cp".to_owned(),

@@ -11,7 +11,28 @@ use rcgen::{
 
 use super::certs::pin;
 use super::container_images::{ContainerImages, Registry};
+use super::disk::Disk;
+use super::guest_vm::Programs;
 use crate::kubeadm_images::{kubeadm_images, minor};
+
+/// A disk, as long as its folder is kept.
+pub(super) fn disk() -> (tempfile::TempDir, Disk) {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::at(folder.path().to_owned()).unwrap();
+    (folder, disk)
+}
+
+/// The programs of a node image, all in this folder.
+pub(super) fn programs(folder: &Path) -> Programs {
+    Programs {
+        etcd: folder.join("etcd"),
+        kube_apiserver: folder.join("kube-apiserver"),
+        kube_controller_manager: folder.join("kube-controller-manager"),
+        kubeadm: folder.join("kubeadm"),
+        kubelet: folder.join("kubelet"),
+        scripts: Vec::new(),
+    }
+}
 
 pub(super) const TOKEN: &str = "abcdef.0123456789abcdef";
 pub(super) const PKI: &str = "/etc/kubernetes/pki";

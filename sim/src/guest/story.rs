@@ -31,15 +31,7 @@ const PROGRAMS: &str = "LAYERCAKE_GUEST_PROGRAMS";
 /// The programs, where somebody has built them: this test does not take ten minutes for it.
 fn programs() -> Option<Programs> {
     if let Some(folder) = std::env::var_os(PROGRAMS).map(PathBuf::from) {
-        let program = |name: &str| folder.join(name);
-        return Some(Programs {
-            etcd: program("etcd"),
-            kube_apiserver: program("kube-apiserver"),
-            kube_controller_manager: program("kube-controller-manager"),
-            kubeadm: program("kubeadm"),
-            kubelet: program("kubelet"),
-            scripts: Vec::new(),
-        });
+        return Some(sample::programs(&folder));
     }
     let built: Vec<_> = std::fs::read_dir(plane::tools::cache_folder().ok()?.join("tools"))
         .ok()?

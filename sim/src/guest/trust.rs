@@ -101,8 +101,8 @@ impl Disk {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::guest::commands::line;
+    use crate::guest::sample;
 
     #[test]
     fn an_authority_counts_once_it_is_collected_and_containerd_is_restarted() {
@@ -127,8 +127,7 @@ mod tests {
                 "/etc/pki/ca-trust/source/anchors/a.pem",
             ),
         ] {
-            let folder = tempfile::tempdir().unwrap();
-            let disk = Disk::at(folder.path().to_owned()).unwrap();
+            let (_folder, disk) = sample::disk();
             disk.install_os(os).unwrap();
             disk.boot().unwrap();
             let run = |text: &str| line(text).unwrap().iter().try_for_each(|command| command.run(&disk));
@@ -143,8 +142,7 @@ mod tests {
             disk.boot().unwrap();
             assert!(disk.containerd_trusts("authority a"), "{os}: it starts with each boot");
         }
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (_folder, disk) = sample::disk();
         disk.install_os("sles").unwrap();
         for command in ["rehash_ca_certificates.sh", "update-ca-certificates", "update-ca-trust"] {
             let outcome = line(command).unwrap()[0].run(&disk);

@@ -225,14 +225,14 @@ fn read_address(name: &str, text: Option<&str>) -> Result<Ipv4Addr, Failure> {
 #[cfg(test)]
 mod tests {
     use super::super::container_images::Registry;
+    use super::super::sample;
     use super::*;
 
     const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: keepalived}\nspec:\n  hostNetwork: true\n  containers:\n  - name: k\n    image: x\n    command: [keepalived, --use-file=/etc/virtual-ip/keepalived.conf]\n    securityContext: {capabilities: {add: [NET_ADMIN, NET_RAW]}}\n    volumeMounts: [{name: c, mountPath: /etc/virtual-ip}, {name: r, mountPath: /run}]\n  volumes: [{name: c, hostPath: {path: /etc/virtual-ip}}, {name: r, emptyDir: {}}]\n";
     const CONFIG: &str = "vrrp_script s {\n  script \"/usr/bin/busybox wget -q https://localhost:6443/livez\"\n}\nvrrp_instance a {\n  interface eth0\n  virtual_router_id 7\n  virtual_ipaddress {\n    127.9.255.7\n  }\n}\n";
 
     fn held(pod: &str, config: &str) -> Result<Option<Ipv4Addr>, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let (_folder, disk) = sample::disk();
         disk.write(&format!("{MANIFESTS}/keepalived.yaml"), pod).unwrap();
         disk.write("/etc/virtual-ip/keepalived.conf", config).unwrap();
         let images = ContainerImages::new(Arc::new(["x".to_owned()].into()), Registry::default());

@@ -1,7 +1,6 @@
 //! The agent at a control API of the test.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use tokio::sync::watch;
 use super::{BootReport, Guests, Options, Phase};
 use crate::addresses::Subnet;
 use crate::guest::failure::Reason;
-use crate::guest::guest_vm::Programs;
+use crate::guest::sample;
 use crate::vcsim::control::ControlApi;
 
 /// A vCenter of one VM.
@@ -96,15 +95,7 @@ async fn reached(guests: &Guests, there: impl Fn(&Phase) -> bool) -> BootReport 
 }
 
 fn start(control: ControlApi, stack: &Arc<Stack>, subnet: &Subnet) -> Guests {
-    let nothing = || PathBuf::from("/nonexistent");
-    let programs = Programs {
-        etcd: nothing(),
-        kube_apiserver: nothing(),
-        kube_controller_manager: nothing(),
-        kubeadm: nothing(),
-        kubelet: nothing(),
-        scripts: Vec::new(),
-    };
+    let programs = sample::programs(std::path::Path::new("/nonexistent"));
     Guests::start(Options::new(control, subnet.clone(), programs, Arc::clone(stack)))
 }
 
