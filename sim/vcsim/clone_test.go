@@ -133,7 +133,7 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 			t.Error("an empty value was kept")
 		}
 		devices := object.VirtualDeviceList(config.Hardware.Device)
-		if vim.LinkedDisk(devices.SelectByType((*types.VirtualDisk)(nil))[0]) == nil {
+		if vim.LinkedDisk(vim.Disks(devices)[0]) == nil {
 			t.Error("the disk rests on nothing")
 		}
 		adapter := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()

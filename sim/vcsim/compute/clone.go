@@ -167,11 +167,7 @@ func (c *cloning) check(ctx *simulator.Context) types.BaseMethodFault {
 
 // sameDatastore refuses to link a disk to a base on another datastore.
 func (c *cloning) sameDatastore(ctx *simulator.Context, wanted vim.Ref) types.BaseMethodFault {
-	for _, device := range c.config.Hardware.Device {
-		disk, ok := device.(*types.VirtualDisk)
-		if !ok {
-			continue
-		}
+	for _, disk := range vim.Disks(c.config.Hardware.Device) {
 		var path object.DatastorePath
 		file, ok := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo)
 		if !ok || !path.FromString(file.GetVirtualDeviceFileBackingInfo().FileName) {

@@ -147,9 +147,8 @@ func checkDisks(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDe
 		if !ok || edit.Operation != types.VirtualDeviceConfigSpecOperationEdit {
 			continue
 		}
-		for _, d := range devices {
-			disk, ok := d.(*types.VirtualDisk)
-			if ok && disk.Key == wanted.Key && vim.LinkedDisk(d) != nil &&
+		for _, disk := range vim.Disks(devices) {
+			if disk.Key == wanted.Key && vim.LinkedDisk(disk) != nil &&
 				max(wanted.CapacityInBytes, wanted.CapacityInKB<<10) > max(disk.CapacityInBytes, disk.CapacityInKB<<10) {
 				return &types.InvalidDeviceOperation{}
 			}

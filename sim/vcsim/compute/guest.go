@@ -60,17 +60,12 @@ func (f GuestFacts) nics(ctx *simulator.Context, vm *simulator.VirtualMachine) [
 // adapters have the address on the first one; the others are there without one.
 func (f GuestFacts) adapters(ctx *simulator.Context, vm *simulator.VirtualMachine) []types.GuestNicInfo {
 	nics := []types.GuestNicInfo{}
-	for _, device := range vm.Config.Hardware.Device {
-		adapter, ok := device.(types.BaseVirtualEthernetCard)
-		if !ok {
-			continue
-		}
-		ethernet := adapter.GetVirtualEthernetCard()
+	for _, adapter := range vim.Adapters(vm.Config.Hardware.Device) {
 		nic := types.GuestNicInfo{
-			Network:        vim.NetworkName(ctx, ethernet),
-			MacAddress:     ethernet.MacAddress,
+			Network:        vim.NetworkName(ctx, adapter),
+			MacAddress:     adapter.MacAddress,
 			Connected:      true,
-			DeviceConfigId: ethernet.Key,
+			DeviceConfigId: adapter.Key,
 		}
 		if len(nics) == 0 && f.IP != "" {
 			nic.IpAddress = []string{f.IP}

@@ -178,10 +178,8 @@ func (cp *Compute) diskKeys(this vim.Ref) (keys []int32) {
 	ctx := cp.Fresh()
 	if vm, ok := cp.VMOf(ctx, this.Value); ok {
 		ctx.WithLock(vm, func() {
-			for _, device := range vm.Config.Hardware.Device {
-				if disk, ok := device.(*types.VirtualDisk); ok {
-					keys = append(keys, disk.Key)
-				}
+			for _, disk := range vim.Disks(vm.Config.Hardware.Device) {
+				keys = append(keys, disk.Key)
 			}
 		})
 	}

@@ -120,8 +120,7 @@ func (api *API) attachFile(vm target, order fileOrder) (any, error) {
 
 // vacate destroys the VM's last disk, unless it is its only one.
 func (api *API) vacate(vm target, which string) error {
-	devices := object.VirtualDeviceList(vm.config().Hardware.Device)
-	disks := devices.SelectByType((*types.VirtualDisk)(nil))
+	disks := vim.Disks(vm.config().Hardware.Device)
 	if which != "last" || len(disks) < 2 {
 		return conflict("VM %s has no disk %q to give up", vm.Self.Value, which)
 	}
@@ -141,11 +140,9 @@ func (api *API) reconfigure(vm target, change types.VirtualDeviceConfigSpec) err
 
 // uuidOn is that of the VM's disk with that file.
 func uuidOn(config types.VirtualMachineConfigInfo, file string) (uuid string, ok bool) {
-	for _, device := range config.Hardware.Device {
-		if disk, isDisk := device.(*types.VirtualDisk); isDisk {
-			if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok && backing.FileName == file {
-				return backing.Uuid, true
-			}
+	for _, disk := range vim.Disks(config.Hardware.Device) {
+		if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok && backing.FileName == file {
+			return backing.Uuid, true
 		}
 	}
 	return "", false

@@ -85,10 +85,8 @@ func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row core.Mac
 		if vm.Guest != nil {
 			out.IP = vm.Guest.IpAddress
 		}
-		for _, device := range vm.Config.Hardware.Device {
-			if adapter, ok := device.(types.BaseVirtualEthernetCard); ok {
-				out.Networks = append(out.Networks, vim.NetworkName(ctx, adapter.GetVirtualEthernetCard()))
-			}
+		for _, adapter := range vim.Adapters(vm.Config.Hardware.Device) {
+			out.Networks = append(out.Networks, vim.NetworkName(ctx, adapter))
 		}
 		for _, o := range vm.Config.ExtraConfig {
 			out.ExtraConfigKeys = append(out.ExtraConfigKeys, o.GetOptionValue().Key)
@@ -122,11 +120,7 @@ type DiskSeen struct {
 // disksOf is called with the VM locked.
 func disksOf(vm *simulator.VirtualMachine) []DiskSeen {
 	disks := []DiskSeen{}
-	for _, device := range vm.Config.Hardware.Device {
-		disk, ok := device.(*types.VirtualDisk)
-		if !ok {
-			continue
-		}
+	for _, disk := range vim.Disks(vm.Config.Hardware.Device) {
 		seen := DiskSeen{CapacityMiB: max(disk.CapacityInBytes>>20, disk.CapacityInKB>>10)}
 		if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
 			seen.File = backing.FileName
@@ -161,23 +155,12 @@ func (api *API) hardware(vm target) (any, error) {
 		out.NumCPUs, out.MemoryMB = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
 		out.Firmware = vm.Config.Firmware
 		out.Disks = core.GuestDisks(vm.VirtualMachine)
-		out.NICs = append(out.NICs, guestNICs(vm.ctx, vm.VirtualMachine)...)
+		for _, adapter := range vim.Adapters(vm.Config.Hardware.Device) {
+			out.NICs = append(out.NICs, guestNIC{
+				MAC: adapter.MacAddress, Network: vim.NetworkName(vm.ctx, adapter),
+				Connected: adapter.Connectable == nil || adapter.Connectable.StartConnected,
+			})
+		}
 	})
 	return out, nil
-}
-
-// guestNICs are the adapters of a VM whose lock is held.
-func guestNICs(ctx *simulator.Context, vm *simulator.VirtualMachine) (nics []guestNIC) {
-	for _, device := range vm.Config.Hardware.Device {
-		adapter, ok := device.(types.BaseVirtualEthernetCard)
-		if !ok {
-			continue
-		}
-		ethernet := adapter.GetVirtualEthernetCard()
-		nics = append(nics, guestNIC{
-			MAC: ethernet.MacAddress, Network: vim.NetworkName(ctx, ethernet),
-			Connected: ethernet.Connectable == nil || ethernet.Connectable.StartConnected,
-		})
-	}
-	return nics
 }

@@ -141,11 +141,7 @@ func (inv *Inventory) DestroyVM(this vim.Ref) types.BaseMethodFault {
 			return
 		}
 		path.FromString(vm.Config.Files.VmPathName)
-		for _, device := range vm.Config.Hardware.Device {
-			if disk, ok := device.(*types.VirtualDisk); ok {
-				freed = append(freed, disk)
-			}
-		}
+		freed = vim.Disks(vm.Config.Hardware.Device)
 		if f := vm.UnregisterVM(ctx, &types.UnregisterVM{This: this}).Fault(); f != nil {
 			fault, _ = f.VimFault().(types.BaseMethodFault)
 		}

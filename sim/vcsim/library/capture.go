@@ -17,6 +17,7 @@ import (
 
 	"layercake.invalid/sim/vcsim/spec"
 	"layercake.invalid/sim/vcsim/traffic"
+	"layercake.invalid/sim/vcsim/vim"
 	"layercake.invalid/sim/vcsim/wire"
 )
 
@@ -124,10 +125,8 @@ func (l *Libraries) export(vm *simulator.VirtualMachine, dir, name string) ([]st
 	l.Fresh().WithLock(vm, func() {
 		cpus, memory = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
 		products = productSections(vm.Config.VAppConfig)
-		for _, device := range vm.Config.Hardware.Device {
-			if disk, ok := device.(*types.VirtualDisk); ok {
-				disks = append(disks, disk.CapacityInKB)
-			}
+		for _, disk := range vim.Disks(vm.Config.Hardware.Device) {
+			disks = append(disks, disk.CapacityInKB)
 		}
 	})
 	files := []string{filepath.Join(dir, "item.ovf")}

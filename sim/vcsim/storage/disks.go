@@ -113,8 +113,8 @@ func plugged(vm *simulator.VirtualMachine, disk FirstClass) types.VirtualMachine
 
 // deviceOf is a first class disk as it is attached to a VM, whose lock is held.
 func deviceOf(vm *simulator.VirtualMachine, id string) *types.VirtualDisk {
-	for _, device := range vm.Config.Hardware.Device {
-		if disk, ok := device.(*types.VirtualDisk); ok && disk.VDiskId != nil && disk.VDiskId.Id == id {
+	for _, disk := range vim.Disks(vm.Config.Hardware.Device) {
+		if disk.VDiskId != nil && disk.VDiskId.Id == id {
 			return disk
 		}
 	}

@@ -5,29 +5,41 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
+// Disks are the disks among devices.
+func Disks(devices []types.BaseVirtualDevice) (disks []*types.VirtualDisk) {
+	for _, device := range devices {
+		if disk, ok := device.(*types.VirtualDisk); ok {
+			disks = append(disks, disk)
+		}
+	}
+	return disks
+}
+
+// Adapters are the network adapters among devices.
+func Adapters(devices []types.BaseVirtualDevice) (adapters []*types.VirtualEthernetCard) {
+	for _, device := range devices {
+		if adapter, ok := device.(types.BaseVirtualEthernetCard); ok {
+			adapters = append(adapters, adapter.GetVirtualEthernetCard())
+		}
+	}
+	return adapters
+}
+
 // FilesOf are the files of the disks of a VM, whose lock is held, and the files that they rest on.
 func FilesOf(vm *simulator.VirtualMachine) (disks, bases []string) {
-	for _, device := range vm.Config.Hardware.Device {
-		disk, ok := device.(*types.VirtualDisk)
-		if !ok {
-			continue
-		}
+	for _, disk := range Disks(vm.Config.Hardware.Device) {
 		if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
 			disks = append(disks, backing.FileName)
 		}
-		for base := LinkedDisk(device); base != nil; base = base.Parent {
+		for base := LinkedDisk(disk); base != nil; base = base.Parent {
 			bases = append(bases, base.FileName)
 		}
 	}
 	return disks, bases
 }
 
-// LinkedDisk tells whether the device is a disk on another VM's disk, whose size is that disk's.
-func LinkedDisk(device types.BaseVirtualDevice) (parent *types.VirtualDiskFlatVer2BackingInfo) {
-	disk, ok := device.(*types.VirtualDisk)
-	if !ok {
-		return nil
-	}
+// LinkedDisk is the other VM's disk that a disk rests on, whose size is that disk's.
+func LinkedDisk(disk *types.VirtualDisk) (parent *types.VirtualDiskFlatVer2BackingInfo) {
 	backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo)
 	if !ok {
 		return nil
