@@ -17,11 +17,6 @@ import (
 type inventorySeen struct {
 	VMs     []control.InventoryVM   `json:"vms"`
 	Folders []control.InventoryNode `json:"folders"`
-	Pools   []control.InventoryNode `json:"pools"`
-	Modules []struct {
-		ID      string
-		Members []string
-	} `json:"modules"`
 }
 
 func (s *site) inventory() (seen inventorySeen) {

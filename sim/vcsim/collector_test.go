@@ -316,16 +316,10 @@ func TestTheEndOfAWait(t *testing.T) {
 	must(t, err)
 	isFault[*types.RequestCanceled](t, <-errs)
 
-	w.until("nothing", func() bool { return true })
 	impatient, leave := context.WithCancel(s.ctx)
-	patient := w.ctx
+	patient := s.ctx
 	s.ctx = impatient
-	errs = make(chan error, 1)
-	go func() {
-		_, err := w.ask(w.version, 60, 0)
-		errs <- err
-	}()
-	s.eventually("the wait is there", func() bool { return s.properties.Waits.Load() > 0 })
+	errs = wait(w)
 	leave()
 	<-errs
 	s.ctx = patient
@@ -344,10 +338,7 @@ func (s *site) eventually(what string, right func() bool) {
 func TestAFilterIsChecked(t *testing.T) {
 	s := newSite(t)
 	c := s.login(false)
-	for _, spec := range []types.PropertyFilterSpec{
-		{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"config.instanceUUID"}}}},
-	} {
-		_, err := methods.CreateFilter(s.ctx, c, &types.CreateFilter{This: c.ServiceContent.PropertyCollector, Spec: spec})
-		isFault[*types.InvalidProperty](t, err)
-	}
+	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"config.instanceUUID"}}}}
+	_, err := methods.CreateFilter(s.ctx, c, &types.CreateFilter{This: c.ServiceContent.PropertyCollector, Spec: spec})
+	isFault[*types.InvalidProperty](t, err)
 }

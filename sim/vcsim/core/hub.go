@@ -237,16 +237,11 @@ func (h *Hub) AskedToShutDown(r vim.Ref) {
 	h.note(r, false)
 }
 
-func (h *Hub) shutdownCount(r vim.Ref) int {
+// counts are how often a guest was started, and asked to shut down.
+func (h *Hub) counts(r vim.Ref) (boots, shutdowns int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.shutdowns[r]
-}
-
-func (h *Hub) bootCount(r vim.Ref) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.boots[r]
+	return h.boots[r], h.shutdowns[r]
 }
 
 func (h *Hub) note(r vim.Ref, gone bool) {

@@ -138,6 +138,7 @@ func (m *Machines) read(r vim.Ref) (Row, bool) {
 	}
 	var now Row
 	ctx.WithLock(vm, func() {
+		boots, shutdowns := m.hub.counts(r)
 		now.Machine = Machine{
 			MoID:          r.Value,
 			Name:          vm.Name,
@@ -146,8 +147,8 @@ func (m *Machines) read(r vim.Ref) (Row, bool) {
 			PowerState:    string(vm.Runtime.PowerState),
 			Template:      vm.Config.Template,
 			Folder:        vm.Parent.Value,
-			BootCount:     m.hub.bootCount(r),
-			ShutdownCount: m.hub.shutdownCount(r),
+			BootCount:     boots,
+			ShutdownCount: shutdowns,
 			Disks:         GuestDisks(vm),
 		}
 		now.Demand = DemandOf(vm)

@@ -194,7 +194,6 @@ type deployment struct {
 		Annotation string `json:"annotation"`
 		Profile    string `json:"storage_profile_id"`
 		Additional []struct {
-			Type    string `json:"type"`
 			Options []struct {
 				Key   string `json:"key"`
 				Value string `json:"value"`

@@ -29,7 +29,6 @@ type capture struct {
 	Source struct{ Type, ID string }
 	Target struct {
 		Library string `json:"library_id"`
-		Item    string `json:"library_item_id"`
 	}
 	Spec struct{ Name, Description string } `json:"create_spec"`
 }
