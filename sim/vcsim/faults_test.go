@@ -82,8 +82,14 @@ func TestFaultsOfAClone(t *testing.T) {
 	})
 }
 
-type faultsAnswer struct {
-	Faults []faults.Rule `json:"faults"`
+// held waits until the only fault holds a call.
+func (s *site) held() {
+	s.t.Helper()
+	s.eventually("the fault holds a call", func() bool {
+		var now struct{ Faults []faults.Rule }
+		s.open("GET", "/v1/faults", nil, &now)
+		return len(now.Faults) == 1 && now.Faults[0].Held == 1
+	})
 }
 
 func TestAFaultIsForTheObjectsThatItsNameFits(t *testing.T) {
@@ -107,11 +113,7 @@ func TestAHeldCloneRunsOn(t *testing.T) {
 	id := s.order(map[string]any{"method": "CloneVM_Task", "kind": "hold", "object": "held"})
 	task, err := golden.Clone(s.ctx, s.folder(c), "held", s.linked(snapshot))
 	must(t, err)
-	s.eventually("the hold", func() bool {
-		var now faultsAnswer
-		s.open("GET", "/v1/faults", nil, &now)
-		return len(now.Faults) == 1 && now.Faults[0].Held == 1
-	})
+	s.held()
 	if state := s.taskState(c, task); state != types.TaskInfoStateRunning {
 		t.Fatalf("state %s", state)
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vmware/govmomi/vim25/mo"
 
@@ -56,18 +55,14 @@ func TestGuestsReportByThemselves(t *testing.T) {
 	s := newSite(t, func(o *spec.Options) { must(t, o.GuestDelay.Set("1ms")) })
 	c := s.login(false)
 	vm := s.create(c, "a")
-	on := func() string {
+	on := func() (ip string) {
 		_, err := vm.PowerOn(s.ctx)
 		must(t, err)
-		for {
-			if ip := s.props(c, vm.Reference()).Guest.IpAddress; ip != "" {
-				return ip
-			}
-			if s.ctx.Err() != nil {
-				t.Fatal("no address")
-			}
-			time.Sleep(time.Millisecond)
-		}
+		s.eventually("an address", func() bool {
+			ip = s.props(c, vm.Reference()).Guest.IpAddress
+			return ip != ""
+		})
+		return ip
 	}
 	first := on()
 	s.done(vm.PowerOff(s.ctx))

@@ -37,11 +37,7 @@ func TestCallsAreJournaledAndParked(t *testing.T) {
 				_, err := golden.Clone(s.ctx, s.folder(c), kind, s.linked(snapshot))
 				failed <- err
 			}()
-			s.eventually("the call is parked", func() bool {
-				var now faultsAnswer
-				s.open("GET", "/v1/faults", nil, &now)
-				return len(now.Faults) == 1 && now.Faults[0].Held == 1
-			})
+			s.held()
 			s.eventually("what it did", func() bool { return len(s.vmNamed(kind)) == left })
 			s.open("DELETE", "/v1/faults/"+id, nil, nil)
 			if err := <-failed; err == nil {
