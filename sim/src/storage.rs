@@ -280,7 +280,8 @@ impl Provider {
             }
         }
         let left: Vec<_> = attachment.finalizers().iter().filter(|there| *there != FINALIZER).collect();
-        self.patched(attachment, &json!({"metadata": {"finalizers": left}})).await
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": left}}));
+        gone(self.api(attachment).patch(&attachment.name_any(), &PatchParams::default(), &patch).await)
     }
 
     /// The VM with that BIOS UUID.
@@ -288,11 +289,6 @@ impl Provider {
         let vms = self.control.vms(None, Duration::ZERO).await?.vms;
         let found = vms.into_iter().find(|vm| vm.uuid.eq_ignore_ascii_case(uuid) && !vm.template);
         Ok(found.map(|vm| vm.moid))
-    }
-
-    async fn patched(&self, attachment: &DynamicObject, patch: &Value) -> Outcome {
-        let api = self.api(attachment);
-        gone(api.patch(&attachment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await)
     }
 
     fn api(&self, attachment: &DynamicObject) -> Api<DynamicObject> {

@@ -246,7 +246,8 @@ struct Session {
     guest_vm: GuestVm,
 }
 
-type Watched = Option<tokio::sync::watch::Receiver<plane::supervise::State>>;
+type WatchedState = tokio::sync::watch::Receiver<plane::supervise::State>;
+type Watched = Option<WatchedState>;
 
 fn refused(doing: &str, error: &kube::Error) -> Failure {
     let failure = Failure::new(Reason::Registration, format!("{doing}: {}", api_error(error)));
@@ -366,8 +367,6 @@ impl Session {
         all.iter().filter(|pod| !shows_ready(pod)).map(ResourceExt::name_any).collect()
     }
 }
-
-type WatchedState = tokio::sync::watch::Receiver<plane::supervise::State>;
 
 fn process_id(state: &Watched) -> Option<u32> {
     state.as_ref().and_then(|state| state.borrow().pid)

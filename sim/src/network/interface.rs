@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use watcher::Event;
 
 use super::networks::Networks;
+use super::virtual_network::virtual_networks;
 use crate::addresses::Subnet;
 use crate::objects::{condition, has_condition, key, log_interruption};
 
@@ -191,8 +192,7 @@ impl Provider {
     }
 
     fn networks_of(&self, namespace: Option<&str>) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("vmware.com", "v1alpha1", "VirtualNetwork");
-        self.of(&ApiResource::from_gvk_with_plural(&kind, "virtualnetworks"), namespace)
+        self.of(&virtual_networks(), namespace)
     }
 
     fn of(&self, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {

@@ -39,9 +39,14 @@ impl Network {
     }
 }
 
-async fn work(client: Client, subnet: Subnet) {
+/// The kind of VirtualNetworks.
+pub(super) fn virtual_networks() -> ApiResource {
     let kind = GroupVersionKind::gvk("vmware.com", "v1alpha1", "VirtualNetwork");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "virtualnetworks");
+    ApiResource::from_gvk_with_plural(&kind, "virtualnetworks")
+}
+
+async fn work(client: Client, subnet: Subnet) {
+    let resource = virtual_networks();
     let networks_api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let network_writer = Writer::new(resource.clone());
     let networks = network_writer.as_reader();
