@@ -3,6 +3,10 @@
 /// Where kubeadm takes images from unless its configuration names another place.
 pub const REGISTRY: &str = "registry.k8s.io";
 
+/// The components of Kubernetes itself whose images kubeadm names.
+pub const COMPONENTS: [&str; 4] =
+    ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
+
 /// The tags of images that kubeadm uses if its configuration contains none.
 #[derive(Clone, Copy, Debug)]
 pub struct DefaultTags {
@@ -44,9 +48,8 @@ pub fn kubeadm_images(version: &str) -> Vec<String> {
     let minor = minor(version);
     let DefaultTags { etcd, coredns, pause } = DefaultTags::of(minor);
     let tag = format!("v{}", version.trim_start_matches('v')).replace('+', "_");
-    let components = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
     let others = [("etcd", etcd), ("coredns/coredns", coredns), ("pause", pause)];
-    components
+    COMPONENTS
         .map(|name| (name, tag.as_str()))
         .into_iter()
         .chain(others)

@@ -54,8 +54,7 @@ async fn work(client: Client, control: ControlApi) {
     let config = watcher::Config::default;
     let provider =
         Provider { attachments: attachment_writer.as_reader(), client, control, resource, claims, volumes };
-    let all = |client: &Client| (Api::all(client.clone()), Api::all(client.clone()));
-    let (claims_api, volumes_api) = all(&provider.client);
+    let (claims_api, volumes_api) = (Api::all(provider.client.clone()), Api::all(provider.client.clone()));
     let events = stream::select_all([
         reflector(attachment_writer, watcher(attachments_api, config()).default_backoff())
             .map(|event| event.map(drop))
@@ -100,12 +99,6 @@ struct Trouble(String);
 impl<E: std::error::Error> From<E> for Trouble {
     fn from(error: E) -> Self {
         Self(error.to_string())
-    }
-}
-
-impl Trouble {
-    fn because(why: impl Into<String>) -> Self {
-        Self(why.into())
     }
 }
 
@@ -155,7 +148,7 @@ impl Provider {
         }
         let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         let size = requests.and_then(|requests| requests.get("storage")).and_then(|size| mebibytes(&size.0));
-        let size = size.ok_or_else(|| Trouble::because("its size can't be read"))?;
+        let size = size.ok_or_else(|| Trouble("its size can't be read".to_owned()))?;
         let known = self.control.disks().await?.into_iter().find(|disk| disk.name == name);
         let disk = match known {
             Some(disk) => disk.id,
@@ -201,7 +194,7 @@ impl Provider {
                 json!({"attached": true, "metadata": {VOLUME_ID: volume, "diskUUID": disk}, "error": null})
             }
             Err(Trouble(why)) if attachment.data["status"]["error"] == why.as_str() => {
-                return Err(Trouble::because(why));
+                return Err(Trouble(why.clone()));
             }
             Err(Trouble(why)) => json!({"attached": false, "error": why}),
         };

@@ -374,11 +374,9 @@ impl Command {
             Self::MountPoint(path) if disk.is_mounted(path) => Ok(()),
             Self::MountPoint(path) => Err(Failure::new(Reason::Disk, format!("{path} is not a mountpoint"))),
             Self::Test { path, there } if disk.has(path) == *there => Ok(()),
-            Self::Test { path, there: true } => {
-                Err(Failure::new(Reason::Command, format!("{path} is not there")))
-            }
-            Self::Test { path, there: false } => {
-                Err(Failure::new(Reason::Command, format!("{path} is there")))
+            Self::Test { path, there } => {
+                let found = if *there { "is not there" } else { "is there" };
+                Err(Failure::new(Reason::Command, format!("{path} {found}")))
             }
             Self::RemoveFolders(paths) => paths.iter().try_for_each(|path| {
                 let removed = std::fs::remove_dir(disk.path(path));

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use parking_lot::Mutex;
 
 use super::disk::Disk;
+use crate::kubeadm_images::COMPONENTS;
 
 /// Where a node notes what it has pulled: like containerd's store, it survives a reboot.
 const PULLED: &str = "/var/lib/pulled-images";
@@ -20,7 +21,6 @@ const PUBLIC: [&str; 5] = [
     "registry.k8s.io/e2e-test-images/agnhost:2.53",
 ];
 const KUBERNETES: &str = "registry.k8s.io/";
-const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
 
 /// The registries that the nodes of a site reach or not: the public ones, and private ones. Clones are one.
 #[derive(Clone, Debug, Default)]

@@ -175,11 +175,10 @@ fn label_flags(flags: &str) -> Result<BTreeMap<String, String>, Failure> {
         let (key, value) =
             flag.split_once('=').ok_or_else(|| refused(&format!("node-labels: {flag:?} has no value")))?;
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        let reserved = ["kubernetes.io", "k8s.io"]
-            .iter()
-            .any(|own| domain == *own || domain.ends_with(&format!(".{own}")));
+        let is_below =
+            |owners: &[&str]| owners.iter().any(|own| domain == *own || domain.ends_with(&format!(".{own}")));
         let allowed = ["kubelet.kubernetes.io", "node.kubernetes.io", "topology.kubernetes.io"];
-        if reserved && !allowed.iter().any(|own| domain == *own || domain.ends_with(&format!(".{own}"))) {
+        if is_below(&["kubernetes.io", "k8s.io"]) && !is_below(&allowed) {
             return Err(refused(&format!(
                 "unknown 'kubernetes.io' or 'k8s.io' label specified with --node-labels: {key}"
             )));

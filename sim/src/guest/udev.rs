@@ -48,8 +48,7 @@ pub fn names(disks: &[VmDisk], rules: &[String]) -> Result<BTreeMap<String, usiz
 /// The links that a rule gives to a device.
 fn links_of(rule: &str, device: &BlockDevice) -> Result<Vec<String>, Failure> {
     let (mut matches, mut links) = (true, Vec::new());
-    for item in items(rule)? {
-        let (key, operator, value) = item;
+    for (key, operator, value) in items(rule)? {
         match (key.as_str(), operator) {
             ("SUBSYSTEM", "==") => matches &= value == "block",
             ("ENV{DEVTYPE}", "==") => matches &= value == "disk",

@@ -9,7 +9,7 @@ use nodeimage::{KubernetesRelease, SYSTEMS, image_names, properties};
 use serde_json::{Value, json};
 
 use super::addons::{Addons, REPOSITORY, inline, packed};
-use crate::kubeadm_images::{DefaultTags, kubeadm_images, minor};
+use crate::kubeadm_images::{COMPONENTS, DefaultTags, kubeadm_images, minor};
 
 /// A node image: one item of the content library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,10 +156,9 @@ impl NodeImage<'_> {
     fn images_of_vmware(&self) -> BTreeSet<String> {
         let [etcd, coredns, pause] = self.tags();
         let tag = self.kubernetes.replace('+', "_");
-        let components = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
         let named = [("etcd", etcd), ("coredns", coredns), ("pause", pause)];
         let kube_vip = self.kube_vip.map(|tag| ("kube-vip", tag.to_owned()));
-        components
+        COMPONENTS
             .into_iter()
             .map(|name| (name, tag.clone()))
             .chain(named)
