@@ -89,6 +89,16 @@ pub(super) const CONFIG_SPEC: &[&str] = &[
     "vmPlacementPolicies",
 ];
 
+/// The fields of a device: those that every device has, then its own.
+macro_rules! device {
+    ($($own:literal),*) => {
+        &[
+            "key", "deviceInfo", "backing", "connectable", "slotInfo", "controllerKey", "unitNumber",
+            "numaNode", "deviceGroupInfo", $($own),*
+        ]
+    };
+}
+
 /// The types that may occur in one, each with its fields.
 pub(super) const TYPES: &[(&str, &[&str])] = &[
     ("Description", &["label", "summary"]),
@@ -97,22 +107,7 @@ pub(super) const TYPES: &[(&str, &[&str])] = &[
     ("OptionValue", &["key", "value"]),
     (
         "ParaVirtualSCSIController",
-        &[
-            "key",
-            "deviceInfo",
-            "backing",
-            "connectable",
-            "slotInfo",
-            "controllerKey",
-            "unitNumber",
-            "numaNode",
-            "deviceGroupInfo",
-            "busNumber",
-            "device",
-            "hotAddRemove",
-            "sharedBus",
-            "scsiCtlrUnitNumber",
-        ],
+        device!["busNumber", "device", "hotAddRemove", "sharedBus", "scsiCtlrUnitNumber"],
     ),
     ("ResourceAllocationInfo", &["reservation", "expandableReservation", "limit", "shares", "overheadLimit"]),
     ("SharesInfo", &["shares", "level"]),
@@ -135,22 +130,7 @@ pub(super) const TYPES: &[(&str, &[&str])] = &[
         ],
     ),
     ("ToolsConfigInfoToolsLastInstallInfo", &["counter", "fault"]),
-    (
-        "VirtualAHCIController",
-        &[
-            "key",
-            "deviceInfo",
-            "backing",
-            "connectable",
-            "slotInfo",
-            "controllerKey",
-            "unitNumber",
-            "numaNode",
-            "deviceGroupInfo",
-            "busNumber",
-            "device",
-        ],
-    ),
+    ("VirtualAHCIController", device!["busNumber", "device"]),
     (
         "VirtualDeviceConfigSpec",
         &["operation", "fileOperation", "device", "profile", "backing", "filterSpec", "changeMode"],
@@ -210,37 +190,8 @@ pub(super) const TYPES: &[(&str, &[&str])] = &[
     ("VirtualMachineSgxInfo", &["epcSize", "flcMode", "lePubKeyHash", "requireAttestation"]),
     ("VirtualMachineVirtualNuma", &["coresPerNumaNode", "exposeVnumaOnCpuHotadd"]),
     ("VirtualMachineVirtualPMem", &["snapshotMode"]),
-    (
-        "VirtualNVMEController",
-        &[
-            "key",
-            "deviceInfo",
-            "backing",
-            "connectable",
-            "slotInfo",
-            "controllerKey",
-            "unitNumber",
-            "numaNode",
-            "deviceGroupInfo",
-            "busNumber",
-            "device",
-            "sharedBus",
-        ],
-    ),
-    (
-        "VirtualPCIPassthrough",
-        &[
-            "key",
-            "deviceInfo",
-            "backing",
-            "connectable",
-            "slotInfo",
-            "controllerKey",
-            "unitNumber",
-            "numaNode",
-            "deviceGroupInfo",
-        ],
-    ),
+    ("VirtualNVMEController", device!["busNumber", "device", "sharedBus"]),
+    ("VirtualPCIPassthrough", device![]),
     (
         "VirtualPCIPassthroughAllowedDevice",
         &["vendorId", "deviceId", "subVendorId", "subDeviceId", "revisionId"],
@@ -254,36 +205,6 @@ pub(super) const TYPES: &[(&str, &[&str])] = &[
         "VirtualPCIPassthroughVmiopBackingInfo",
         &["vgpu", "vgpuMigrateDataSizeMB", "migrateSupported", "enhancedMigrateCapability"],
     ),
-    (
-        "VirtualTPM",
-        &[
-            "key",
-            "deviceInfo",
-            "backing",
-            "connectable",
-            "slotInfo",
-            "controllerKey",
-            "unitNumber",
-            "numaNode",
-            "deviceGroupInfo",
-            "endorsementKeyCertificateSigningRequest",
-            "endorsementKeyCertificate",
-        ],
-    ),
-    (
-        "VirtualWDT",
-        &[
-            "key",
-            "deviceInfo",
-            "backing",
-            "connectable",
-            "slotInfo",
-            "controllerKey",
-            "unitNumber",
-            "numaNode",
-            "deviceGroupInfo",
-            "runOnBoot",
-            "running",
-        ],
-    ),
+    ("VirtualTPM", device!["endorsementKeyCertificateSigningRequest", "endorsementKeyCertificate"]),
+    ("VirtualWDT", device!["runOnBoot", "running"]),
 ];
