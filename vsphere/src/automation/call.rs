@@ -7,7 +7,7 @@ use bounds::printable;
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::fault::MESSAGE;
 use crate::http::{Answer, Pool, SESSION_HEADER};
@@ -57,6 +57,36 @@ pub(super) fn part(id: &str) -> String {
         return "~".repeat(id.len());
     }
     percent_encoding::utf8_percent_encode(id, PLAIN).to_string()
+}
+
+impl Form {
+    /// The path of all things of a kind.
+    pub fn all(self, kind: &str) -> String {
+        match self {
+            Self::Api => format!("/api/{kind}"),
+            Self::Rest => format!("/rest/com/vmware/{kind}"),
+        }
+    }
+
+    /// The path of one thing.
+    pub fn one(self, kind: &str, id: &str) -> String {
+        let prefix = if self == Self::Api { "" } else { "id:" };
+        format!("{}/{prefix}{}", self.all(kind), part(id))
+    }
+
+    /// What an action adds to the path of the thing on which it is done.
+    pub fn action(self, path: &str, action: &str) -> String {
+        let parameter = if self == Self::Api { "action" } else { "~action" };
+        format!("{path}?{parameter}={action}")
+    }
+
+    /// A parameter as a body; the old form names it.
+    pub fn body(self, name: &str, parameter: Json) -> Json {
+        match self {
+            Self::Api => parameter,
+            Self::Rest => json!({ name: parameter }),
+        }
+    }
 }
 
 /// A call that is made in the form that the server has, until it is done.
@@ -195,8 +225,6 @@ fn fault(body: &Json) -> Option<Fault> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::call::Call;
-use super::ovf::{DeploymentError, why};
+use super::ovf::{DeploymentError, OVF_ITEMS, why};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
 use crate::{Client, Error, MoRef, Result};
@@ -64,11 +64,11 @@ fn call(capture: &Capture, form: Form) -> Call {
     match form {
         Form::Api => Call {
             client_token: Some(capture.token.clone()).filter(|token| !token.is_empty()),
-            ..Call::post("/api/vcenter/ovf/library-item".into(), body)
+            ..Call::post(form.all(OVF_ITEMS), body)
         },
         Form::Rest => {
             body["client_token"] = Json::String(capture.token.clone());
-            Call::post("/rest/com/vmware/vcenter/ovf/library-item".into(), body)
+            Call::post(form.all(OVF_ITEMS), body)
         }
     }
 }

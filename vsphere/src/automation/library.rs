@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::call::{Call, part};
 use super::ovf::Message;
@@ -71,6 +71,12 @@ pub(super) struct Endpoint {
     pub uri: String,
 }
 
+const LIBRARIES: &str = "content/library";
+pub(super) const ITEMS: &str = "content/library/item";
+const DOWNLOADS: &str = "content/library/item/download-session";
+/// The files of download sessions, which the old form does not have below the session.
+const REST_FILES: &str = "content/library/item/downloadsession/file";
+
 /// A descriptor holds some kilobytes.
 const LONGEST_DESCRIPTOR: usize = 16 << 20;
 
@@ -80,27 +86,15 @@ const PREPARING: (Duration, u32) = (Duration::from_millis(250), 120);
 impl Client {
     /// The library with that id.
     pub async fn library(&self, id: &str) -> Result<Library> {
-        let part = part(id);
-        self.automation("library", self.reading(), |form| {
-            Call::get(match form {
-                Form::Api => format!("/api/content/library/{part}"),
-                Form::Rest => format!("/rest/com/vmware/content/library/id:{part}"),
-            })
-        })
-        .await
-        .map_err(|error: Error| error.on(id))
+        self.automation("library", self.reading(), |form| Call::get(form.one(LIBRARIES, id)))
+            .await
+            .map_err(|error: Error| error.on(id))
     }
 
     /// All libraries that exist until they are read. One call, and one for each library.
     pub async fn libraries(&self) -> Result<Vec<Library>> {
-        let ids: Vec<String> = self
-            .automation("library list", self.reading(), |form| {
-                Call::get(match form {
-                    Form::Api => "/api/content/library".into(),
-                    Form::Rest => "/rest/com/vmware/content/library".into(),
-                })
-            })
-            .await?;
+        let call = |form: Form| Call::get(form.all(LIBRARIES));
+        let ids: Vec<String> = self.automation("library list", self.reading(), call).await?;
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
             match self.library(&id).await {
@@ -114,13 +108,7 @@ impl Client {
     /// The libraries with that name; names need not be unique.
     pub async fn libraries_named(&self, name: &str) -> Result<Vec<Library>> {
         let ids: Vec<String> = self
-            .automation("library find", self.reading(), |form| match form {
-                Form::Api => Call::post("/api/content/library?action=find".into(), json!({ "name": name })),
-                Form::Rest => Call::post(
-                    "/rest/com/vmware/content/library?~action=find".into(),
-                    json!({ "spec": { "name": name } }),
-                ),
-            })
+            .automation("library find", self.reading(), |form| find(LIBRARIES, json!({ "name": name }), form))
             .await
             .map_err(|error: Error| error.on(name))?;
         let mut found = Vec::with_capacity(ids.len());
@@ -134,10 +122,7 @@ impl Client {
     pub async fn library_items(&self, library_id: &str) -> Result<Vec<String>> {
         let part = part(library_id);
         self.automation("library items", self.reading(), |form| {
-            Call::get(match form {
-                Form::Api => format!("/api/content/library/item?library_id={part}"),
-                Form::Rest => format!("/rest/com/vmware/content/library/item?library_id={part}"),
-            })
+            Call::get(format!("{}?library_id={part}", form.all(ITEMS)))
         })
         .await
         .map_err(|error: Error| error.on(library_id))
@@ -146,48 +131,28 @@ impl Client {
     /// The ids of a library's items of that name; vCenter gives a name once.
     pub async fn library_items_named(&self, library_id: &str, name: &str) -> Result<Vec<String>> {
         let spec = json!({ "library_id": library_id, "name": name });
-        self.automation("library item find", self.reading(), |form| match form {
-            Form::Api => Call::post("/api/content/library/item?action=find".into(), spec.clone()),
-            Form::Rest => Call::post(
-                "/rest/com/vmware/content/library/item?~action=find".into(),
-                json!({ "spec": spec }),
-            ),
-        })
-        .await
-        .map_err(|error: Error| error.on(name))
+        self.automation("library item find", self.reading(), |form| find(ITEMS, spec.clone(), form))
+            .await
+            .map_err(|error: Error| error.on(name))
     }
 
     /// An item.
     pub async fn library_item(&self, id: &str) -> Result<LibraryItem> {
-        let part = part(id);
-        self.automation("library item", self.reading(), |form| {
-            Call::get(match form {
-                Form::Api => format!("/api/content/library/item/{part}"),
-                Form::Rest => format!("/rest/com/vmware/content/library/item/id:{part}"),
-            })
-        })
-        .await
-        .map_err(|error: Error| error.on(id))
+        self.automation("library item", self.reading(), |form| Call::get(form.one(ITEMS, id)))
+            .await
+            .map_err(|error: Error| error.on(id))
     }
 
     /// vCenter begins to fetch the files of an item of a subscribed library; [`LibraryItem::cached`] shows when it has.
     ///
     /// Once begun, a second request does no harm.
     pub async fn sync_subscribed_item(&self, id: &str) -> Result<()> {
-        let (spec, part) = (json!({ "force_sync_content": true }), part(id));
-        let _: serde_json::Value = self
-            .automation("library item sync", self.reading(), |form| {
-                let path = match form {
-                    Form::Api => format!("/api/content/library/subscribed-item/{part}?action=sync"),
-                    Form::Rest => {
-                        format!("/rest/com/vmware/content/library/subscribed-item/id:{part}?~action=sync")
-                    }
-                };
-                Call::post(path, spec.clone())
-            })
-            .await
-            .map_err(|error: Error| error.on(id))?;
-        Ok(())
+        let call = |form: Form| {
+            let path = form.action(&form.one("content/library/subscribed-item", id), "sync");
+            Call::post(path, json!({ "force_sync_content": true }))
+        };
+        let synced: Result<Json> = self.automation("library item sync", self.reading(), call).await;
+        synced.map(drop).map_err(|error| error.on(id))
     }
 
     /// The text of an OVF item's descriptor, by a download session.
@@ -228,63 +193,46 @@ impl Client {
 
     async fn open_download(&self, item_id: &str) -> Result<String> {
         let spec = json!({ "library_item_id": item_id });
-        self.automation("download", self.reading(), |form| match form {
-            Form::Api => Call::post("/api/content/library/item/download-session".into(), spec.clone()),
-            Form::Rest => Call::post(
-                "/rest/com/vmware/content/library/item/download-session".into(),
-                json!({ "create_spec": spec }),
-            ),
+        self.automation("download", self.reading(), |form| {
+            Call::post(form.all(DOWNLOADS), form.body("create_spec", spec.clone()))
         })
         .await
         .map_err(|error: Error| error.on(item_id))
     }
 
     async fn download_files(&self, session: &str) -> Result<Vec<DownloadFile>> {
-        let session = part(session);
         self.automation("download files", self.reading(), |form| {
             Call::get(match form {
-                Form::Api => format!("/api/content/library/item/download-session/{session}/file"),
-                Form::Rest => format!(
-                    "/rest/com/vmware/content/library/item/downloadsession/file?download_session_id={session}"
-                ),
+                Form::Api => format!("{}/file", form.one(DOWNLOADS, session)),
+                Form::Rest => format!("{}?download_session_id={}", form.all(REST_FILES), part(session)),
             })
         })
         .await
     }
 
     async fn prepare_download(&self, session: &str, name: &str) -> Result<DownloadFile> {
-        let (body, session) = (json!({ "file_name": name }), part(session));
         self.automation("download prepare", self.reading(), |form| {
             let path = match form {
-                Form::Api => {
-                    format!("/api/content/library/item/download-session/{session}/file?action=prepare")
-                }
-                Form::Rest => format!(
-                    "/rest/com/vmware/content/library/item/downloadsession/file/id:{session}?~action=prepare"
-                ),
+                Form::Api => format!("{}/file", form.one(DOWNLOADS, session)),
+                Form::Rest => form.one(REST_FILES, session),
             };
-            Call::post(path, body.clone())
+            Call::post(form.action(&path, "prepare"), json!({ "file_name": name }))
         })
         .await
     }
 
     /// An open session only holds a lock for some minutes, so its end is not worth an error.
     async fn close_download(&self, session: &str) {
-        let session = part(session);
-        let closed: Result<serde_json::Value> = self
-            .automation("download close", self.once_only(), |form| {
-                Call::delete(match form {
-                    Form::Api => format!("/api/content/library/item/download-session/{session}"),
-                    Form::Rest => {
-                        format!("/rest/com/vmware/content/library/item/download-session/id:{session}")
-                    }
-                })
-            })
-            .await;
+        let call = |form: Form| Call::delete(form.one(DOWNLOADS, session));
+        let closed: Result<Json> = self.automation("download close", self.once_only(), call).await;
         if let Err(error) = closed {
             tracing::debug!(%error, "cannot close the download session; it remains open until it expires");
         }
     }
+}
+
+fn find(kind: &str, spec: Json, form: Form) -> Call {
+    Call::post(form.action(&form.all(kind), "find"), form.body("spec", spec))
 }
 
 fn is_descriptor(name: &str) -> bool {

@@ -6,7 +6,7 @@ use bounds::Turn;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::call::{Call, part};
+use super::call::Call;
 use crate::retry::RetryPolicy;
 use crate::style::Form;
 use crate::{Client, Error, Fault, MoRef, Result, Value};
@@ -14,6 +14,8 @@ use crate::{Client, Error, Fault, MoRef, Result, Value};
 /// The names of the member that accepts licence agreements: vCenter knows the first one up to 8.0, and the published
 /// types of 9.0 have the other one.
 const EULA_MEMBERS: [&str; 2] = ["accept_all_EULA", "accept_all_eula"];
+
+pub(super) const OVF_ITEMS: &str = "vcenter/ovf/library-item";
 
 /// A deployment as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,13 +125,9 @@ impl Client {
         eula_member: &'static str,
     ) -> Result<MoRef> {
         let policy = RetryPolicy { timeout: deadline, repeatable: false };
-        let id = part(&deploy.item_id);
         let deployment: Deployment = self
             .long_automation(turn, "deploy", policy, |form| {
-                let path = match form {
-                    Form::Api => format!("/api/vcenter/ovf/library-item/{id}?action=deploy"),
-                    Form::Rest => format!("/rest/com/vmware/vcenter/ovf/library-item/id:{id}?~action=deploy"),
-                };
+                let path = form.action(&form.one(OVF_ITEMS, &deploy.item_id), "deploy");
                 Call::post(path, body(deploy, form, eula_member))
             })
             .await

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use self::model::{FileInfo, SessionModel, ValidationResult};
 use super::call::{Call, count, part};
+use super::library::ITEMS;
 use crate::http::{Pool, SHORT_ANSWER};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
@@ -44,25 +45,17 @@ impl Client {
 
     /// Removes an item with its files.
     pub async fn delete_library_item(&self, id: &str) -> Result<()> {
-        let part = part(id);
-        self.automation("library item delete", self.once_only(), |form| {
-            Call::delete(match form {
-                Form::Api => format!("/api/content/library/item/{part}"),
-                Form::Rest => format!("/rest/com/vmware/content/library/item/id:{part}"),
-            })
-        })
-        .await
-        .map(|_: Json| ())
-        .map_err(|error| error.on(id))
+        let call = |form: Form| Call::delete(form.one(ITEMS, id));
+        let deleted: Result<Json> = self.automation("library item delete", self.once_only(), call).await;
+        deleted.map(drop).map_err(|error| error.on(id))
     }
 
     /// The files of an item; none as long as nothing was uploaded.
     pub async fn library_item_files(&self, id: &str) -> Result<Vec<ItemFile>> {
-        let part = part(id);
         self.automation("library item files", self.reading(), |form| {
             Call::get(match form {
-                Form::Api => format!("/api/content/library/item/{part}/file"),
-                Form::Rest => format!("/rest/com/vmware/content/library/item/file?library_item_id={part}"),
+                Form::Api => format!("{}/file", form.one(ITEMS, id)),
+                Form::Rest => format!("{}/file?library_item_id={}", form.all(ITEMS), part(id)),
             })
         })
         .await
@@ -80,11 +73,7 @@ impl Client {
     pub async fn update_sessions(&self, item_id: &str) -> Result<Vec<String>> {
         let item = part(item_id);
         self.automation("update sessions", self.reading(), |form| {
-            let root = match form {
-                Form::Api => "/api/content/library/item/update-session",
-                Form::Rest => "/rest/com/vmware/content/library/item/update-session",
-            };
-            Call::get(format!("{root}?library_item_id={item}"))
+            Call::get(format!("{}?library_item_id={item}", form.all(UPDATES)))
         })
         .await
         .map_err(|error: Error| error.on(item_id))
@@ -92,7 +81,7 @@ impl Client {
 
     /// An update session as it is now.
     pub async fn update_session(&self, id: &str) -> Result<UpdateSession> {
-        let call = |form| Call::get(session_path(id, "", form));
+        let call = |form: Form| Call::get(form.one(UPDATES, id));
         let model: Result<SessionModel> = self.automation("update session", self.reading(), call).await;
         let SessionModel { state, error_message } = model.map_err(|error| error.on(id))?;
         Ok(UpdateSession { state, error: error_message.map(|message| message.default_message) })
@@ -100,15 +89,14 @@ impl Client {
 
     /// The files of an update session.
     pub async fn update_files(&self, id: &str) -> Result<Vec<UpdateFile>> {
-        let session = part(id);
-        let infos: Result<Vec<FileInfo>> = self
-            .automation("update session files", self.reading(), |form| {
-                Call::get(match form {
-                    Form::Api => session_path(id, "/file", form),
-                    Form::Rest => format!("{REST_FILE}?update_session_id={session}"),
-                })
+        let call = |form: Form| {
+            Call::get(match form {
+                Form::Api => files_path(id, form),
+                Form::Rest => format!("{}?update_session_id={}", form.all(REST_FILES), part(id)),
             })
-            .await;
+        };
+        let infos: Result<Vec<FileInfo>> =
+            self.automation("update session files", self.reading(), call).await;
         Ok(infos.map_err(|error| error.on(id))?.into_iter().map(UpdateFile::from).collect())
     }
 
@@ -123,15 +111,9 @@ impl Client {
 
     /// What is missing or wrong in a session whose files have all come.
     pub async fn validate_update(&self, id: &str) -> Result<Validation> {
-        let session = part(id);
-        let found: Result<ValidationResult> = self
-            .automation("update session validate", self.reading(), |form| {
-                Call::post_nothing(match form {
-                    Form::Api => session_path(id, "/file?action=validate", form),
-                    Form::Rest => format!("{REST_FILE}/id:{session}?~action=validate"),
-                })
-            })
-            .await;
+        let call = |form: Form| Call::post_nothing(form.action(&files_path(id, form), "validate"));
+        let found: Result<ValidationResult> =
+            self.automation("update session validate", self.reading(), call).await;
         let ValidationResult { missing_files, invalid_files } = found.map_err(|error| error.on(id))?;
         let named = invalid_files.into_iter().map(|file| (file.name, file.error_message.default_message));
         Ok(Validation { missing: missing_files, invalid: named.collect() })
@@ -158,7 +140,7 @@ impl Client {
 
     /// Removes a session that is not active any more.
     pub async fn delete_update(&self, id: &str) -> Result<()> {
-        let call = |form| Call::delete(session_path(id, "", form));
+        let call = |form: Form| Call::delete(form.one(UPDATES, id));
         let deleted: Result<Json> = self.automation("update session delete", self.once_only(), call).await;
         deleted.map(drop).map_err(|error| error.on(id))
     }
@@ -171,9 +153,8 @@ impl Client {
         action: &str,
         body: Option<Json>,
     ) -> Result<()> {
-        let call = |form| {
-            let parameter = if form == Form::Api { "action" } else { "~action" };
-            let path = session_path(id, &format!("?{parameter}={action}"), form);
+        let call = |form: Form| {
+            let path = form.action(&form.one(UPDATES, id), action);
             Call { body: body.clone(), ..Call::post_nothing(path) }
         };
         let done: Result<Json> = self.automation(name, policy, call).await;
@@ -229,38 +210,34 @@ async fn stalled(sent: &AtomicU64) {
     }
 }
 
-const REST_FILE: &str = "/rest/com/vmware/content/library/item/updatesession/file";
+const UPDATES: &str = "content/library/item/update-session";
+/// The files of update sessions, which the old form does not have below the session.
+const REST_FILES: &str = "content/library/item/updatesession/file";
 
-fn session_path(id: &str, rest: &str, form: Form) -> String {
-    let part = part(id);
+fn files_path(session: &str, form: Form) -> String {
     match form {
-        Form::Api => format!("/api/content/library/item/update-session/{part}{rest}"),
-        Form::Rest => format!("/rest/com/vmware/content/library/item/update-session/id:{part}{rest}"),
+        Form::Api => format!("{}/file", form.one(UPDATES, session)),
+        Form::Rest => form.one(REST_FILES, session),
     }
 }
 
 /// The token is a header in the one form and a member of the body in the other.
-fn creation(api: &str, rest: &str, spec: Json, token: Uuid, form: Form) -> Call {
+fn creation(kind: &str, spec: Json, token: Uuid, form: Form) -> Call {
+    let path = form.all(kind);
     match form {
-        Form::Api => Call { client_token: Some(token.to_string()), ..Call::post(api.to_owned(), spec) },
-        Form::Rest => Call::post(rest.to_owned(), json!({ "client_token": token, "create_spec": spec })),
+        Form::Api => Call { client_token: Some(token.to_string()), ..Call::post(path, spec) },
+        Form::Rest => Call::post(path, json!({ "client_token": token, "create_spec": spec })),
     }
 }
 
 fn create_item(item: &NewItem, token: Uuid, form: Form) -> Call {
     let NewItem { library_id, name, description, kind } = item;
     let spec = json!({ "library_id": library_id, "name": name, "description": description, "type": kind });
-    creation("/api/content/library/item", "/rest/com/vmware/content/library/item", spec, token, form)
+    creation(ITEMS, spec, token, form)
 }
 
 fn open_session(item_id: &str, token: Uuid, form: Form) -> Call {
-    creation(
-        "/api/content/library/item/update-session",
-        "/rest/com/vmware/content/library/item/update-session",
-        json!({ "library_item_id": item_id }),
-        token,
-        form,
-    )
+    creation(UPDATES, json!({ "library_item_id": item_id }), token, form)
 }
 
 fn add_file(session: &str, file: &NewFile, form: Form) -> Call {
@@ -269,12 +246,10 @@ fn add_file(session: &str, file: &NewFile, form: Form) -> Call {
         "name": name, "source_type": "PUSH", "size": size,
         "checksum_info": { "algorithm": "SHA256", "checksum": sha256 },
     });
+    let files = files_path(session, form);
     match form {
-        Form::Api => Call::post(session_path(session, "/file", form), spec),
-        Form::Rest => {
-            let path = format!("{REST_FILE}/id:{}?~action=add", part(session));
-            Call::post(path, json!({ "file_spec": spec }))
-        }
+        Form::Api => Call::post(files, spec),
+        Form::Rest => Call::post(form.action(&files, "add"), json!({ "file_spec": spec })),
     }
 }
 
