@@ -9,7 +9,7 @@ mod rule;
 mod vmop;
 
 pub use rule::Rule;
-use rule::{fixed, once_set, only, rule};
+use rule::{fixed, once_set, only, rule, rules_at};
 
 const TKC: &str = "TanzuKubernetesCluster";
 const WITH_COUNT: &[&str] = &["v1alpha1"];
@@ -129,19 +129,16 @@ fn wcp() -> Vec<Rule> {
 
 /// What of a naming template shows before there is a Machine.
 fn naming(kind: &'static str, path: &'static str) -> [Rule; 2] {
-    [
-        rule(
-            kind,
-            path,
+    let rules = [
+        (
             "self.matches('[{][{][^{}]*[.]machine[.]name[^{}]*[}][}]')",
             "template must contain {{ .machine.name }}: without it all Machines would get the same name",
         ),
-        rule(
-            kind,
-            path,
+        (
             "self.matches('^([-.a-z0-9]|[{][{][^{}]*[}][}])*$')",
             "template must have only lower case letters, digits, hyphens and dots around its {{ actions }}, as names of \
              nodes do",
         ),
-    ]
+    ];
+    rules_at(kind, path, rules)
 }

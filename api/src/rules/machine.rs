@@ -1,6 +1,6 @@
 //! What a VirtualMachine may say, and what of it may change.
 
-use super::rule::{Rule, fixed, once_set, only, rule};
+use super::rule::{Rule, fixed, once_set, only, rule, rules_at};
 
 const KIND: &str = "VirtualMachine";
 
@@ -153,7 +153,7 @@ fn while_off() -> Vec<Rule> {
 }
 
 /// What may not change of a virtual machine that is on and stays on.
-fn while_on() -> Vec<Rule> {
+fn while_on() -> [Rule; 5] {
     let on = |of: &str| format!("(!has({of}.powerState) || {of}.powerState == 'poweredOn')");
     let frozen = |same: &str| format!("{same} || !({} && {})", on("oldSelf"), on("self"));
     let disks = |of: &str| format!("(has({of}.volumes) ? {of}.volumes.filter(v, has(v.vSphereVolume)) : [])");
@@ -165,54 +165,34 @@ fn while_on() -> Vec<Rule> {
         new = has_options("self"),
         old = has_options("oldSelf"),
     );
-    vec![
-        rule(
-            KIND,
-            "spec",
-            &frozen(&fixed("ports")),
-            "ports: updates to this field is not allowed when VM power is on",
-        ),
-        rule(
-            KIND,
-            "spec",
-            &frozen(&fixed("vmMetadata")),
-            "vmMetadata: updates to this field is not allowed when VM power is on",
-        ),
-        rule(
-            KIND,
-            "spec",
-            &frozen(&fixed("networkInterfaces")),
+    let same_disks = format!("{} || {} == {}", fixed("volumes"), disks("self"), disks("oldSelf"));
+    let rules = [
+        (fixed("ports"), "ports: updates to this field is not allowed when VM power is on"),
+        (fixed("vmMetadata"), "vmMetadata: updates to this field is not allowed when VM power is on"),
+        (
+            fixed("networkInterfaces"),
             "networkInterfaces: updates to this field is not allowed when VM power is on",
         ),
-        rule(
-            KIND,
-            "spec",
-            &frozen(&format!("{} || {} == {}", fixed("volumes"), disks("self"), disks("oldSelf"))),
-            "volumes[vSphereVolume]: updates to this field is not allowed when VM power is on",
-        ),
-        rule(
-            KIND,
-            "spec",
-            &frozen(&same_options),
+        (same_disks, "volumes[vSphereVolume]: updates to this field is not allowed when VM power is on"),
+        (
+            same_options,
             "advancedOptions.defaultVolumeProvisioningOptions: updates to this field is not allowed when VM power is on",
         ),
-    ]
+    ];
+    rules.map(|(same, message)| rule(KIND, "spec", &frozen(&same), message))
 }
 
-fn power() -> Vec<Rule> {
-    vec![
-        rule(
-            KIND,
-            "spec",
+fn power() -> [Rule; 2] {
+    let rules = [
+        (
             "!has(oldSelf.powerState) || has(self.powerState)",
             "powerState: cannot set power state to empty string",
         ),
-        rule(
-            KIND,
-            "spec",
+        (
             "!(has(self.powerState) && self.powerState == 'suspended' && \
              has(oldSelf.powerState) && oldSelf.powerState == 'poweredOff')",
             "powerState: cannot suspend a VM that is powered off",
         ),
-    ]
+    ];
+    rules_at(KIND, "spec", rules)
 }

@@ -19,6 +19,15 @@ pub(super) fn rule(kind: &'static str, path: &'static str, expression: &str, mes
     Rule { kind, versions: &[], path, expression: expression.to_owned(), message }
 }
 
+/// Rules at one place, each with its message.
+pub(super) fn rules_at<const N: usize>(
+    kind: &'static str,
+    path: &'static str,
+    rules: [(&str, &'static str); N],
+) -> [Rule; N] {
+    rules.map(|(expression, message)| rule(kind, path, expression, message))
+}
+
 /// A rule of these versions alone.
 pub(super) fn only(versions: &'static [&'static str], rule: Rule) -> Rule {
     Rule { versions, ..rule }

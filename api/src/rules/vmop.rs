@@ -1,6 +1,6 @@
 //! What the other kinds of VM Operator may say.
 
-use super::rule::{Rule, fixed, rule};
+use super::rule::{Rule, fixed, rule, rules_at};
 
 pub(super) fn all() -> Vec<Rule> {
     let mut rules = guarantees();
@@ -102,53 +102,40 @@ fn service() -> Vec<Rule> {
     ]
 }
 
-fn service_addresses() -> Vec<Rule> {
-    vec![
-        rule(
-            SERVICE,
-            "spec",
+fn service_addresses() -> [Rule; 7] {
+    let rules = [
+        (
             "self.type != 'ExternalName' || (has(self.externalName) && \
              self.externalName.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\\\\.?$'))",
             "externalName: a service of type ExternalName requires a DNS name",
         ),
-        rule(
-            SERVICE,
-            "spec",
+        (
             "self.type != 'ExternalName' || !has(self.clusterIp) || self.clusterIp == ''",
             "clusterIp: may not be set for ExternalName services",
         ),
-        rule(
-            SERVICE,
-            "spec",
+        (
             "self.type != 'LoadBalancer' || !has(self.clusterIp) || self.clusterIp != 'None'",
             "clusterIp: may not be set to 'None' for LoadBalancer services",
         ),
-        rule(
-            SERVICE,
-            "spec",
+        (
             "!has(self.clusterIp) || self.clusterIp in ['', 'None'] || isIP(self.clusterIp)",
             "clusterIp: must be an IP address, or None",
         ),
-        rule(
-            SERVICE,
-            "spec",
+        (
             "!has(self.loadBalancerIP) || self.loadBalancerIP == '' || isIP(self.loadBalancerIP)",
             "loadBalancerIP: must be an IP address",
         ),
-        rule(
-            SERVICE,
-            "spec",
+        (
             "!has(self.loadBalancerSourceRanges) || self.loadBalancerSourceRanges.size() == 0 || \
              self.type == 'LoadBalancer'",
             "loadBalancerSourceRanges: may only be used when `type` is 'LoadBalancer'",
         ),
-        rule(
-            SERVICE,
-            "spec",
+        (
             "!has(self.loadBalancerSourceRanges) || self.loadBalancerSourceRanges.all(range, isCIDR(range))",
             "loadBalancerSourceRanges: must be a list of IP ranges. For example, 10.240.0.0/24,10.250.0.0/24",
         ),
-    ]
+    ];
+    rules_at(SERVICE, "spec", rules)
 }
 
 fn console() -> Vec<Rule> {
