@@ -73,6 +73,11 @@ pub const PRIVILEGES: &[Privilege] = {
     const PUBLISH: PrivilegeUse = Only("VirtualMachinePublishRequest");
     const RESIZE: PrivilegeUse = Only("another class for a VM");
     const POWER: PrivilegeUse = Only("power states and restarts that users ask for");
+    const SUBSCRIBED: PrivilegeUse = Only("subscribed content libraries");
+    const OTHERS: PrivilegeUse = Only("disks that others attached");
+    const HARDWARE: PrivilegeUse = Only("minHardwareVersion");
+    const LARGER: PrivilegeUse = Only("disks larger than the image's");
+    const NO_CLOUD_INIT: PrivilegeUse = Only("guests without cloud-init");
     const OVF: PrivilegeUse = Only("OVF properties (transports vAppConfig and OvfEnv)");
     const fn of(
         id: &'static str,
@@ -91,12 +96,7 @@ pub const PRIVILEGES: &[Privilege] = {
             Only("storage classes with a policy"),
         ),
         of("ContentLibrary.DownloadSession", VCenter, "download-session", LIBRARY),
-        of(
-            "ContentLibrary.SyncLibraryItem",
-            VCenter,
-            "subscribed-item sync",
-            Only("subscribed content libraries"),
-        ),
+        of("ContentLibrary.SyncLibraryItem", VCenter, "subscribed-item sync", SUBSCRIBED),
         of("ContentLibrary.AddLibraryItem", VCenter, "ovf capture", PUBLISH),
         of("System.Read", Datacenter, "RetrievePropertiesEx, WaitForUpdatesEx", Always),
         of("VirtualMachine.Inventory.CreateFromExisting", Folder, "CloneVM_Task", Always),
@@ -120,36 +120,16 @@ pub const PRIVILEGES: &[Privilege] = {
         of("VirtualMachine.Config.Resource", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
         of("VirtualMachine.Config.Settings", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
         of("VirtualMachine.Config.ManagedBy", Folder, "CloneVM_Task (the mark)", Always),
-        of(
-            "VirtualMachine.Config.RemoveDisk",
-            Folder,
-            "ReconfigVM_Task before Destroy_Task",
-            Only("disks that others attached"),
-        ),
-        of(
-            "VirtualMachine.Config.DiskExtend",
-            Folder,
-            "CloneVM_Task, ReconfigVM_Task",
-            Only("disks larger than the image's"),
-        ),
+        of("VirtualMachine.Config.RemoveDisk", Folder, "ReconfigVM_Task before Destroy_Task", OTHERS),
+        of("VirtualMachine.Config.DiskExtend", Folder, "CloneVM_Task, ReconfigVM_Task", LARGER),
         of("VirtualMachine.Config.ChangeTracking", Folder, "ReconfigVM_Task", RESIZE),
-        of(
-            "VirtualMachine.Config.UpgradeVirtualHardware",
-            Folder,
-            "UpgradeVM_Task",
-            Only("minHardwareVersion"),
-        ),
+        of("VirtualMachine.Config.UpgradeVirtualHardware", Folder, "UpgradeVM_Task", HARDWARE),
         of("VirtualMachine.Interact.PowerOn", Folder, "CloneVM_Task, PowerOnVM_Task", Always),
         of("VirtualMachine.Interact.PowerOff", Folder, "PowerOffVM_Task, ShutdownGuest", Always),
         of("VirtualMachine.Interact.Suspend", Folder, "SuspendVM_Task, StandbyGuest", POWER),
         of("VirtualMachine.Interact.Reset", Folder, "ResetVM_Task, RebootGuest", POWER),
         of("VirtualMachine.Interact.ConsoleInteract", Folder, "AcquireTicket", Only("WebConsoleRequest")),
-        of(
-            "VirtualMachine.Provisioning.Customize",
-            Folder,
-            "CloneVM_Task, CustomizeVM_Task",
-            Only("guests without cloud-init"),
-        ),
+        of("VirtualMachine.Provisioning.Customize", Folder, "CloneVM_Task, CustomizeVM_Task", NO_CLOUD_INIT),
         of("VirtualMachine.Provisioning.PromoteDisks", Folder, "PromoteDisks_Task", Only("PromoteDisksMode")),
         of("VApp.Export", Folder, "ovf capture", PUBLISH),
         of("VApp.ApplicationConfig", Folder, "CloneVM_Task, ReconfigVM_Task", OVF),
