@@ -43,7 +43,7 @@ impl Client {
         policy: RetryPolicy,
         call: impl Fn(Form) -> Call + Send + Sync,
     ) -> Result<T> {
-        self.automation_in(None, name, policy, call).await
+        self.automation_at(&self.inner.gate, None, name, policy, call).await
     }
 
     /// Makes a call that may take hours: it holds a place in a lane, and none of those of short calls.
@@ -57,17 +57,7 @@ impl Client {
         self.automation_at(&self.inner.long_calls, None, name, policy, call).await
     }
 
-    /// Makes a call that has one form only, whatever the server's others have.
-    pub(crate) async fn automation_in<T: DeserializeOwned>(
-        &self,
-        only: Option<Form>,
-        name: &'static str,
-        policy: RetryPolicy,
-        call: impl Fn(Form) -> Call + Send + Sync,
-    ) -> Result<T> {
-        self.automation_at(&self.inner.gate, only, name, policy, call).await
-    }
-
+    /// Makes a call; `only` is the form of one that has no other, whatever the server's others have.
     async fn automation_at<T: DeserializeOwned>(
         &self,
         gate: &Arc<Gate>,

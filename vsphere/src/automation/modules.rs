@@ -92,6 +92,6 @@ impl Client {
         policy: RetryPolicy,
         call: impl Fn() -> Call + Send + Sync,
     ) -> Result<T, Error> {
-        self.automation_in(Some(Form::Rest), name, policy, |_| call()).await
+        self.automation_at(&self.inner.gate, Some(Form::Rest), name, policy, |_| call()).await
     }
 }
