@@ -1,5 +1,6 @@
 //! What Cluster API says of our objects: whose they are, whether they are paused, whether they only move.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capi;
@@ -7,8 +8,10 @@ use api::capw;
 use api::conditions::contract::{NOT_PAUSED, PAUSED};
 use api::names::{annotation, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit::apply::controlled_by;
 use kit::status::condition;
 use kit::watch::{Cache, Watchable};
+use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 /// Name of the owner of this Cluster API kind (`Cluster`, `Machine`), if there is one.
@@ -120,11 +123,24 @@ where
     }
 }
 
+/// Metadata of what belongs to `owner`, an object of this cluster.
+pub fn child<O>(owner: &O, name: String, cluster: &str) -> ObjectMeta
+where
+    O: Resource<DynamicType = ()>,
+{
+    ObjectMeta {
+        name: Some(name),
+        namespace: owner.namespace(),
+        labels: Some(BTreeMap::from([(label::CLUSTER_NAME.to_owned(), cluster.to_owned())])),
+        owner_references: Some(vec![controlled_by(owner)]),
+        ..ObjectMeta::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use api::capw::WCPMachine;
     use api::vmop::VirtualMachine;
-    use kit::apply::controlled_by;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::capw::ProviderServiceAccount;
-use api::names::{self, annotation, label};
+use api::names::{self, annotation};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -16,7 +16,7 @@ use super::credentials::{Credentials, TOKEN_OF, TOKEN_TYPE, is_current};
 use super::error::Stop;
 use super::gather::{Children, Facts, GuestFacts};
 use super::guest::{is_of, mark};
-use crate::upstream::{Claim, claim};
+use crate::upstream::{Claim, child, claim};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -126,17 +126,6 @@ where
         (Claim::Taken, Some(child)) => Err(Stop::NameTaken { object: named(child) }),
         (Claim::Former, Some(child)) => Err(Stop::Former(named(child))),
         _ => Ok(()),
-    }
-}
-
-/// Metadata of what belongs to the account.
-fn child(account: &ProviderServiceAccount, name: String, cluster: &str) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name),
-        namespace: account.namespace(),
-        labels: Some(BTreeMap::from([(label::CLUSTER_NAME.to_owned(), cluster.to_owned())])),
-        owner_references: Some(vec![controlled_by(account)]),
-        ..ObjectMeta::default()
     }
 }
 

@@ -12,15 +12,13 @@ use api::vmop::{
     VirtualMachineServicePort, VirtualMachineServiceSpec, VirtualMachineSetResourcePolicy,
     VirtualMachineSetResourcePolicySpec,
 };
-use kit::apply::controlled_by;
 use kit::events::named;
 use kube::ResourceExt;
-use kube::api::ObjectMeta;
 
 use super::gather::Facts;
 use crate::error::{Error, InvalidInput, Waiting};
 use crate::network::{AddressPool, EndpointProvider, NetworkProvider};
-use crate::upstream::{self, Claim, claim};
+use crate::upstream::{self, Claim, child, claim};
 
 /// What to do about an object whose name the cluster needs.
 const NAME_ADVICE: &str = "Rename or delete it, or give the cluster another name";
@@ -143,17 +141,6 @@ where
             Err(Stop::Waiting(Waiting::Former { object: named(child), owner: "WCPCluster" }))
         }
         _ => Ok(()),
-    }
-}
-
-/// Metadata of what belongs to the cluster.
-fn child(cluster: &WCPCluster, name: String, of: &str) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name),
-        namespace: cluster.namespace(),
-        labels: Some(BTreeMap::from([(label::CLUSTER_NAME.to_owned(), of.to_owned())])),
-        owner_references: Some(vec![controlled_by(cluster)]),
-        ..ObjectMeta::default()
     }
 }
 

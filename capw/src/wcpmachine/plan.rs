@@ -30,7 +30,7 @@ use super::repair;
 use super::vm_name::{NAME_ADVICE, name_taken, vm_name};
 use crate::error::{InvalidInput, Waiting};
 use crate::network::NetworkProvider;
-use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane};
+use crate::upstream::{Claim, child, claim, infrastructure_provisioned, is_control_plane};
 
 /// Value of `powerOffMode`: the guest shuts down, or is switched off if it does not.
 const TRY_SOFT: &str = "trySoft";
@@ -238,7 +238,7 @@ fn cloud_init(
         .collect();
     let name = names::cloud_init_secret(&wcp_machine.name_any());
     // With the cluster's label it would be one of those Secrets that Cluster API's managers all keep in memory.
-    let metadata = ObjectMeta { labels: None, ..child(wcp_machine, machine, name) };
+    let metadata = ObjectMeta { labels: None, ..child(wcp_machine, name, &machine.spec.cluster_name) };
     Ok(Secret { metadata, data: Some(data), ..Secret::default() })
 }
 
@@ -252,18 +252,6 @@ fn guest_report_keys() -> impl Iterator<Item = (String, String)> {
     before.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()))
 }
 
-/// Metadata of what belongs to the machine.
-fn child(wcp_machine: &WCPMachine, machine: &Machine, name: String) -> ObjectMeta {
-    let cluster = (label::CLUSTER_NAME.to_owned(), machine.spec.cluster_name.clone());
-    ObjectMeta {
-        name: Some(name),
-        namespace: wcp_machine.namespace(),
-        labels: Some(BTreeMap::from([cluster])),
-        owner_references: Some(vec![controlled_by(wcp_machine)]),
-        ..ObjectMeta::default()
-    }
-}
-
 fn volume_claim(
     wcp_machine: &WCPMachine,
     machine: &Machine,
@@ -273,7 +261,7 @@ fn volume_claim(
     let requests =
         volume.capacity.iter().map(|(name, size)| (name.clone(), Quantity(size.0.clone()))).collect();
     PersistentVolumeClaim {
-        metadata: child(wcp_machine, machine, claim_name(&machine.name_any(), volume)),
+        metadata: child(wcp_machine, claim_name(&machine.name_any(), volume), &machine.spec.cluster_name),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
             resources: Some(VolumeResourceRequirements { requests: Some(requests), limits: None }),
