@@ -8,6 +8,7 @@ use api::names;
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachine, vm_phase};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use kit::watch::Watchable;
 use kube::{Resource, ResourceExt};
 use uuid::Uuid;
 
@@ -119,10 +120,7 @@ async fn virtual_machine(
     if cached.is_some() || wcp_machine.meta().deletion_timestamp.is_none() {
         return Ok(cached);
     }
-    let found = ctx.api.get(namespace, name).await;
-    let found =
-        found.map_err(|source| Error::Api { what: format!("reading VirtualMachine {name}"), source })?;
-    Ok(found.map(Arc::new))
+    Ok(read(wcp_machine, name, ctx).await?.map(Arc::new))
 }
 
 /// Whether the cloud-init Secret has still to be there: the cluster is ready for the machine, which is not made yet.
@@ -149,32 +147,28 @@ async fn bootstrap(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Re
     if facts.cloud_init.as_ref().is_some_and(|secret| is_controlled(wcp_machine, secret)) {
         return Ok(BootstrapSource::Kept);
     }
-    Ok(secret(wcp_machine, &name, ctx)
+    Ok(read(wcp_machine, &name, ctx)
         .await?
         .map_or(BootstrapSource::Missing(name), |found| BootstrapSource::Read(Box::new(found))))
 }
 
-async fn secret(wcp_machine: &WCPMachine, name: &str, ctx: &Context) -> Result<Option<Secret>, Error> {
-    ctx.api
-        .get(wcp_machine.meta().namespace.as_deref(), name)
-        .await
-        .map_err(|source| Error::Api { what: format!("reading Secret {name}"), source })
+/// The object of this name beside the WCPMachine, as the API server has it.
+async fn read<K: Watchable>(wcp_machine: &WCPMachine, name: &str, ctx: &Context) -> Result<Option<K>, Error> {
+    let found = ctx.api.get(wcp_machine.meta().namespace.as_deref(), name).await;
+    found.map_err(|source| Error::Api { what: format!("reading {} {name}", K::kind(&())), source })
 }
 
 /// Keeps only the Secret's owner.
 async fn cloud_init(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Option<Secret>, Error> {
-    let found = secret(wcp_machine, &names::cloud_init_secret(&wcp_machine.name_any()), ctx).await?;
-    Ok(found.map(|secret| Secret { metadata: secret.metadata, ..Secret::default() }))
+    let found = read(wcp_machine, &names::cloud_init_secret(&wcp_machine.name_any()), ctx).await?;
+    Ok(found.map(|secret: Secret| Secret { metadata: secret.metadata, ..Secret::default() }))
 }
 
 async fn claims(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Vec<PersistentVolumeClaim>, Error> {
     let Some(machine) = upstream::owner(wcp_machine, "Machine") else { return Ok(Vec::new()) };
     let mut claims = Vec::new();
     for volume in wcp_machine.spec.volumes.iter().filter(|volume| is_claimed(volume)) {
-        let name = claim_name(machine, volume);
-        let read = ctx.api.get(wcp_machine.meta().namespace.as_deref(), &name).await;
-        let what = || format!("reading PersistentVolumeClaim {name}");
-        claims.extend(read.map_err(|source| Error::Api { what: what(), source })?);
+        claims.extend(read::<PersistentVolumeClaim>(wcp_machine, &claim_name(machine, volume), ctx).await?);
     }
     Ok(claims)
 }
