@@ -80,7 +80,7 @@ async fn reconcile(account: Arc<ProviderServiceAccount>, ctx: Arc<Context>) -> R
     let sent = ctx.api.patch_status(&*account, &status).await;
     if sent.map_err(Error::api(&*account, "status of"))? {
         let old = account.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        status::publish_changes(&ctx.events, &account, old, &status.conditions);
+        ctx.events.transitions(&*account, old, &status.conditions, status::is_failed);
     }
     outcome.map(|()| Next::After(LOOKED_AT_AFTER))
 }

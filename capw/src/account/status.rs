@@ -4,7 +4,7 @@ use api::capw::{ProviderServiceAccount, ProviderServiceAccountStatus};
 use api::conditions::{TRUE, UNKNOWN, contract, wcp_cluster as words};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::events::{Events, named};
+use kit::events::named;
 use kit::status::{condition, find, settle};
 use kube::Resource;
 
@@ -31,16 +31,6 @@ pub fn status(
         error_message: is_failed(&new).then(|| new.message.clone()),
         conditions: settle(old, vec![new], now),
     }
-}
-
-/// Publishes what changed.
-pub fn publish_changes(
-    events: &Events,
-    account: &ProviderServiceAccount,
-    old: &[Condition],
-    new: &[Condition],
-) {
-    events.transitions(account, old, new, is_failed);
 }
 
 /// The condition that sums up the accounts of a cluster; none if it has none.
@@ -74,7 +64,8 @@ pub fn sum<'a>(
     })
 }
 
-fn is_failed(condition: &Condition) -> bool {
+/// Whether it says that an account was refused.
+pub fn is_failed(condition: &Condition) -> bool {
     condition.reason == words::PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED
 }
 
