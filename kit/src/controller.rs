@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, stream};
-use kube::core::DynamicObject;
 use kube::runtime::controller::{Action, Config, Error as SchedulerError, applier};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
@@ -22,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::expectations::Expectations;
-use crate::index::reference;
+use crate::index::{reference, reference_to};
 use crate::metrics::Metrics;
 use crate::optional::Optional;
 use crate::retry::{Disposition, Failures, Next, REQUEUE_SOON, RateLimiter, ReconcileError, jitter};
@@ -239,7 +238,9 @@ impl<K: Watchable> Controller<K> {
             .for_each(|result| {
                 match result {
                     Ok(_) => {}
-                    Err(SchedulerError::ObjectNotFound(gone)) => slots.give_up(&reference_to(*gone)),
+                    Err(SchedulerError::ObjectNotFound(gone)) => {
+                        slots.give_up(&reference_to(gone.namespace.as_deref(), &gone.name));
+                    }
                     Err(error) => tracing::warn!(%error, "controller"),
                 }
                 std::future::ready(())
@@ -372,19 +373,7 @@ where
     if owner.kind != K::kind(&()) || group != K::group(&()) {
         return None;
     }
-    let reference = ObjectRef::new(&owner.name);
-    Some(match child.meta().namespace.as_deref() {
-        Some(namespace) => reference.within(namespace),
-        None => reference,
-    })
-}
-
-fn reference_to<K: Watchable>(object: ObjectRef<DynamicObject>) -> ObjectRef<K> {
-    let reference = ObjectRef::new(&object.name);
-    match object.namespace {
-        Some(namespace) => reference.within(&namespace),
-        None => reference,
-    }
+    Some(reference_to(child.meta().namespace.as_deref(), &owner.name))
 }
 
 /// The receiver is gone only when the controller ended with the program.

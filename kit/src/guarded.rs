@@ -8,12 +8,14 @@ use std::borrow::Cow;
 
 use kube::api::ObjectMeta;
 use kube::core::DynamicResourceScope;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::Store;
 use kube::runtime::watcher::Event;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+use crate::index::{key, reference_to};
 
 /// The longest error that is logged of an object: it may quote what a user wrote.
 const LONGEST_ERROR: usize = 400;
@@ -120,7 +122,7 @@ fn last_good<K>(store: &Store<K>, meta: &ObjectMeta, error: &str) -> Option<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    let name = crate::index::key(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
+    let name = key(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
     let last_good = cached(store, meta);
     let known_as_of = last_good.as_ref().and_then(ResourceExt::resource_version);
     tracing::error!(kind = %K::kind(&()), name, error, known_as_of, "cannot decode the object; correct or delete it");
@@ -131,11 +133,7 @@ fn cached<K>(store: &Store<K>, meta: &ObjectMeta) -> Option<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    let reference = ObjectRef::<K>::new(meta.name.as_deref()?);
-    let reference = match &meta.namespace {
-        Some(namespace) => reference.within(namespace),
-        None => reference,
-    };
+    let reference = reference_to(meta.namespace.as_deref(), meta.name.as_deref()?);
     store.get(&reference).map(|object| K::clone(&object))
 }
 

@@ -69,8 +69,16 @@ impl<K: Watchable> Index<K> {
 
 /// A reference with what identifies the object, and no more: there are many of one object.
 pub fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRef<K> {
-    let reference = ObjectRef::new(&object.name_any());
-    match &object.meta().namespace {
+    reference_to(object.meta().namespace.as_deref(), &object.name_any())
+}
+
+/// A reference to what has this name, in this namespace if it is in one.
+pub(crate) fn reference_to<K>(namespace: Option<&str>, name: &str) -> ObjectRef<K>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let reference = ObjectRef::new(name);
+    match namespace {
         Some(namespace) => reference.within(namespace),
         None => reference,
     }

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use crate::expectations::{Expectations, StaleCache, stale_cache, version};
 use crate::guarded::{admit_event, guard_api};
-use crate::index::{Index, reference};
+use crate::index::{Index, reference, reference_to};
 use crate::pruned::prune;
 use crate::runtime::Runtime;
 pub use crate::watchable::Watchable;
@@ -164,11 +164,7 @@ impl<K: Watchable> Cache<K> {
 
     /// The object as the watch last showed it, however old that is.
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
-        let reference = ObjectRef::<K>::new(name);
-        self.0.store.get(&match namespace {
-            Some(namespace) => reference.within(namespace),
-            None => reference,
-        })
+        self.0.store.get(&reference_to(namespace, name))
     }
 
     /// The object, unless the cache has not seen our own last write of it yet.
