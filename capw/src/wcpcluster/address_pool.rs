@@ -93,7 +93,6 @@ mod tests {
     use api::capi::{IpAddressClaimPoolRef, IpAddressClaimStatusAddressRef};
     use api::ipam::{InClusterIpPoolSpec, InClusterIpPoolStatusAddresses};
     use kit::watch::Cache;
-    use kube::runtime::watcher::Event;
 
     use super::*;
     use crate::fixtures::no_caches;
@@ -107,13 +106,11 @@ mod tests {
     }
 
     fn served(free: Option<i64>) -> Caches {
-        let (cache, mut writer) = Cache::new(Arc::default());
         let mut pool = InClusterIpPool::new("vips", InClusterIpPoolSpec::default());
         pool.metadata.namespace = Some("ben-test".to_owned());
         let addresses = free.map(|free| InClusterIpPoolStatusAddresses { total: 9, used: 9 - free, free });
         pool.status = Some(InClusterIpPoolStatus { ip_addresses: addresses });
-        writer.apply_watcher_event(&Event::Apply(pool));
-        Caches { pools: Optional::served(cache), ..no_caches() }
+        Caches { pools: Optional::served(Cache::filled([pool])), ..no_caches() }
     }
 
     #[test]

@@ -107,24 +107,15 @@ pub(super) mod tests {
     use kit::Runtime;
     use kit::apply::{Api, controlled_by};
     use kit::events::Events;
-    use kit::watch::{Cache, Watchable};
-    use kube::runtime::watcher::Event;
+    use kit::watch::Cache;
 
     use super::*;
     use crate::fixtures::{client, no_caches, nsx, wcp_cluster, wcp_machine};
     use crate::virtual_router::Draws;
 
-    fn cache_of<K: Watchable>(objects: Vec<K>) -> Cache<K> {
-        let (cache, mut writer) = Cache::new(Arc::default());
-        for object in objects {
-            writer.apply_watcher_event(&Event::Apply(object));
-        }
-        cache
-    }
-
     /// The context of a reconcile whose caches contain only these virtual machines.
     pub fn context(started: &Runtime, vms: Vec<VirtualMachine>) -> Context {
-        let (clusters, vms) = (no_caches(), cache_of(vms));
+        let (clusters, vms) = (no_caches(), Cache::filled(vms));
         let in_namespace = |namespace: Option<String>, name: Option<&String>| {
             name.map(|name| key(namespace.as_deref(), name)).into_iter().collect::<Vec<_>>()
         };

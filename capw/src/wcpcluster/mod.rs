@@ -181,25 +181,21 @@ fn of_gone<K: Resource>(
 #[cfg(test)]
 mod tests {
     use api::capw::WCPMachine;
-    use kube::runtime::reflector::store::Writer;
-    use kube::runtime::watcher::Event;
 
     use crate::fixtures;
 
     use super::*;
 
     /// A cache that holds the fixture's Cluster, whose WCPCluster bears another name.
-    fn clusters() -> (Cache<Cluster>, Writer<Cluster>) {
-        let (cache, mut writer) = Cache::new(Arc::default());
+    fn clusters() -> Cache<Cluster> {
         let mut cluster = fixtures::cluster();
         cluster.spec.infrastructure_ref.as_mut().unwrap().name = "test-cluster-x7k2p".into();
-        writer.apply_watcher_event(&Event::Apply(cluster));
-        (cache, writer)
+        Cache::filled([cluster])
     }
 
     #[test]
     fn whoever_waits_for_a_machine_to_go_is_woken_whatever_his_name() {
-        let (clusters, _writer) = clusters();
+        let clusters = clusters();
         let there = || Some(Arc::new(fixtures::wcp_machine()));
         let relabelled = {
             let mut machine = fixtures::wcp_machine();

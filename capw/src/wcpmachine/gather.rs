@@ -182,8 +182,8 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kit::apply::controlled_by;
     use kit::watch::Cache;
-    use kube::runtime::watcher::Event;
 
+    use crate::caches::Caches;
     use crate::fixtures::{client, machine, no_caches, recording_client, wcp_machine};
 
     use super::*;
@@ -200,15 +200,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_machine_that_names_another_wcpmachine_is_not_the_owner() {
-        let (mut caches, mut others) = (no_caches(), machine(true));
+        let mut others = machine(true);
         others.spec.infrastructure_ref.name = "another".into();
         for (machine, expected) in [(machine(true), true), (others, false)] {
-            let (cache, mut writer) = Cache::new(Arc::default());
-            writer.apply_watcher_event(&Event::Apply(machine));
-            caches.machines = cache;
+            let caches = Caches { machines: Cache::filled([machine]), ..no_caches() };
             let ctx = Context::detached(caches, client(None));
             assert_eq!(facts(&wcp_machine(), &ctx).await.unwrap().machine.is_some(), expected);
-            caches = no_caches();
         }
     }
 
