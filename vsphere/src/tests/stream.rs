@@ -110,11 +110,7 @@ fn written(wire: WireKind, version: &str, id: &str) -> Reply {
 async fn answers_that_are_too_large_are_asked_for_in_smaller_ones(wire: WireKind) {
     // As vCenter: from a version on, it gives as many objects as it is asked for.
     let poll = |seen: &Seen| {
-        let from: usize = serde_json::from_str::<Json>(&seen.body).unwrap()["version"]
-            .as_str()
-            .unwrap()
-            .parse()
-            .unwrap_or(0);
+        let from: usize = version(seen).parse().unwrap_or(0);
         if from >= 40 {
             return Some(Reply::Never);
         }
@@ -140,10 +136,7 @@ async fn answers_that_are_too_large_are_asked_for_in_smaller_ones(wire: WireKind
 }
 
 async fn of_a_vm_that_is_too_large_nothing_is_certain_and_the_others_are_known(wire: WireKind) {
-    let poll = move |seen: &Seen| match serde_json::from_str::<Json>(&seen.body).unwrap()["version"]
-        .as_str()
-        .unwrap()
-    {
+    let poll = move |seen: &Seen| match version(seen).as_str() {
         "" if number(seen, "/options/maxObjectUpdates") > 1 => {
             set("3", false, &[vm("vm-1"), talkative("vm-2", 200_000), vm("vm-3")])
         }
@@ -161,10 +154,7 @@ async fn of_a_vm_that_is_too_large_nothing_is_certain_and_the_others_are_known(w
 }
 
 async fn a_vm_that_was_too_large_is_read_whole_when_it_changes(wire: WireKind) {
-    let poll = move |seen: &Seen| match serde_json::from_str::<Json>(&seen.body).unwrap()["version"]
-        .as_str()
-        .unwrap()
-    {
+    let poll = move |seen: &Seen| match version(seen).as_str() {
         "" => Some(written(wire, "1", "vm-1")),
         "1" => {
             let off = json!({ "_typeName": "VirtualMachinePowerState", "_value": "poweredOff" });
@@ -213,6 +203,11 @@ async fn a_reading_that_is_too_large_begins_anew_with_fewer_objects(wire: WireKi
     let error = client.retrieve(&[MoRef::vm("vm-1")], &["name"]).await.unwrap_err();
     assert_eq!(error.kind(), &Kind::TooLarge { limit: 8 << 10 });
     assert!(error.to_string().ends_with("the answer is longer than 8192 bytes"), "{error}");
+}
+
+/// The version from which a poll goes on.
+fn version(seen: &Seen) -> String {
+    serde_json::from_str::<Json>(&seen.body).unwrap()["version"].as_str().unwrap().to_owned()
 }
 
 fn versions(fake: &Fake) -> Vec<String> {

@@ -12,7 +12,8 @@ use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
 
 use crate::vms::{Golden, golden, plain_deploy};
 
-async fn styled(sim: &Sim, automation: PathStyle) -> Client {
+/// A client that uses that form.
+pub async fn styled(sim: &Sim, automation: PathStyle) -> Client {
     Client::connect(Config { automation, ..sim.config() }).await.unwrap()
 }
 
@@ -24,7 +25,7 @@ async fn made(sim: &Sim, inventory: &Inventory, golden: &Golden, name: &str) -> 
     done.moref().unwrap().clone()
 }
 
-const STYLES: [PathStyle; 2] = [PathStyle::Api, PathStyle::Rest];
+pub const STYLES: [PathStyle; 2] = [PathStyle::Api, PathStyle::Rest];
 
 async fn cluster(client: &Client, pool: &MoRef) -> MoRef {
     let read = client.retrieve(std::slice::from_ref(pool), &["owner"]).await.unwrap();

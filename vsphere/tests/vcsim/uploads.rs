@@ -12,19 +12,16 @@ use sha2::{Digest as _, Sha256};
 use support::vcsim::{Sim, empty_disk};
 use uuid::Uuid;
 use vsphere::automation::{FileStatus, NewFile, NewItem, UpdateState, Validation};
-use vsphere::{Client, Config, Kind, PathStyle};
+use vsphere::{Client, Kind, PathStyle};
 
-const STYLES: [PathStyle; 2] = [PathStyle::Api, PathStyle::Rest];
+use crate::automation::{STYLES, styled};
+
 const SOON: Duration = Duration::from_mins(1);
 /// A descriptor that names no disk, so that it is a whole item.
 const OVF: &str = r#"<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1"><References/></Envelope>"#;
 /// A descriptor of one disk.
 const WITH_DISK: &str = r#"<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1" xmlns:ovf="http://schemas.dmtf.org/ovf/envelope/1">
 <References><File ovf:href="disk.vmdk" ovf:id="file1"/></References></Envelope>"#;
-
-async fn styled(sim: &Sim, automation: PathStyle) -> Client {
-    Client::connect(Config { automation, ..sim.config() }).await.unwrap()
-}
 
 fn item(sim: &Sim, name: &str) -> NewItem {
     NewItem {
