@@ -6,6 +6,7 @@ use reqwest::tls::TlsInfo;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::error::unexpected;
+use crate::http::root_cause;
 use crate::tls::{self, SeenThumbprint};
 use crate::{Config, Error, Kind, Result, Thumbprint, Trust};
 
@@ -36,7 +37,7 @@ impl ShownCertificate {
             .timeout(config.call_timeout)
             .build()
             .map_err(|error| failed(error.to_string()))?;
-        let answer = client.head(&base).send().await.map_err(|error| failed(innermost(&error)))?;
+        let answer = client.head(&base).send().await.map_err(|error| failed(root_cause(&error)))?;
         let der = answer.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate);
         let der = der.ok_or_else(|| unexpected(METHOD, "the server showed no certificate"))?;
         Self::read(der).ok_or_else(|| unexpected(METHOD, "the server's certificate cannot be read"))
@@ -50,13 +51,4 @@ impl ShownCertificate {
             not_after: Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?,
         })
     }
-}
-
-/// The cause behind a failed request: as the operating system reports it.
-fn innermost(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }

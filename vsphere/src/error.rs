@@ -199,24 +199,14 @@ impl fmt::Display for Whole<'_> {
             Kind::Unsupported { what } => write!(f, "not supported: {what}"),
             Kind::Unexpected { cause } => write!(f, "the answer is not valid: {cause}"),
             Kind::NotFound { missing: Some(missing) } => write!(f, "{missing} does not exist"),
+            Kind::NotFound { missing: None } => f.write_str("it does not exist"),
             Kind::InvalidLogin => f.write_str("vCenter refuses the user name or the password"),
-            other => write!(f, "{}", Category(other)),
+            Kind::NotAuthenticated => f.write_str("the session is not authenticated"),
+            Kind::Overloaded => f.write_str("vCenter is overloaded or starting"),
+            Kind::Canceled => f.write_str("vCenter cancelled the call"),
+            Kind::InvalidRequest => f.write_str("vCenter does not understand the request"),
+            _ => f.write_str("it failed"),
         }
-    }
-}
-
-struct Category<'a>(&'a Kind);
-
-impl fmt::Display for Category<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Kind::NotAuthenticated => "the session is not authenticated",
-            Kind::NotFound { .. } => "it does not exist",
-            Kind::Overloaded => "vCenter is overloaded or starting",
-            Kind::Canceled => "vCenter cancelled the call",
-            Kind::InvalidRequest => "vCenter does not understand the request",
-            _ => "it failed",
-        })
     }
 }
 

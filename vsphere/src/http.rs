@@ -141,19 +141,10 @@ impl Http {
         if body.is_empty() { request } else { request.body(body) }
     }
 
-    /// Sends it and reads the whole answer, if it is no longer than any may be. `name` is the call's name in errors.
+    /// Sends it and reads the whole answer. `name` is the call's name in errors.
     ///
+    /// An answer of more than `longest` bytes, or longer than any may be, is not read to its end, and fails as too large.
     /// What this takes is on the heap while it is sent, and not before: many wait for their turn.
-    pub async fn send(
-        &self,
-        name: &'static str,
-        request: RequestBuilder,
-        timeout: Duration,
-    ) -> Result<Answer> {
-        self.send_within(name, request, timeout, self.longest).await
-    }
-
-    /// As [`Http::send`]; an answer of more than `longest` bytes is not read to its end, and fails as too large.
     pub async fn send_within(
         &self,
         name: &'static str,
@@ -278,7 +269,7 @@ fn below(cause: Cause<'_>) -> Option<Cause<'_>> {
 }
 
 /// The innermost cause: the outer ones only repeat the URL.
-fn root_cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 

@@ -167,7 +167,7 @@ async fn send_once(
         Some(body) => request.json(body),
         None => request,
     };
-    http.send(name, request, policy.timeout).await
+    http.send_within(name, request, policy.timeout, usize::MAX).await
 }
 
 /// Counts a call and how long it took.

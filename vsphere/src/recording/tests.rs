@@ -12,17 +12,11 @@ fn record(path: &str, action: Option<&str>, request: &str, answer: &str) -> Reco
 
 fn keep(recorder: &Recorder, path: &str, action: Option<&str>, request: &str, answer: &str) {
     drop(rustls::crypto::ring::default_provider().install_default());
-    let mut builder = Client::builder().no_proxy().build().unwrap();
-    let builder = builder_of(&mut builder, path, action).body(request.to_owned());
-    recorder.keep(&builder.build().unwrap(), 200, answer.as_bytes());
-}
-
-fn builder_of(client: &mut Client, path: &str, action: Option<&str>) -> reqwest::RequestBuilder {
+    let client = Client::builder().no_proxy().build().unwrap();
     let builder = client.request(Method::POST, format!("https://vc.example.com{path}"));
-    match action {
-        Some(action) => builder.header("SOAPAction", action),
-        None => builder,
-    }
+    let builder = action.into_iter().fold(builder, |builder, action| builder.header("SOAPAction", action));
+    let request = builder.body(request.to_owned()).build().unwrap();
+    recorder.keep(&request, 200, answer.as_bytes());
 }
 
 const SECRETS: &[&str] = &[
