@@ -73,6 +73,10 @@ fn tanzu_kubernetes_cluster() -> Vec<Rule> {
          (has(self.settings) && has(self.settings.network))",
         kept,
     ));
+    let volume = [
+        ("'storage' in self.capacity", "capacity.storage is required, for example 16Gi"),
+        ("self.mountPath.startsWith('/')", "mountPath must begin with /"),
+    ];
     let nodes = [
         (WITH_COUNT, "spec.topology.controlPlane.volumes[]"),
         (WITH_COUNT, "spec.topology.workers.volumes[]"),
@@ -80,14 +84,7 @@ fn tanzu_kubernetes_cluster() -> Vec<Rule> {
         (WITH_REPLICAS, "spec.topology.nodePools[].volumes[]"),
     ];
     for (versions, path) in nodes {
-        rules.push(only(
-            versions,
-            rule(TKC, path, "'storage' in self.capacity", "capacity.storage is required, for example 16Gi"),
-        ));
-        rules.push(only(
-            versions,
-            rule(TKC, path, "self.mountPath.startsWith('/')", "mountPath must begin with /"),
-        ));
+        rules.extend(rules_at(TKC, path, volume).map(|rule| only(versions, rule)));
     }
     rules
 }
