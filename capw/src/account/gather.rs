@@ -7,13 +7,13 @@ use api::capw::ProviderServiceAccount;
 use api::names;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kit::guest::{GuestError, server};
+use kit::guest::server;
 use kit::watch::Watchable;
 use kube::{Resource, ResourceExt};
 
 use super::context::Context;
 use super::credentials::{Credentials, is_current};
-use super::error::Error;
+use super::error::{Error, Stop};
 use super::guest::Guest;
 use crate::caches::Caches;
 use crate::upstream::{self, beside};
@@ -124,13 +124,11 @@ async fn look_into(
         Err(why) => return Ok((GuestFacts::Unreachable(why), None)),
     };
     let spec = &account.spec;
-    match guest.secret(&spec.target_namespace, &spec.target_secret_name).await {
+    let secret = guest.secret(&spec.target_namespace, &spec.target_secret_name).await;
+    match secret.map_err(Error::from) {
         Ok(secret) => Ok((GuestFacts::Seen(secret.map(Box::new)), Some(guest))),
-        Err(GuestError::Unreachable(why)) => Ok((GuestFacts::Unreachable(why), None)),
-        Err(GuestError::Refused(refusal)) if refusal.code >= 500 => {
-            Ok((GuestFacts::Unreachable(refusal.message), None))
-        }
-        Err(error) => Err(error.into()),
+        Err(Error::Stopped(Stop::Unreachable(why))) => Ok((GuestFacts::Unreachable(why), None)),
+        Err(error) => Err(error),
     }
 }
 
