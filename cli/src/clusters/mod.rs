@@ -28,7 +28,7 @@ pub use scale::scale;
 pub use upgrade::upgrade;
 
 use crate::apply::refusal_of_user;
-use crate::args::{ChangeFlags, Output, TargetFlags};
+use crate::args::{ChangeFlags, CheckedChangeFlags, Output, TargetFlags};
 use crate::connection::not_served;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::cluster_report::ClusterReport;
@@ -36,6 +36,7 @@ use crate::follow::{follow_clusters, report_before_change};
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_err, write_out, write_over};
 use crate::target::Target;
+use owners::Field;
 
 /// The version of the JSON documents of these commands. It changes if a script that reads one document cannot read the other.
 const SCHEMA: u32 = 1;
@@ -99,16 +100,37 @@ async fn patch(
         .with_context(|| format!("cannot change TanzuKubernetesCluster {}/{name}", target.namespace))
 }
 
-/// Changes one cluster, and shows its progress.
-async fn change_and_follow(
-    target: &Target,
-    name: &str,
-    flags: &ChangeFlags,
-    change: impl Future<Output = Result<()>>,
-) -> Result<ExitStatus> {
-    let report = report_before_change(&target.client, &target.namespace, name).await?;
-    change.await?;
-    follow(target, vec![report], flags).await
+/// The change of one cluster.
+struct Change<'a> {
+    cluster: &'a TanzuKubernetesCluster,
+    /// The manager of the fields that are changed.
+    manager: &'static str,
+    fields: Vec<Field>,
+    /// The operations of a JSON patch.
+    operations: Vec<Value>,
+    /// The line that says what is changed.
+    text: String,
+}
+
+impl Change<'_> {
+    /// Makes the change, and shows the progress. In a dry run, the API server only checks it.
+    async fn make(self, target: &Target, flags: &CheckedChangeFlags) -> Result<ExitStatus> {
+        let Self { cluster, manager, fields, operations, text } = self;
+        let CheckedChangeFlags { dry_run, change: flags, .. } = flags;
+        if !flags.force_conflicts {
+            owners::check(&fields, cluster.metadata.managed_fields.as_deref())?;
+        }
+        if *dry_run {
+            patch(target, cluster, manager, operations, true).await?;
+            say!("{text} (dry run: nothing was changed)");
+            print_document(target, flags, Vec::new())?;
+            return Ok(ExitStatus::Done);
+        }
+        let report = report_before_change(&target.client, &target.namespace, &cluster.name_any()).await?;
+        patch(target, cluster, manager, operations, false).await?;
+        say!("{text}");
+        follow(target, vec![report], flags).await
+    }
 }
 
 /// Shows the progress of changed clusters, and then a summary of each.

@@ -1,12 +1,11 @@
 //! `layercake scale`: another number of nodes.
 
 use anyhow::Result;
-use api::gcm::TanzuKubernetesCluster;
 use api::gcm::v1alpha3::Topology;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::owners::{self, Field};
-use super::{change_and_follow, patch, print_document, read, until_interrupted};
+use super::owners::Field;
+use super::{Change, read, until_interrupted};
 use crate::args::Scale;
 use crate::exit::ExitStatus;
 use crate::output::say;
@@ -25,9 +24,6 @@ pub async fn scale(args: Scale) -> ExitStatus {
 async fn run(target: &Target, args: &Scale) -> Result<ExitStatus> {
     let cluster = read(target, &args.name).await?;
     let group = Group::choose(&cluster.spec.topology, args)?;
-    if !args.change.change.force_conflicts {
-        owners::check(&[group.field()], cluster.metadata.managed_fields.as_deref())?;
-    }
     let (namespace, name, replicas) = (&target.namespace, &args.name, args.replicas);
     let nodes = group.nodes();
     let text = match (group.replicas(&cluster.spec.topology), target.transient()) {
@@ -36,37 +32,14 @@ async fn run(target: &Target, args: &Scale) -> Result<ExitStatus> {
         (Some(now), None) => format!("{group} of {namespace}/{name}: from {now} to {replicas} nodes"),
         (None, None) => format!("{group} of {namespace}/{name}: {replicas} nodes"),
     };
-    if args.change.dry_run {
-        change(target, &cluster, &group, args).await?;
-        say!("{text} (dry run: nothing was changed)");
-        print_document(target, &args.change.change, Vec::new())?;
-        return Ok(ExitStatus::Done);
-    }
-    let change = async {
-        change(target, &cluster, &group, args).await?;
-        say!("{text}");
-        Ok(())
-    };
-    let status = change_and_follow(target, name, &args.change.change, change).await?;
-    if status == ExitStatus::Done && args.change.change.wait.wait && target.transient().is_some() {
+    let (fields, operations) = (vec![group.field()], group.operations(replicas));
+    let change = Change { cluster: &cluster, manager: MANAGER, fields, operations, text };
+    let status = change.make(target, &args.change).await?;
+    let is_followed = !args.change.dry_run && args.change.change.wait.wait;
+    if status == ExitStatus::Done && is_followed && target.transient().is_some() {
         say!("scaled {name} {nodes} to {replicas}");
     }
     Ok(status)
-}
-
-async fn change(
-    target: &Target,
-    cluster: &TanzuKubernetesCluster,
-    group: &Group,
-    args: &Scale,
-) -> Result<()> {
-    let path = group.path();
-    let mut operations = Vec::new();
-    if let Group::Pool { name, .. } = group {
-        operations.push(json!({"op": "test", "path": format!("{path}/name"), "value": name}));
-    }
-    operations.push(json!({"op": "add", "path": format!("{path}/replicas"), "value": args.replicas}));
-    patch(target, cluster, MANAGER, operations, args.change.dry_run).await
 }
 
 /// The nodes to be scaled.
@@ -139,6 +112,16 @@ impl Group {
             }
             Self::Pool { name, .. } => Field::of_pool(name, &["f:replicas"], "replicas"),
         }
+    }
+
+    fn operations(&self, replicas: i32) -> Vec<Value> {
+        let path = self.path();
+        let mut operations = Vec::new();
+        if let Self::Pool { name, .. } = self {
+            operations.push(json!({"op": "test", "path": format!("{path}/name"), "value": name}));
+        }
+        operations.push(json!({"op": "add", "path": format!("{path}/replicas"), "value": replicas}));
+        operations
     }
 
     fn replicas(&self, topology: &Topology) -> Option<i32> {

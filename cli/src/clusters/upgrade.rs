@@ -6,11 +6,10 @@ use api::names::annotation;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::owners::{self, Field};
-use super::{change_and_follow, patch, print_document, read, until_interrupted};
+use super::owners::Field;
+use super::{Change, read, until_interrupted};
 use crate::args::Upgrade;
 use crate::exit::ExitStatus;
-use crate::output::say;
 use crate::target::Target;
 
 /// The manager of the fields that the command changes.
@@ -28,26 +27,13 @@ pub async fn upgrade(args: Upgrade) -> ExitStatus {
 
 async fn run(target: &Target, args: &Upgrade) -> Result<ExitStatus> {
     let cluster = read(target, &args.name).await?;
-    if !args.change.change.force_conflicts {
-        owners::check(&fields(&cluster), cluster.metadata.managed_fields.as_deref())?;
-    }
     let Upgrade { name, release, .. } = args;
     let from =
         cluster.spec.topology.control_plane.tkr.as_ref().and_then(|tkr| tkr.name()).unwrap_or("its release");
     let text = format!("{}/{name}: from {from} to {release}", target.namespace);
-    let operations = operations(&cluster, release, args.in_steps);
-    if args.change.dry_run {
-        patch(target, &cluster, MANAGER, operations, true).await?;
-        say!("{text} (dry run: nothing was changed)");
-        print_document(target, &args.change.change, Vec::new())?;
-        return Ok(ExitStatus::Done);
-    }
-    let change = async {
-        patch(target, &cluster, MANAGER, operations, false).await?;
-        say!("{text}");
-        Ok(())
-    };
-    change_and_follow(target, name, &args.change.change, change).await
+    let (fields, operations) = (fields(&cluster), operations(&cluster, release, args.in_steps));
+    let change = Change { cluster: &cluster, manager: MANAGER, fields, operations, text };
+    change.make(target, &args.change).await
 }
 
 /// The pools that name a release of their own, with their places.
