@@ -3,6 +3,8 @@
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::exit::{ExitStatus, failed};
+
 /// The user's and the system's requests that we end; none is lost while we look elsewhere.
 pub struct Interrupts {
     interrupt: Signal,
@@ -22,6 +24,28 @@ impl Interrupts {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Returns the status of `work`. If the user interrupts it, `explain` says what was begun.
+pub fn until_interrupted(
+    work: impl Future<Output = ExitStatus>,
+    explain: impl FnOnce(),
+) -> impl Future<Output = ExitStatus> {
+    // A whole command is too large to be a part of other futures.
+    let work = Box::pin(work);
+    async move {
+        let mut interrupts = match Interrupts::listening() {
+            Ok(interrupts) => interrupts,
+            Err(error) => return failed(&error),
+        };
+        tokio::select! {
+            status = work => status,
+            () = interrupts.next() => {
+                explain();
+                ExitStatus::Interrupted
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ mod start;
 mod summary;
 
 use anyhow::Result;
+use futures::FutureExt as _;
 
 pub use folder::Folder;
 pub use remove::delete_if_empty;
@@ -19,67 +20,30 @@ pub use serve::arguments;
 pub use start::{Opened, open};
 
 use crate::args::BootstrapCommand;
-use crate::exit::{ExitStatus, failed};
-use crate::interrupts::Interrupts;
+use crate::exit::{ExitStatus, status_of};
+use crate::interrupts::until_interrupted;
 use crate::output::{say, write_over};
+
+/// The advice of commands that continue where they were interrupted.
+const AGAIN: &str = "Interrupted. Run the same command again";
 
 /// Runs one of the commands.
 pub async fn run(command: BootstrapCommand) -> ExitStatus {
-    let mut interrupts = match Interrupts::listening() {
-        Ok(interrupts) => interrupts,
-        Err(error) => return failed(&error),
-    };
-    let (work, begun) = match command {
-        BootstrapCommand::Serve { name, transient } => {
-            return match serve::serve(&name, transient, interrupts).await {
-                Ok(()) => ExitStatus::Done,
-                Err(error) => failed(&error),
-            };
-        }
-        BootstrapCommand::List { output } => {
-            return match summary::list(output) {
-                Ok(()) => ExitStatus::Done,
-                Err(error) => failed(&error),
-            };
-        }
+    match command {
+        BootstrapCommand::Serve { name, transient } => status_of(serve::serve(&name, transient).await),
+        BootstrapCommand::List { output } => status_of(summary::list(output)),
         BootstrapCommand::Start(args) => {
             let begun = format!(
                 "Interrupted. Bootstrap cluster {name} goes on starting. Run the same command again, or stop it: layercake bootstrap stop {name}",
                 name = args.name
             );
-            (Work::Start(args), begun)
+            until_interrupted(start::start(&args).map(status_of), || write_over(&begun)).await
         }
         BootstrapCommand::Stop { name } => {
-            (Work::Stop(name), "Interrupted. Run the same command again".to_owned())
+            until_interrupted(stop(&name).map(status_of), || write_over(AGAIN)).await
         }
         BootstrapCommand::Remove { name, orphan } => {
-            (Work::Remove(name, orphan), "Interrupted. Run the same command again".to_owned())
-        }
-    };
-    tokio::select! {
-        done = work.run() => match done {
-            Ok(()) => ExitStatus::Done,
-            Err(error) => failed(&error),
-        },
-        () = interrupts.next() => {
-            write_over(&begun);
-            ExitStatus::Interrupted
-        }
-    }
-}
-
-enum Work {
-    Start(crate::args::BootstrapStart),
-    Stop(String),
-    Remove(String, bool),
-}
-
-impl Work {
-    async fn run(self) -> Result<()> {
-        match self {
-            Self::Start(args) => start::start(&args).await,
-            Self::Stop(name) => stop(&name).await,
-            Self::Remove(name, orphan) => remove::remove(&name, orphan).await,
+            until_interrupted(remove::remove(&name, orphan).map(status_of), || write_over(AGAIN)).await
         }
     }
 }

@@ -18,7 +18,8 @@ use crate::stack::{PROGRAMS, SIMULATED_ADDRESSES, clean_up, ensure_programs};
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Is the bootstrap cluster, until it is stopped.
-pub async fn serve(name: &str, transient: bool, mut interrupts: Interrupts) -> Result<()> {
+pub async fn serve(name: &str, transient: bool) -> Result<()> {
+    let mut interrupts = Interrupts::listening()?;
     let folder = Folder::of(name)?;
     let daemon = folder.daemon();
     let _lock = daemon.acquire().await?;

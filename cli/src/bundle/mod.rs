@@ -28,6 +28,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
@@ -36,7 +37,7 @@ use tokio::process::Command;
 
 use crate::args::Bundle;
 use crate::exit::{ExitStatus, status_of};
-use crate::interrupts::Interrupts;
+use crate::interrupts::until_interrupted;
 use crate::output::say;
 use archive::{Archive, recipient};
 use contents::{Contents, total};
@@ -48,14 +49,7 @@ use source::{Scope, Source, answer};
 
 /// Makes a bundle, and says on standard error where it is and what it lacks. If it is interrupted, nothing is left.
 pub async fn run(args: Bundle) -> ExitStatus {
-    let made = match Interrupts::listening() {
-        Ok(mut interrupts) => tokio::select! {
-            made = make(args) => made,
-            () = interrupts.next() => return ExitStatus::Interrupted,
-        },
-        Err(error) => Err(error),
-    };
-    status_of(made)
+    until_interrupted(make(args).map(status_of), || {}).await
 }
 
 async fn make(args: Bundle) -> Result<()> {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::gcm::TanzuKubernetesCluster;
+use futures::FutureExt as _;
 use kit::api_error::{is_gone, is_not_served};
 use kube::{Api, ResourceExt as _};
 use serde::Serialize;
@@ -33,7 +34,7 @@ use crate::connection::not_served;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::{follow_clusters, report_before_change};
-use crate::interrupts::Interrupts;
+use crate::interrupts;
 use crate::output::{say, write_err, write_out, write_over};
 use crate::target::Target;
 use owners::Field;
@@ -47,20 +48,14 @@ async fn until_interrupted(
     begun: &str,
     work: impl Future<Output = Result<ExitStatus>>,
 ) -> ExitStatus {
-    let mut interrupts = match Interrupts::listening() {
-        Ok(interrupts) => interrupts,
-        Err(error) => return failed(&error),
-    };
-    tokio::select! {
-        status = work => status.unwrap_or_else(|error| failed(&error)),
-        () = interrupts.next() => {
-            write_over(begun);
-            if let Some(name) = &target.bootstrap {
-                say!("Bootstrap cluster {name} runs on. To stop it: layercake bootstrap stop {name}");
-            }
-            ExitStatus::Interrupted
+    let explain = || {
+        write_over(begun);
+        if let Some(name) = &target.bootstrap {
+            say!("Bootstrap cluster {name} runs on. To stop it: layercake bootstrap stop {name}");
         }
-    }
+    };
+    let status = work.map(|status| status.unwrap_or_else(|error| failed(&error)));
+    interrupts::until_interrupted(status, explain).await
 }
 
 /// Reads a cluster.

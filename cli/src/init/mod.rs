@@ -19,15 +19,16 @@ use anyhow::Result;
 use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries};
 use components::plan::{self, Upstream};
 use components::render::{Certificates, Options};
+use futures::FutureExt as _;
 use kube::Client;
 
 pub use uninstall::{run as run_uninstall, uninstall};
 
 use crate::args::{Init, InitCommand, Manifests, SiteNetworkProvider};
-use crate::exit::{ExitStatus, failed, refuse, status_of};
-use crate::interrupts::Interrupts;
+use crate::exit::{ExitStatus, refuse, status_of};
+use crate::interrupts::until_interrupted;
 use crate::output::{say, write_out};
-use decision::{Decision, Decisions};
+use decision::Decision;
 use facts::Facts;
 use given::GivenSite;
 use install::Writer;
@@ -41,28 +42,13 @@ pub async fn run(args: Init) -> ExitStatus {
         write_out(&images.collect::<String>());
         return ExitStatus::Done;
     }
-    interruptible(connect_and_install(&args)).await
+    interruptible(async { install(args.cluster.client().await?, &args).await }).await
 }
 
 /// Runs something until it ends or the user interrupts it.
-async fn interruptible(work: impl Future<Output = ExitStatus>) -> ExitStatus {
-    match Interrupts::listening() {
-        Ok(mut interrupts) => tokio::select! {
-            status = work => status,
-            () = interrupts.next() => {
-                say!("interrupted. Run the same command again to continue");
-                ExitStatus::Interrupted
-            }
-        },
-        Err(error) => failed(&error),
-    }
-}
-
-async fn connect_and_install(args: &Init) -> ExitStatus {
-    match args.cluster.client().await {
-        Ok(client) => status_of(install(client, args).await),
-        Err(error) => failed(&error),
-    }
+async fn interruptible(work: impl Future<Output = Result<()>>) -> ExitStatus {
+    let explain = || say!("interrupted. Run the same command again to continue");
+    until_interrupted(work.map(status_of), explain).await
 }
 
 /// Installs into the cluster of a client.
@@ -87,7 +73,9 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     };
     say!("{:<22} Kubernetes {}; {certificates}", "cluster", facts.kubernetes);
     if args.dry_run {
-        show_decisions(&decisions, &options.registries);
+        for (component, decision) in &decisions {
+            say!("{}", shown(component, decision, &options.registries));
+        }
         if let Some(site) = site {
             say!("{:<22} {}", "site", site.summary());
         }
@@ -131,12 +119,6 @@ fn check_tag(args: &Init) -> Result<()> {
             "--layercake-tag {tag} is of another version than this program, {LAYERCAKE}. Pass a tag of this version, such as {LAYERCAKE}-2, or run layercake of the other version"
         ))),
         _ => Ok(()),
-    }
-}
-
-fn show_decisions(decisions: &Decisions, registries: &Registries) {
-    for (component, decision) in decisions {
-        say!("{}", shown(component, decision, registries));
     }
 }
 

@@ -17,7 +17,7 @@ use super::facts::{Facts, Installer};
 use super::progress::Progress;
 use super::{decision, interruptible, refuse, upstream};
 use crate::args::Uninstall;
-use crate::exit::{ExitStatus, failed, status_of};
+use crate::exit::ExitStatus;
 use crate::output::{say, write_out};
 
 /// Between two looks at an object that is being deleted.
@@ -25,13 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Deletes what `init` has installed, or shows the plan.
 pub async fn run(args: Uninstall) -> ExitStatus {
-    interruptible(async {
-        match args.cluster.client().await {
-            Ok(client) => status_of(uninstall(client, &args).await),
-            Err(error) => failed(&error),
-        }
-    })
-    .await
+    interruptible(async { uninstall(args.cluster.client().await?, &args).await }).await
 }
 
 /// Deletes from the cluster of a client.

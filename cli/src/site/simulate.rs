@@ -63,14 +63,11 @@ pub fn is_simulated(site: &SiteFile) -> Result<bool> {
 
 /// Starts the simulated site if it does not run, and writes its site file.
 pub async fn simulate(args: SiteSimulate) -> ExitStatus {
-    let outcome = match Interrupts::listening() {
-        Ok(interrupts) => start(&args, interrupts).await,
-        Err(error) => Err(error),
-    };
-    outcome.unwrap_or_else(|error| failed(&error))
+    start(&args).await.unwrap_or_else(|error| failed(&error))
 }
 
-async fn start(args: &SiteSimulate, mut interrupts: Interrupts) -> Result<ExitStatus> {
+async fn start(args: &SiteSimulate) -> Result<ExitStatus> {
+    let mut interrupts = Interrupts::listening()?;
     let daemon = daemon()?;
     // A wrong image is found here, not in a log.
     nodes(&args.vms).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?;
