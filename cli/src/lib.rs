@@ -80,7 +80,7 @@ use crate::args::{
 };
 use crate::describe::Root;
 use crate::exit::{ExitStatus, failed, status_of};
-use crate::output::{say, write_out};
+use crate::output::{say, write_json, write_out};
 
 /// Runs the program that the first argument names.
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -187,9 +187,7 @@ async fn describe_object(object: Describe) -> anyhow::Result<ExitStatus> {
             let description =
                 describe::describe_below(&target.client, root, &target.namespace, &name).await?;
             match output {
-                Some(Output::Json) => {
-                    write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?));
-                }
+                Some(Output::Json) => write_json(&description)?,
                 None => write_out(&description.text(console::are_had(kubeconfig))),
             }
             let blocks = exit_status && description.blocking.is_some();

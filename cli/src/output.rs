@@ -6,6 +6,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use bounds::printable;
+use serde::Serialize;
 
 /// Prints a text to standard output. Nobody reading it any more, as `head` does, is not an error.
 pub fn write_out(text: &str) {
@@ -38,6 +39,31 @@ pub fn shown(text: &str) -> String {
         }
         all
     })
+}
+
+/// Prints a document to standard output as JSON for people and scripts.
+///
+/// # Errors
+/// If it cannot be written as JSON.
+pub fn write_json(document: &impl Serialize) -> serde_json::Result<()> {
+    write_out(&format!("{}\n", serde_json::to_string_pretty(document)?));
+    Ok(())
+}
+
+/// Returns a line for each row, with three spaces between columns. All cells but those of the last column are filled up to the width
+/// of their column.
+pub fn align<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+    });
+    let line = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+            let width = if column + 1 == COLUMNS { 0 } else { width };
+            format!("{cell:<width$}")
+        });
+        cells.collect::<Vec<_>>().join("   ")
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Prints a line to standard error, as `eprintln!` does, by way of [`write_err`].

@@ -6,7 +6,7 @@ use gcm::release::resolution::{OLDEST, SUPPORTED};
 use serde_json::json;
 
 use crate::args::Output;
-use crate::output::write_out;
+use crate::output::{write_json, write_out};
 
 /// Prints the versions.
 ///
@@ -19,9 +19,7 @@ pub fn print(output: Option<Output>) -> Result<()> {
         let document = json!({
             "schema": 1, "layercake": LAYERCAKE, "clusterApi": CLUSTER_API, "ipamInCluster": IPAM, "kubernetes": clusters,
         });
-        let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
-        write_out(&format!("{text}\n"));
-        return Ok(());
+        return write_json(&document).context("cannot write JSON");
     }
     let rows = [
         ("layercake, gcm, capw, vmop", LAYERCAKE),

@@ -15,7 +15,7 @@ use super::folder::Folder;
 use super::record::Record;
 use crate::args::Output;
 use crate::describe::words::age;
-use crate::output::{say, write_out};
+use crate::output::{align, say, write_json, write_out};
 
 /// The label of Cluster API with the name of a Machine's cluster.
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
@@ -155,8 +155,7 @@ pub fn list(output: Option<Output>) -> Result<()> {
     let rows = Folder::all()?.iter().filter(|folder| folder.exists()).map(row).collect::<Result<Vec<_>>>()?;
     match output {
         Some(Output::Json) => {
-            let document = serde_json::json!({"schema": 1, "bootstrapClusters": rows});
-            write_out(&format!("{}\n", serde_json::to_string_pretty(&document)?));
+            write_json(&serde_json::json!({"schema": 1, "bootstrapClusters": rows}))?;
         }
         None if rows.is_empty() => {
             say!("There are no bootstrap clusters. layercake bootstrap start creates one.");
@@ -203,13 +202,7 @@ fn table(rows: &[Row], now: Timestamp) -> String {
     });
     let head = ["NAME", "STATUS", "VMS", "CLUSTERS"].map(str::to_owned);
     let lines: Vec<_> = std::iter::once(head).chain(lines).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    let text = |line: &[String; 4]| {
-        let [name, status, vms, clusters] = line;
-        format!("{name:<0$}   {status:<1$}   {vms:<2$}   {clusters}\n", widths[0], widths[1], widths[2])
-    };
-    lines.iter().map(text).collect()
+    align(&lines).join("\n") + "\n"
 }
 
 fn shown(cluster: &Known, now: Timestamp) -> String {

@@ -16,7 +16,7 @@ use crate::connection::not_served;
 use crate::describe::words::age;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::progress::{Count, control_plane_of_cluster, workers_of_cluster};
-use crate::output::{say, write_out};
+use crate::output::{align, say, write_json, write_out};
 use crate::target::Target;
 
 /// Lists clusters as the command line asks.
@@ -47,8 +47,7 @@ async fn run(target: &Target, args: &List) -> Result<()> {
     let rows = rows(&tkcs, &clusters);
     match (args.output, namespace) {
         (Some(Output::Json), _) => {
-            let document = serde_json::json!({"schema": SCHEMA, "clusters": rows});
-            write_out(&format!("{}\n", serde_json::to_string_pretty(&document)?));
+            write_json(&serde_json::json!({"schema": SCHEMA, "clusters": rows}))?;
         }
         (None, Some(namespace)) if rows.is_empty() => {
             say!("Namespace {namespace} has no clusters. -A lists those of all namespaces.");
@@ -168,17 +167,8 @@ fn table(rows: &[Row], now: Timestamp) -> String {
         ]
     });
     let lines: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(lines).collect();
-    let width =
-        |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..HEAD.len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        let line = cells.collect::<Vec<_>>().join("   ");
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
+    let lines: Vec<_> = align(&lines).iter().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use crate::exit::{ExitStatus, failed};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::{follow_clusters, report_before_change};
 use crate::interrupts;
-use crate::output::{say, write_err, write_out, write_over};
+use crate::output::{say, write_err, write_json, write_over};
 use crate::target::Target;
 use owners::Field;
 
@@ -154,8 +154,7 @@ fn say_not_yet(timeout: Duration) {
 /// Writes the document of `-o json`. A dry run has no clusters.
 fn print_document(target: &Target, flags: &ChangeFlags, clusters: Vec<ClusterReport>) -> Result<()> {
     if flags.output == Some(Output::Json) {
-        let document = Document { schema: SCHEMA, warnings: target.warnings.all(), clusters };
-        write_out(&format!("{}\n", serde_json::to_string_pretty(&document)?));
+        write_json(&Document { schema: SCHEMA, warnings: target.warnings.all(), clusters })?;
     }
     Ok(())
 }

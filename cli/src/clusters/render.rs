@@ -13,7 +13,7 @@ use crate::args::{Output, Render};
 use crate::bootstrap;
 use crate::exit::{ExitStatus, failed, refuse};
 use crate::manifest::{self, is_cluster};
-use crate::output::{say, write_out};
+use crate::output::{say, write_json, write_out};
 use crate::target::Target;
 
 /// The argument of gcm that is assumed if its own cannot be read. It decides which program holds the address of a control plane.
@@ -40,8 +40,7 @@ async fn run(args: &Render) -> Result<ExitStatus> {
             match args.output {
                 None => write_out(&manifest::yaml(&objects)?),
                 Some(Output::Json) => {
-                    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-                    write_out(&format!("{}\n", serde_json::to_string_pretty(&list)?));
+                    write_json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))?;
                 }
             }
             Ok(ExitStatus::Done)

@@ -9,15 +9,10 @@ use super::cause::Blocking;
 use super::next::next;
 use super::node::{Suspicion, TreeNode};
 use super::words::{age, cut, phrase};
+use crate::output::align;
 
-/// What one line shows.
-struct Row {
-    tree: String,
-    ready: String,
-    reason: String,
-    age: String,
-    message: String,
-}
+/// What one line shows: tree, readiness, reason, age and message.
+type Row = [String; 5];
 
 /// The whole text: the blocking cause and what to do next on top, then the tree as a table.
 ///
@@ -47,32 +42,22 @@ pub fn cause(blocking: &Blocking) -> String {
 
 /// The tree, an object a line, under its heads.
 pub fn table(tree: &TreeNode, now: Timestamp, width: Option<usize>) -> String {
-    let mut lines = vec![Row {
-        tree: "NAME".into(),
-        ready: "READY".into(),
-        reason: "REASON".into(),
-        age: "AGE".into(),
-        message: "MESSAGE".into(),
-    }];
-    add(&mut lines, tree, "", "", now);
+    let mut rows = vec![["NAME", "READY", "REASON", "AGE", "MESSAGE"].map(str::to_owned)];
+    add(&mut rows, tree, "", "", now);
     if let Some(width) = width {
-        for line in &mut lines {
-            line.tree = cut(&line.tree, (width / 2).max(20));
+        for [tree, ..] in &mut rows {
+            *tree = cut(tree, (width / 2).max(20));
         }
     }
-    let widest =
-        |field: fn(&Row) -> &str| lines.iter().map(|line| field(line).chars().count()).max().unwrap_or(0);
-    let [a, b, c, d] = [widest(|l| &l.tree), widest(|l| &l.ready), widest(|l| &l.reason), widest(|l| &l.age)];
     let mut out = String::new();
-    for Row { tree, ready, reason, age, message } in &lines {
-        let row = format!("{tree:<a$}   {ready:<b$}   {reason:<c$}   {age:<d$}   {message}");
-        let row = width.map_or_else(|| row.clone(), |width| cut(&row, width));
-        let _ = writeln!(out, "{}", row.trim_end());
+    for line in align(&rows) {
+        let line = width.map_or_else(|| line.clone(), |width| cut(&line, width));
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     out
 }
 
-fn add(lines: &mut Vec<Row>, node: &TreeNode, branch: &str, indent: &str, now: Timestamp) {
+fn add(rows: &mut Vec<Row>, node: &TreeNode, branch: &str, indent: &str, now: Timestamp) {
     let chain = chain(node);
     let last = chain[chain.len() - 1];
     // Of the objects on one line, the deepest that is not ready knows most; if all are, the deepest tells where it is.
@@ -83,18 +68,14 @@ fn add(lines: &mut Vec<Row>, node: &TreeNode, branch: &str, indent: &str, now: T
         _ if shown.reason.is_empty() => (&node.reason, &shown.message),
         _ => (&shown.reason, &shown.message),
     };
-    lines.push(Row {
-        tree: format!("{branch}{}", names(&chain)),
-        ready: node.ready.clone(),
-        reason: reason.clone(),
-        age: node.since.as_deref().map_or_else(String::new, |since| age(since, now)),
-        message: one_line(message),
-    });
+    let tree = format!("{branch}{}", names(&chain));
+    let age = node.since.as_deref().map_or_else(String::new, |since| age(since, now));
+    rows.push([tree, node.ready.clone(), reason.clone(), age, one_line(message)]);
     for (at, child) in last.children.iter().enumerate() {
         let last = at + 1 == last.children.len();
         let branch = format!("{indent}{}", if last { "└─" } else { "├─" });
         let indent = format!("{indent}{}", if last { "  " } else { "│ " });
-        add(lines, child, &branch, &indent, now);
+        add(rows, child, &branch, &indent, now);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::follow;
 use crate::follow::cluster_report::ClusterReport;
 use crate::interrupts::Interrupts;
 use crate::manifest;
-use crate::output::{say, write_err, write_out, write_over};
+use crate::output::{say, write_err, write_json, write_out, write_over};
 use crate::session::Session;
 use crate::stack::{self, Stack};
 
@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
         let clusters = std::mem::take(&mut self.clusters);
         let report = report::Report::made(&self.session, self.stack_seconds, clusters).await;
         if self.is_json() {
-            write_out(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+            write_json(&report)?;
         } else {
             write_err(&report.text());
         }
