@@ -105,38 +105,56 @@ impl SiteNamespace {
     }
 
     fn objects(&self) -> Vec<Value> {
-        let (namespace, class) = (&self.name, self.storage_class());
-        let annotations = json!({
-            "vmware-system-resource-pool": self.pool.id, "vmware-system-vm-folder": self.folder.id,
-        });
-        let quota = json!({ format!("{class}.storageclass.storage.k8s.io/requests.storage"): "1Ti" });
+        let class = self.storage_class();
         let mut objects = vec![
-            json!({
-                "apiVersion": "v1", "kind": "Namespace",
-                "metadata": { "name": namespace, "annotations": annotations },
-            }),
-            json!({
-                "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-                "metadata": { "name": class },
-                "provisioner": "csi.vsphere.vmware.com",
-                "parameters": { "storagePolicyID": self.policy.id },
-            }),
-            json!({
-                "apiVersion": "v1", "kind": "ResourceQuota",
-                "metadata": { "name": "storage", "namespace": namespace },
-                "spec": { "hard": quota },
-            }),
+            namespace(&self.name, &self.pool.id, &self.folder.id),
+            storage_class(&class, &self.policy.id),
+            storage_quota("storage", &self.name, [class.as_str()]),
         ];
-        objects.extend(self.classes.iter().map(|class| {
-            let group = "vmoperator.vmware.com/v1alpha1";
-            json!({
-                "apiVersion": group, "kind": "VirtualMachineClassBinding",
-                "metadata": { "name": class, "namespace": namespace },
-                "classRef": { "apiVersion": group, "kind": "VirtualMachineClass", "name": class },
-            })
-        }));
+        objects.extend(self.classes.iter().map(|class| class_binding(class, &self.name)));
         objects
     }
+}
+
+/// A namespace whose VMs are in this resource pool and this folder, both by MoID.
+pub fn namespace(name: &str, pool: &str, folder: &str) -> Value {
+    let annotations = json!({ "vmware-system-resource-pool": pool, "vmware-system-vm-folder": folder });
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": name, "annotations": annotations },
+    })
+}
+
+/// The StorageClass of a storage policy.
+pub fn storage_class(name: &str, policy: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": { "name": name },
+        "provisioner": "csi.vsphere.vmware.com",
+        "parameters": { "storagePolicyID": policy },
+    })
+}
+
+/// The ResourceQuota by which a namespace can use storage classes.
+pub fn storage_quota<'a>(name: &str, namespace: &str, classes: impl IntoIterator<Item = &'a str>) -> Value {
+    let keys = classes.into_iter();
+    let hard: BTreeMap<_, _> =
+        keys.map(|class| (format!("{class}.storageclass.storage.k8s.io/requests.storage"), "1Ti")).collect();
+    json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": { "hard": hard },
+    })
+}
+
+/// The VirtualMachineClassBinding by which a namespace can use a VM class.
+pub fn class_binding(class: &str, namespace: &str) -> Value {
+    let group = "vmoperator.vmware.com/v1alpha1";
+    json!({
+        "apiVersion": group, "kind": "VirtualMachineClassBinding",
+        "metadata": { "name": class, "namespace": namespace },
+        "classRef": { "apiVersion": group, "kind": "VirtualMachineClass", "name": class },
+    })
 }
 
 #[cfg(test)]
