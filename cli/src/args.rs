@@ -179,6 +179,14 @@ pub struct Up {
     pub background: bool,
 }
 
+impl Up {
+    /// The flags about the VMs of the simulated vSphere.
+    pub fn vms(&self) -> SimulatedVms {
+        let (images, releases) = (self.images.clone(), self.releases.clone());
+        SimulatedVms { nodes: self.nodes, images, releases }
+    }
+}
+
 /// Protocols of vCenter's VIM API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Wire {

@@ -1,6 +1,5 @@
 //! The stack of `up --detach`, which outlives the command that started it.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -25,14 +24,9 @@ pub fn folder() -> Option<PathBuf> {
 /// The arguments of the stack's own, for the process that runs it.
 fn stack_arguments(args: &Up) -> Result<Vec<String>> {
     let mut arguments = vec![format!("--wire={}", args.wire.name())];
-    let word = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
-    arguments.extend(word(args.network.to_possible_value()).map(|network| format!("--network={network}")));
-    arguments.extend(word(args.nodes.to_possible_value()).map(|nodes| format!("--nodes={nodes}")));
-    for image in &args.images {
-        let path = fs::canonicalize(image).with_context(|| format!("cannot find {}", image.display()))?;
-        arguments.push(format!("--image={}", path.display()));
-    }
-    arguments.extend(args.releases.iter().map(|release| format!("--release={}", release.version())));
+    let network = args.network.to_possible_value();
+    arguments.extend(network.map(|network| format!("--network={}", network.get_name())));
+    arguments.extend(stack::vm_arguments(&args.vms())?);
     for (name, path) in &args.tools {
         arguments.push(format!("--tool={name}={}", path.display()));
     }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use api::gcm::TanzuKubernetesRelease;
+use clap::ValueEnum as _;
+use components::render::{Networks, arguments_of_site};
 use gcm::sync::authentication::COPY_SCRIPT;
 use kube::Client;
 use kube::api::{Api, ListParams};
@@ -76,7 +78,7 @@ fn up_nodes(args: &Up) -> Result<Nodes> {
         args.nodes == NodeKind::Simulated || args.network == SiteNetwork::PortGroups,
         "--nodes qemu requires --network port-groups: NSX is simulated only for simulated nodes"
     );
-    nodes(&SimulatedVms { nodes: args.nodes, images: args.images.clone(), releases: args.releases.clone() })
+    nodes(&args.vms())
 }
 
 /// What runs in the VMs of a simulated site.
@@ -98,6 +100,22 @@ pub fn nodes(vms: &SimulatedVms) -> Result<Nodes> {
         "--nodes qemu requires --image: build one with `layercake image build --kubernetes v1.36 --output-folder images`, and pass its OVA"
     );
     Ok(Nodes::Qemu(images))
+}
+
+/// The flags about the VMs of a simulated site, for the process that runs it in the background.
+///
+/// # Errors
+/// If an image does not exist.
+pub fn vm_arguments(vms: &SimulatedVms) -> Result<Vec<String>> {
+    let nodes = vms.nodes.to_possible_value().map(|nodes| format!("--nodes={}", nodes.get_name()));
+    let mut arguments: Vec<_> = nodes.into_iter().collect();
+    for image in &vms.images {
+        let path =
+            std::fs::canonicalize(image).with_context(|| format!("cannot find {}", image.display()))?;
+        arguments.push(format!("--image={}", path.display()));
+    }
+    arguments.extend(vms.releases.iter().map(|release| format!("--release={}", release.version())));
+    Ok(arguments)
 }
 
 /// A running stack. Its guard ends it when this process ends, however that ends.
@@ -208,22 +226,21 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
         },
     )?;
     let client = plane.client();
-    site.serve(&client, site_networks(options.network));
+    let (provided, networks) = match options.network {
+        SiteNetwork::Nsx => (SiteNetworks::Nsx, Networks::Nsx),
+        SiteNetwork::PortGroups => (SiteNetworks::PortGroups, Networks::PortGroups),
+    };
+    site.serve(&client, provided);
     let cluster_api = async {
         plane.run_managers().await?;
         apply_endpoint_pool(&client, &site).await
     };
+    let is_simulated = matches!(options.nodes, Nodes::Simulated(_));
+    let nodes_pull_images = is_simulated && options.registry == RegistryAccess::Reachable;
     let run = async |name: &'static str| {
-        let program = Program::new(name, &options.exe);
-        // Whatever dials a guest's address goes to where the site serves it.
-        let program = network_arguments(name, options.network).into_iter().fold(program, Program::arg);
-        let program = match (name, &options.nodes) {
-            ("vmop", Nodes::Simulated(_)) => program.arg(SIMULATED_ADDRESSES),
-            ("gcm", Nodes::Simulated(_)) if options.registry == RegistryAccess::Reachable => {
-                program.arg("--nodes-pull-images")
-            }
-            _ => program,
-        };
+        let arguments = arguments_of_site(name, networks, nodes_pull_images);
+        let program = arguments.into_iter().fold(Program::new(name, &options.exe), Program::arg);
+        let program = if name == "vmop" && is_simulated { program.arg(SIMULATED_ADDRESSES) } else { program };
         let further = match name {
             "vmop" => options.vmop.as_slice(),
             "gcm" => options.gcm.as_slice(),
@@ -242,24 +259,6 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
     let ((), programs) = tokio::try_join!(cluster_api, programs)?;
     let programs = programs.into_iter().collect();
     Ok((plane, site, programs))
-}
-
-/// What the site's providers bring.
-fn site_networks(network: SiteNetwork) -> SiteNetworks {
-    match network {
-        SiteNetwork::Nsx => SiteNetworks::Nsx,
-        SiteNetwork::PortGroups => SiteNetworks::PortGroups,
-    }
-}
-
-/// What our programs are to know of the site's networks, where config/ says another thing.
-fn network_arguments(program: &str, network: SiteNetwork) -> Vec<String> {
-    let arguments: &[&str] = match (program, network) {
-        ("gcm", SiteNetwork::Nsx) => &["--virtual-ip=none"],
-        ("capw", SiteNetwork::Nsx) => &["--network-provider=NSXT"],
-        _ => &[],
-    };
-    arguments.iter().map(|argument| (*argument).to_owned()).collect()
 }
 
 /// The pool that the addresses of control planes come from, as an admin makes it.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use clap::ValueEnum as _;
 use gcm::sync::authentication::COPY_SCRIPT;
 use plane::Guard;
 use serde::{Deserialize, Serialize};
@@ -15,14 +14,14 @@ use sim::{Site, VcenterEndpoint};
 use vsphere::{Config, ShownCertificate};
 
 use super::{address, find};
-use crate::args::{NodeKind, SimulatedVms, SiteDiscover, SiteNetworkProvider, SiteSimulate};
+use crate::args::{NodeKind, SiteDiscover, SiteNetworkProvider, SiteSimulate};
 use crate::daemon::Daemon;
 use crate::exit::{ExitStatus, failed};
 use crate::files::{owner_only, read_password};
 use crate::init::site_file::SiteFile;
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_out};
-use crate::stack::{clean_up, ensure_programs, nodes};
+use crate::stack::{clean_up, ensure_programs, nodes, vm_arguments};
 use crate::state;
 
 /// The length of the prefix of the site's networks.
@@ -78,7 +77,9 @@ async fn start(args: &SiteSimulate) -> Result<ExitStatus> {
             () = interrupts.next() => return Ok(ExitStatus::Interrupted),
         }
         let is_ready = || Ok(daemon.read::<Record>()?.is_some());
-        if !daemon.start(&arguments(&args.vms)?, is_ready, interrupts.next()).await? {
+        let mut arguments = vec!["site".to_owned(), "serve".to_owned()];
+        arguments.extend(vm_arguments(&args.vms)?);
+        if !daemon.start(&arguments, is_ready, interrupts.next()).await? {
             return Ok(ExitStatus::Interrupted);
         }
     }
@@ -93,20 +94,6 @@ async fn start(args: &SiteSimulate) -> Result<ExitStatus> {
     );
     write_out(&text);
     Ok(ExitStatus::Done)
-}
-
-fn arguments(vms: &SimulatedVms) -> Result<Vec<String>> {
-    let mut arguments = vec!["site".to_owned(), "serve".to_owned()];
-    if let Some(nodes) = vms.nodes.to_possible_value() {
-        arguments.push(format!("--nodes={}", nodes.get_name()));
-    }
-    for image in &vms.images {
-        let path =
-            std::fs::canonicalize(image).with_context(|| format!("cannot find {}", image.display()))?;
-        arguments.push(format!("--image={}", path.display()));
-    }
-    arguments.extend(vms.releases.iter().map(|release| format!("--release={}", release.version())));
-    Ok(arguments)
 }
 
 /// What `site discover` finds in the simulated vCenter, with what its user would choose.
