@@ -1,8 +1,8 @@
 //! A process that outlives the command that started it, and the files that describe it.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::files::owner_only;
+use crate::files::{create_folder, owner_only};
 use crate::wait::until;
 
 /// A cold start builds the tools, which takes about ten minutes on two cores.
@@ -78,7 +78,7 @@ impl Daemon {
 
     /// Makes this process the one that runs, for as long as the file is open.
     pub async fn acquire(&self) -> Result<File> {
-        self.make_folder()?;
+        create_folder(&self.folder)?;
         let mut lock = self.lock_file()?;
         // Who looks whether it is held holds it for a moment.
         let held = format!("another process runs {}", self.what);
@@ -94,11 +94,6 @@ impl Daemon {
         write!(lock, "{}", std::process::id())?;
         self.clear()?;
         Ok(lock)
-    }
-
-    fn make_folder(&self) -> Result<()> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        made.with_context(|| format!("cannot create {}", self.folder.display()))
     }
 
     /// Describes the process for others; the record has its process id as `pid`.
@@ -136,7 +131,7 @@ impl Daemon {
         mut is_ready: impl FnMut() -> Result<bool>,
         given_up: impl Future<Output = ()>,
     ) -> Result<bool> {
-        self.make_folder()?;
+        create_folder(&self.folder)?;
         let log_path = self.log();
         let log = File::options().create(true).truncate(true).write(true).mode(OWNER_ONLY).open(&log_path);
         let log = log.with_context(|| format!("cannot write {}", log_path.display()))?;

@@ -1,11 +1,41 @@
-//! Files with secrets.
+//! Files that commands read, and files and folders that only their owner can read.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use tempfile::NamedTempFile;
+
+/// Reads a file.
+pub fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Reads a file, or standard input if its name is `-`.
+pub fn read_text_or_input(path: &Path) -> io::Result<String> {
+    if path == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) }
+}
+
+/// The folder of a file, also of one without a folder in its path.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Creates a folder for its owner only, with the folders above it.
+pub fn create_folder(path: &Path) -> Result<()> {
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    created.with_context(|| format!("cannot create {}", path.display()))
+}
+
+/// Creates a file for its owner only, beside the one that it becomes once it is whole.
+pub fn begin_file(path: &Path, prefix: &str) -> Result<NamedTempFile> {
+    let folder = folder_of(path);
+    let mut options = tempfile::Builder::new();
+    options.prefix(prefix).permissions(fs::Permissions::from_mode(0o600));
+    options.tempfile_in(folder).with_context(|| format!("cannot write in {}", folder.display()))
+}
 
 /// Writes a file that only its owner can read.
 pub fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
@@ -24,7 +54,7 @@ pub fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
 
 /// Reads a password from a file, without the line ends after it.
 pub fn read_password(file: &Path) -> Result<vsphere::Secret> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = read_text(file)?;
     Ok(vsphere::Secret::from(text).expose().trim_end_matches(['\r', '\n']).into())
 }
 

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::files::read_text_or_input;
+
 /// The documents of several manifests, in order. Of a folder, those of its files that end in .yaml, .yml or .json, by name.
 ///
 /// # Errors
@@ -43,11 +45,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// The documents of the manifest at `path` (`-` for standard input), in order.
 pub fn read(path: &Path) -> Result<Vec<Value>> {
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin()).context("cannot read standard input")?
-    } else {
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
-    };
+    let shown = || if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
+    let text = read_text_or_input(path).with_context(|| format!("cannot read {}", shown()))?;
     documents(&text).with_context(|| format!("{} is not a Kubernetes manifest", path.display()))
 }
 

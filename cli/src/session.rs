@@ -13,7 +13,7 @@ use sim::qemu::Accelerator;
 
 use crate::args::OperatorFlags;
 use crate::connection::client;
-use crate::files::owner_only;
+use crate::files::{owner_only, read_text};
 
 /// Pool and folder, by MoID, in which a namespace's VMs are made.
 #[derive(Clone, Debug)]
@@ -117,10 +117,7 @@ impl Session {
 impl OperatorFlags {
     /// Reads the CA bundle, and returns the options of the VM operator's checks.
     pub fn doctor_options(&self) -> Result<vmop::doctor::Options> {
-        let read = |path: &PathBuf| {
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-        };
-        let ca = self.vcenter_ca.as_ref().map(read).transpose()?;
+        let ca = self.vcenter_ca.as_deref().map(read_text).transpose()?;
         Ok(vmop::doctor::Options {
             namespace: self.operator_namespace.clone(),
             ca,

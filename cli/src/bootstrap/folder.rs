@@ -1,8 +1,8 @@
 //! The folder of a bootstrap cluster: its objects, its keys, and who may use them.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::SiteNetworkProvider;
 use crate::daemon::Daemon;
 use crate::exit::ExitStatus;
+use crate::files::create_folder;
 use crate::state;
 
 /// The layout of the folder. A program refuses folders of a later one.
@@ -124,8 +125,7 @@ impl Folder {
     /// # Errors
     /// If another command does so.
     pub fn lock(&self) -> Result<File> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
-        made.with_context(|| format!("cannot create {}", self.path.display()))?;
+        create_folder(&self.path)?;
         let path = self.path.join("command.lock");
         let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = file.with_context(|| format!("cannot open {}", path.display()))?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -13,13 +13,14 @@ use serde_json::json;
 use super::folder::{Applied, Folder, Settings};
 use super::record::Record;
 use super::summary;
-use crate::args::{BootstrapStart, ClusterFlags, OperatorFlags};
+use crate::args::BootstrapStart;
 use crate::connection::client;
 use crate::doctor;
 use crate::exit::{ExitStatus, refuse};
+use crate::files::read_text;
 use crate::image_import::appearance::all_appeared;
 use crate::init::facts::OPERATOR_NAMESPACE;
-use crate::init::given::GivenSite;
+use crate::init::given::{GivenSite, operator_flags};
 use crate::init::install::Writer;
 use crate::init::site_file::SiteFile;
 use crate::kubeconfig;
@@ -57,32 +58,20 @@ pub async fn start(args: &BootstrapStart) -> Result<()> {
     let opened = start_with(&folder, given.as_ref(), args.nodes_pull_images, false).await?;
     let client = client(Some(&opened.kubeconfig), None).await?;
     say!("{name}: ready after {:.1} s, in {}", began.elapsed().as_secs_f64(), folder.path().display());
-    write_err(&doctor::problems(&client, &operator_flags().doctor_options()?).await);
+    write_err(&doctor::problems(&client, &operator_flags(None).doctor_options()?).await);
     summary::warn_of_certificates(&client).await?;
     if folder.is_from_elsewhere()? {
         say!(
             "warning: the folder of {name} comes from another machine. If the original runs there, stop one of them: two management clusters must not manage the same VMs"
         );
     }
-    let text = read(&opened.kubeconfig)?;
+    let text = read_text(&opened.kubeconfig)?;
     let context = kubeconfig::add_bootstrap(name, &text, &file).await?;
     say!("{name}: kubectl uses context {context} of {} now", file.display());
     say!(
         "{name} runs in the background until `layercake bootstrap stop {name}`. Its VMs run on after that, but nothing repairs them."
     );
     Ok(())
-}
-
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn operator_flags() -> OperatorFlags {
-    OperatorFlags {
-        cluster: ClusterFlags::default(),
-        operator_namespace: OPERATOR_NAMESPACE.to_owned(),
-        vcenter_ca: None,
-    }
 }
 
 /// Opens a bootstrap cluster for one command: starts it if it is stopped, and creates it if there is a site file.
@@ -108,7 +97,7 @@ pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
     say!("started management components");
     let client = client(Some(&opened.kubeconfig), None).await?;
     summary::warn_of_certificates(&client).await?;
-    if let Err(found) = vmop::doctor::connect(&client, &operator_flags().doctor_options()?, None).await {
+    if let Err(found) = vmop::doctor::connect(&client, &operator_flags(None).doctor_options()?, None).await {
         let reasons: Vec<_> = found
             .iter()
             .filter(|one| one.outcome == Outcome::Error)
@@ -254,7 +243,8 @@ async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&S
 /// Waits until the images of the library can be seen. What takes longer than usual is left to the checks.
 async fn wait_for_images(client: &Client, site: &SiteFile) -> Result<()> {
     let Some(library) = site.library() else { return Ok(()) };
-    let Ok(vcenter) = vmop::doctor::connect(client, &operator_flags().doctor_options()?, None).await else {
+    let Ok(vcenter) = vmop::doctor::connect(client, &operator_flags(None).doctor_options()?, None).await
+    else {
         return Ok(());
     };
     let items = vcenter.library_items(library).await;

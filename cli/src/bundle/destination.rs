@@ -1,13 +1,13 @@
 //! The file that a bundle becomes, or standard output.
 
-use std::fs::Permissions;
 use std::io::{self, IsTerminal as _, Stdout, Write};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
 use tempfile::NamedTempFile;
+
+use crate::files::begin_file;
 
 /// Where the bundle's bytes go.
 pub enum Destination {
@@ -43,12 +43,7 @@ impl Destination {
         if !force && path.exists() {
             bail!("{} exists: use another name, or --force to replace it", path.display());
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let unfinished = tempfile::Builder::new()
-            .prefix(".layercake-bundle-")
-            .permissions(Permissions::from_mode(0o600))
-            .tempfile_in(folder)
-            .with_context(|| format!("cannot write in {}", folder.display()))?;
+        let unfinished = begin_file(&path, ".layercake-bundle-")?;
         Ok(Self::File { unfinished, path, force })
     }
 
@@ -96,6 +91,8 @@ impl Write for Destination {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn opened(path: &str, force: bool) -> Result<Destination> {

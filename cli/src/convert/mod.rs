@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::args::Convert;
 use crate::exit::{ExitStatus, failed};
+use crate::files::read_text_or_input;
 use crate::manifest::yaml;
 use crate::output::{write_err, write_out};
 use cluster::{InvalidConfiguration, OutcomeKind, VariableOutcome};
@@ -42,11 +43,7 @@ pub fn run(args: &Convert) -> ExitStatus {
 }
 
 fn read(path: &Path) -> Result<String> {
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read_to_string(path)
-    };
+    let text = read_text_or_input(path);
     text.map_err(|error| ExitStatus::Usage.error(format!("cannot read {}: {error}", path.display())))
 }
 

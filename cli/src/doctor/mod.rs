@@ -16,12 +16,13 @@ mod tests;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use kit::diagnosis::{Check, Diagnosis, Outcome};
 use kube::Client;
 
 use crate::args::{Doctor, DoctorOutput, FailOn};
 use crate::exit::{ExitStatus, failed, status_of};
+use crate::files::read_text;
 use crate::output::{say, write_out};
 use record::Recording;
 use select::Selection;
@@ -90,8 +91,8 @@ async fn diagnose(args: &Doctor) -> Result<(Vec<Diagnosis>, Option<Result<String
     let recording = args.record.as_deref().map(Recording::begin).transpose()?;
     let mut options = args.operator.doctor_options()?;
     options.recorder = recording.as_ref().map(Recording::recorder).unwrap_or_default();
-    let manifests =
-        args.manifests.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<Vec<_>>>()?;
+    let read = |path: &PathBuf| Ok((path.clone(), read_text(path)?));
+    let manifests = args.manifests.iter().map(read).collect::<Result<Vec<_>>>()?;
     let found = find(&client, &options, &manifests, |check| selection.has(check)).await;
     if found.is_empty() {
         bail!("--only and --skip exclude all checks");
@@ -130,8 +131,4 @@ async fn find(
     found.retain(|diagnosis| wanted(diagnosis.check));
     found.sort_by_key(|diagnosis| diagnosis.check.code);
     found
-}
-
-fn read(path: &PathBuf) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }

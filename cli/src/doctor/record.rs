@@ -1,14 +1,14 @@
 //! `layercake doctor --record`: the file with what was asked of vCenter and answered.
 
-use std::fs::Permissions;
 use std::io::{BufWriter, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use tempfile::NamedTempFile;
 use vsphere::Recorder;
+
+use crate::files::begin_file;
 
 /// The version of the format: a first line with it, a line for each exchange, a last line with their number.
 const VERSION: u32 = 1;
@@ -26,12 +26,7 @@ impl Recording {
         if path.exists() {
             bail!("{} exists: use another name for the recording", path.display());
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let unfinished = tempfile::Builder::new()
-            .prefix(".layercake-recording-")
-            .permissions(Permissions::from_mode(0o600))
-            .tempfile_in(folder)
-            .with_context(|| format!("cannot write in {}", folder.display()))?;
+        let unfinished = begin_file(path, ".layercake-recording-")?;
         Ok(Self { path: path.to_owned(), unfinished, recorder: Recorder::new() })
     }
 

@@ -72,11 +72,7 @@ impl GivenSite {
     }
 
     async fn check_vcenter(&self, client: &Client, credentials: Credentials) -> Result<()> {
-        let flags = OperatorFlags {
-            cluster: ClusterFlags::default(),
-            operator_namespace: OPERATOR_NAMESPACE.to_owned(),
-            vcenter_ca: self.vcenter_ca.clone(),
-        };
+        let flags = operator_flags(self.vcenter_ca.clone());
         let site = self.file.new_site(credentials);
         let found = vmop::doctor::new_site::check(client, &flags.doctor_options()?, &site).await;
         let mut errors = Vec::new();
@@ -91,6 +87,12 @@ impl GivenSite {
         ensure!(errors.is_empty(), refuse(&errors.join("\nerror: ")));
         Ok(())
     }
+}
+
+/// The flags that select the VM operator where an installation has it.
+pub fn operator_flags(vcenter_ca: Option<PathBuf>) -> OperatorFlags {
+    let operator_namespace = OPERATOR_NAMESPACE.to_owned();
+    OperatorFlags { cluster: ClusterFlags::default(), operator_namespace, vcenter_ca }
 }
 
 fn read_credentials(flags: &CredentialFlags) -> Result<Option<Credentials>> {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::exit::ExitStatus;
+use crate::files::folder_of;
 
 /// The time to wait for another program that changes the file.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,7 +34,7 @@ pub fn writable(flag: Option<&Path>, variable: Option<&OsStr>, home: Option<Path
 pub async fn change(path: &Path, change: impl FnOnce(&mut Value) -> Result<()>) -> Result<()> {
     // A link stays one.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(&path);
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let _lock = Lock::take(&path, PATIENCE).await?;
     let mut config = match fs::read_to_string(&path) {

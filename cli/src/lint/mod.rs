@@ -12,7 +12,6 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -20,6 +19,7 @@ use gcm::admission::places::{self, FieldPlaces};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use crate::exit::ExitStatus;
+use crate::files::read_text_or_input;
 use crate::output::write_out;
 use finding::{Finding, FindingSeverity, LintReport};
 use tree::{YamlNode, YamlValue};
@@ -155,7 +155,7 @@ pub fn main(files: &[PathBuf]) -> ExitStatus {
     for file in files {
         let name =
             if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
-        match read(file) {
+        match read_text_or_input(file) {
             Ok(text) => {
                 let report = lint(&text, &name);
                 errors += report.count(FindingSeverity::Error);
@@ -179,15 +179,6 @@ pub fn main(files: &[PathBuf]) -> ExitStatus {
         (0, _) => ExitStatus::Failed,
         _ => ExitStatus::Usage,
     }
-}
-
-fn read(file: &Path) -> std::io::Result<String> {
-    if file != Path::new("-") {
-        return std::fs::read_to_string(file);
-    }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    Ok(text)
 }
 
 fn counted(count: usize, what: &str) -> String {
