@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use kube::Client;
+use k8s_openapi::NamespaceResourceScope;
+use kit::api_error::is_not_served;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectList};
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Resource};
 
 use crate::args::ClusterFlags;
 use crate::exit::ExitStatus;
@@ -50,6 +53,43 @@ pub async fn connect(
     check_context(&file, context)?;
     let config = Config::from_custom_kubeconfig(file, &options).await.context(NO_CLUSTER)?;
     Ok(ClientBuilder::try_from(config)?.with_layer(warnings).build())
+}
+
+/// A kind without a Rust type: group, version, kind, plural.
+pub type KindName<'a> = (&'a str, &'a str, &'a str, &'a str);
+
+/// The kind of Cluster API's clusters.
+pub const CLUSTER: KindName = ("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
+
+/// The objects of a kind, in one namespace or in all.
+pub fn api_in<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// The same for a kind without a Rust type; all objects, too, if the kind has no namespaces.
+pub fn dynamic_api_in(client: &Client, kind: KindName<'_>, namespace: Option<&str>) -> Api<DynamicObject> {
+    let (group, version, kind, plural) = kind;
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+/// The items of a list; none of a kind that is not served.
+pub fn served<K: Clone>(list: kube::Result<ObjectList<K>>) -> kube::Result<Vec<K>> {
+    match list {
+        Err(error) if is_not_served(&error) => Ok(Vec::new()),
+        list => list.map(|list| list.items),
+    }
 }
 
 /// The error of a command that needs kinds which the API server does not serve; `lack` is the predicate.

@@ -10,6 +10,7 @@ use kube::{Api, ResourceExt as _};
 use super::contents::Contents;
 use super::secret_values::SecretValues;
 use super::source::{Pages, Source, answer};
+use crate::connection::api_in;
 
 /// Secrets of one answer: each has up to a mebibyte.
 const PAGE: u32 = 20;
@@ -28,7 +29,7 @@ pub struct SecretsRead {
 pub async fn read(source: &Source, contents: &mut Contents) -> SecretsRead {
     let mut read = SecretsRead::default();
     for namespace in source.namespaces(true) {
-        let api = api_in(source, namespace.as_deref());
+        let api: Api<Secret> = api_in(&source.client, namespace.as_deref());
         let mut pages = Pages::default();
         loop {
             match pages.next(&api, PAGE).await {
@@ -94,10 +95,7 @@ impl SecretsRead {
 async fn bootstrap_config_maps(source: &Source, contents: &mut Contents) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();
     for namespace in source.namespaces(false) {
-        let api: Api<VirtualMachine> = match &namespace {
-            Some(namespace) => Api::namespaced(source.client.clone(), namespace),
-            None => Api::all(source.client.clone()),
-        };
+        let api: Api<VirtualMachine> = api_in(&source.client, namespace.as_deref());
         let mut pages = Pages::default();
         loop {
             match pages.next(&api, 200).await {
@@ -114,13 +112,6 @@ async fn bootstrap_config_maps(source: &Source, contents: &mut Contents) -> BTre
         }
     }
     found
-}
-
-fn api_in(source: &Source, namespace: Option<&str>) -> Api<Secret> {
-    match namespace {
-        Some(namespace) => Api::namespaced(source.client.clone(), namespace),
-        None => Api::all(source.client.clone()),
-    }
 }
 
 fn or_dash(text: &str) -> &str {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::allowlist::{KindRule, Place};
+use crate::connection::dynamic_api_in;
 
 /// The namespaces of the programs, of Cluster API and of what gives their webhooks certificates.
 pub const CONTROLLER_NAMESPACES: [&str; 8] = [
@@ -57,14 +58,9 @@ impl Source {
 
     /// The lists in which the objects of a kind are.
     pub fn lists(&self, rule: &KindRule) -> Vec<Objects> {
-        let kind = GroupVersionKind::gvk(&rule.group, &rule.version, &rule.kind);
-        let resource = ApiResource::from_gvk_with_plural(&kind, &rule.plural);
-        let client = || self.client.clone();
+        let kind = (&*rule.group, &*rule.version, &*rule.kind, &*rule.plural);
         let within = |namespace: Option<String>| {
-            let api: Api<DynamicObject> = match &namespace {
-                Some(namespace) => Api::namespaced_with(client(), namespace, &resource),
-                None => Api::all_with(client(), &resource),
-            };
+            let api = dynamic_api_in(&self.client, kind, namespace.as_deref());
             Objects { api, names: rule.names.clone(), pages: Pages::default(), namespace }
         };
         match (rule.place, &self.scope) {

@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result};
 use api::gcm::TanzuKubernetesCluster;
 use jiff::Timestamp;
 use kit::api_error::is_not_served;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
 use serde::Serialize;
 
 use super::SCHEMA;
 use crate::args::{List, Output};
-use crate::connection::not_served;
+use crate::connection::{CLUSTER, api_in, dynamic_api_in, not_served, served};
 use crate::describe::words::age;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::progress::{Count, control_plane_of_cluster, workers_of_cluster};
@@ -27,13 +27,8 @@ pub async fn list(args: List) -> ExitStatus {
 
 async fn run(target: &Target, args: &List) -> Result<()> {
     let namespace = (!args.all_namespaces).then_some(target.namespace.as_str());
-    let tkcs = in_namespace::<TanzuKubernetesCluster>(&target.client, namespace);
-    let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "clusters");
-    let clusters: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(target.client.clone(), namespace, &resource),
-        None => Api::all_with(target.client.clone(), &resource),
-    };
+    let tkcs = api_in::<TanzuKubernetesCluster>(&target.client, namespace);
+    let clusters = dynamic_api_in(&target.client, CLUSTER, namespace);
     let params = ListParams::default();
     let (tkcs, clusters) = tokio::join!(tkcs.list(&params), clusters.list(&params));
     if let (Err(one), Err(other)) = (&tkcs, &clusters)
@@ -56,25 +51,6 @@ async fn run(target: &Target, args: &List) -> Result<()> {
         (None, _) => write_out(&table(&rows, Timestamp::now())),
     }
     Ok(())
-}
-
-fn in_namespace<K>(client: &kube::Client, namespace: Option<&str>) -> Api<K>
-where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
-    K::DynamicType: Default,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    }
-}
-
-/// The items of a list; none of a kind that is not served.
-fn served<K: Clone>(list: kube::Result<kube::core::ObjectList<K>>) -> kube::Result<Vec<K>> {
-    match list {
-        Err(error) if is_not_served(&error) => Ok(Vec::new()),
-        list => list.map(|list| list.items),
-    }
 }
 
 /// A cluster in the list.

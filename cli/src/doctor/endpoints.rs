@@ -14,6 +14,8 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::net::TcpStream;
 
+use crate::connection::served;
+
 const FREE: Check = Check::new("LC0803", "free addresses of pools do not answer");
 
 /// The checks of this file.
@@ -37,10 +39,7 @@ pub async fn check(client: &Client) -> Diagnosis {
         return FREE.ok("there are no address pools");
     }
     // A cluster that does not serve the kind has assigned none.
-    let addresses = match addresses {
-        Err(error) if is_not_served(&error) => Ok(Vec::new()),
-        addresses => FREE.read("IPAddresses", addresses).map(|addresses| addresses.items),
-    };
+    let addresses = FREE.read("IPAddresses", served(addresses));
     let (pools, addresses) = match (FREE.read("GlobalInClusterIPPools", pools), addresses) {
         (Ok(pools), Ok(addresses)) => (pools.items, addresses),
         (Err(unread), _) | (_, Err(unread)) => return unread,

@@ -11,9 +11,10 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kit::api_error::is_not_served;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectList, PostParams};
+use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+
+use crate::connection::{CLUSTER, KindName, dynamic_api_in, served};
 
 /// The namespace of the VM operator, where its configuration is.
 pub const OPERATOR_NAMESPACE: &str = "vmware-system-vmop";
@@ -22,12 +23,10 @@ pub const CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 /// The kind of the objects that VMs of vCenter belong to.
 pub const VIRTUAL_MACHINE: &str = "VirtualMachine";
-/// The kind of Cluster API's clusters.
-const CLUSTER: (&str, &str, &str, &str) = ("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
 /// The API group of the infrastructure of our clusters.
 const INFRASTRUCTURE: &str = "infrastructure.cluster.vmware.com";
 /// The kinds whose objects have VMs, folders or networks in vCenter or NSX: group, version, kind, plural.
-const OWNERS_OF_VMS: [(&str, &str, &str, &str); 5] = [
+const OWNERS_OF_VMS: [KindName; 5] = [
     ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesCluster", "tanzukubernetesclusters"),
     ("vmware.com", "v1alpha1", "VirtualNetwork", "virtualnetworks"),
     ("vmware.com", "v1alpha1", "VirtualNetworkInterface", "virtualnetworkinterfaces"),
@@ -40,8 +39,7 @@ const OWNERS_OF_VMS: [(&str, &str, &str, &str); 5] = [
     ),
 ];
 /// The inventory of clusterctl.
-const INVENTORY: (&str, &str, &str, &str) =
-    ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers");
+const INVENTORY: KindName = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers");
 
 /// The state of a cluster that an installation depends on.
 #[derive(Clone, Debug, Default)]
@@ -100,16 +98,19 @@ impl Facts {
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let certificates = definitions.get_metadata_opt("certificates.cert-manager.io").await;
         let all = ListParams::default();
-        let inventory = unless_unserved(api_of(client, INVENTORY).list(&all).await, "providers")?;
+        let inventory = dynamic_api_in(client, INVENTORY, None).list(&all).await;
+        let inventory = served(inventory).context("cannot list providers")?;
         let mut remaining = BTreeMap::new();
         for owner in OWNERS_OF_VMS {
             let (.., kind, plural) = owner;
-            let count = unless_unserved(api_of(client, owner).list_metadata(&all).await, plural)?.len();
-            if count > 0 {
-                remaining.insert(kind, count);
+            let objects = served(dynamic_api_in(client, owner, None).list_metadata(&all).await);
+            let objects = objects.with_context(|| format!("cannot list {plural}"))?;
+            if !objects.is_empty() {
+                remaining.insert(kind, objects.len());
             }
         }
-        let clusters = unless_unserved(api_of(client, CLUSTER).list(&all).await, CLUSTER.3)?;
+        let clusters = served(dynamic_api_in(client, CLUSTER, None).list(&all).await);
+        let clusters = clusters.context("cannot list clusters")?;
         let (ours, others): (Vec<_>, Vec<_>) = clusters.iter().partition(|cluster| is_ours(cluster));
         if !ours.is_empty() {
             remaining.insert(CLUSTER.2, ours.len());
@@ -221,19 +222,6 @@ async fn configuration(client: &Client) -> Result<BTreeMap<String, String>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
     let map = maps.get_opt(CONFIGURATION).await.context("cannot read the provider configuration")?;
     Ok(map.and_then(|map| map.data).unwrap_or_default())
-}
-
-fn api_of(client: &Client, (group, version, kind, plural): (&str, &str, &str, &str)) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk(group, version, kind);
-    Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&kind, plural))
-}
-
-/// The listed objects; none if the API server does not serve the kind.
-fn unless_unserved<T: Clone>(listed: kube::Result<ObjectList<T>>, plural: &str) -> Result<Vec<T>> {
-    match listed {
-        Err(error) if is_not_served(&error) => Ok(Vec::new()),
-        listed => Ok(listed.with_context(|| format!("cannot list {plural}"))?.items),
-    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
 use kit::api_error::{is_gone, message, missing_right};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 
 use crate::args::Kubeconfig;
+use crate::connection::{CLUSTER, dynamic_api_in};
 use crate::exit::{ExitStatus, failed};
 use crate::files::owner_only;
 use crate::output::{say, write_out};
@@ -148,9 +148,7 @@ async fn read(client: &Client, namespace: &str, name: &str) -> Result<Access> {
 
 /// Why there is no kubeconfig: there is no such cluster, or it is not far enough.
 async fn missing(client: &Client, namespace: &str, name: &str) -> Result<anyhow::Error> {
-    let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "clusters");
-    let clusters: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let clusters = dynamic_api_in(client, CLUSTER, Some(namespace));
     Ok(match clusters.get_metadata_opt(name).await {
         Ok(None) => anyhow::anyhow!(
             "cluster {namespace}/{name} does not exist: list them with `kubectl get clusters.cluster.x-k8s.io -A`"
