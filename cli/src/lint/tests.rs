@@ -63,124 +63,97 @@ fn examples_are_right() {
     }
 }
 
-const SEED: &str = "seed-test-cluster.yaml";
-const POOL: &str = "node-pool-service-domain.yaml";
-const FULL: &str = "full-proxy-trust.yaml";
+/// Changes of a manifest, from and to, and a piece of the finding about each.
+type Mutations = &'static [[&'static str; 3]];
 
-/// Each change of a manifest, from and to, and a piece of the finding about it.
-const MUTATIONS: &[(&str, &str, &str, &str)] = &[
-    (
-        SEED,
-        "count: 3",
-        "count: 2",
-        "f:11: error: spec.topology.controlPlane.count: control plane can only be",
-    ),
-    (
-        SEED,
+const SEED: Mutations = &[
+    ["count: 3", "count: 2", "f:11: error: spec.topology.controlPlane.count: control plane can only be"],
+    [
         "count: 3",
         "count: \"3\"",
         "spec.topology.controlPlane.count: it is a text, but it must be a whole number",
-    ),
-    (
-        SEED,
-        "count: 3",
-        "replicas: 3",
-        "replicas belongs to v1alpha2 and v1alpha3. In v1alpha1 its name is count",
-    ),
-    (SEED, "count: 3\n      class", "class", "spec.topology.controlPlane.count: it is missing"),
-    (SEED, "class:", "vmClass:", "In v1alpha1 its name is class"),
-    (SEED, "workers:", "nodePools:", "In v1alpha1 it is workers"),
-    (SEED, "storageClass:", "storageclass:", "Did you mean storageClass?"),
-    (
-        SEED,
-        "version: v1.17.4",
-        "version: 1.2",
-        "spec.distribution.version: it is a number, but it must be a text",
-    ),
-    (SEED, "version: v1.17.4", "version: v1.17.4", "v1.17 is older than v1.22"),
-    (SEED, "version: v1.17.4", "version: latest", "\"latest\" is not a version"),
-    (SEED, "version: v1.17.4", "version: v1.25", "warning: spec.distribution.version: "),
-    (SEED, "version: v1.17.4", "version: \"\"", "the Kubernetes version is missing"),
-    (SEED, "version: v1.17.4", "fullVersion: v1.33.1+a\n    version: v1.34", "does not match version hint"),
-    (
-        SEED,
-        "name: calico",
-        "name: cilium",
-        "spec.settings.network.cni.name: \"cilium\" is not a container network",
-    ),
-    (SEED, "192.0.2.0/16", "192.0.2.0", "\"192.0.2.0\" is not an address range"),
-    (SEED, "192.0.2.0/16", "198.50.0.0/16", "overlap"),
-    (
-        SEED,
+    ],
+    ["count: 3", "replicas: 3", "replicas belongs to v1alpha2 and v1alpha3. In v1alpha1 its name is count"],
+    ["count: 3\n      class", "class", "spec.topology.controlPlane.count: it is missing"],
+    ["class:", "vmClass:", "In v1alpha1 its name is class"],
+    ["workers:", "nodePools:", "In v1alpha1 it is workers"],
+    ["storageClass:", "storageclass:", "Did you mean storageClass?"],
+    ["version: v1.17.4", "version: 1.2", "spec.distribution.version: it is a number, but it must be a text"],
+    ["version: v1.17.4", "version: v1.17.4", "v1.17 is older than v1.22"],
+    ["version: v1.17.4", "version: latest", "\"latest\" is not a version"],
+    ["version: v1.17.4", "version: v1.25", "warning: spec.distribution.version: "],
+    ["version: v1.17.4", "version: \"\"", "the Kubernetes version is missing"],
+    ["version: v1.17.4", "fullVersion: v1.33.1+a\n    version: v1.34", "does not match version hint"],
+    ["name: calico", "name: cilium", "spec.settings.network.cni.name: \"cilium\" is not a container network"],
+    ["192.0.2.0/16", "192.0.2.0", "\"192.0.2.0\" is not an address range"],
+    ["192.0.2.0/16", "198.50.0.0/16", "overlap"],
+    [
         "192.0.2.0/16",
         "192.0.0.0/16",
         "note: spec.settings.network.services.cidrBlocks[0]: 198.51.100.0/12 has bits",
-    ),
-    (SEED, "name: test-cluster", "name: Test_Cluster", "metadata.name: \"Test_Cluster\" cannot be"),
-    (SEED, "  name: test-cluster", "  nmae: test-cluster", "Did you mean metadata.name?"),
-    (
-        SEED,
+    ],
+    ["name: test-cluster", "name: Test_Cluster", "metadata.name: \"Test_Cluster\" cannot be"],
+    ["  name: test-cluster", "  nmae: test-cluster", "Did you mean metadata.name?"],
+    [
         "run.tanzu.vmware.com/v1alpha1",
         "run.tanzu.vmware.com/v1",
         "TanzuKubernetesCluster does not have this version",
-    ),
-    (
-        SEED,
+    ],
+    [
         "run.tanzu.vmware.com/v1alpha1",
         "tanzu.vmware.com/v1alpha1",
         "Use run.tanzu.vmware.com/ with one of: v1alpha1",
-    ),
-    (SEED, "TanzuKubernetesCluster", "TanzuKubernetsCluster", "Did you mean kind: TanzuKubernetesCluster?"),
-    (
-        SEED,
-        "  settings:",
-        "  serviceDomain: x\n  settings:",
-        "It belongs to spec.settings.network.serviceDomain",
-    ),
-    (SEED, "spec:\n", "spec: {\n", "this is not YAML"),
-    (SEED, "count: 3", "count: 3\n      count: 1", "this is not YAML"),
-    (POOL, "replicas: 1", "replicas: null", ""),
-    (POOL, "replicas: 2", "replicas: -2", "spec.topology.nodePools[0].replicas: -2"),
-    (POOL, "replicas: 2", "count: 2", "spec.topology.nodePools[0].count: count belongs to v1alpha1"),
-    (POOL, "nodePools:", "workers:", "In v1alpha2 it is nodePools, a list"),
-    (POOL, "name: worker-nodepool-a1", "name: Worker", "\"Worker\" cannot be part of a host name"),
-    (
-        POOL,
-        "name: worker-nodepool-a1",
-        "name: control-plane",
-        "reserved for the objects of the control plane",
-    ),
-    (POOL, "name: worker-nodepool-a1", "name: worker-nodepool-with-a-long-name", "the names will be cut off"),
-    (
-        POOL,
+    ],
+    ["TanzuKubernetesCluster", "TanzuKubernetsCluster", "Did you mean kind: TanzuKubernetesCluster?"],
+    ["  settings:", "  serviceDomain: x\n  settings:", "It belongs to spec.settings.network.serviceDomain"],
+    ["spec:\n", "spec: {\n", "this is not YAML"],
+    ["count: 3", "count: 3\n      count: 1", "this is not YAML"],
+];
+
+const POOL: Mutations = &[
+    ["replicas: 1", "replicas: null", ""],
+    ["replicas: 2", "replicas: -2", "spec.topology.nodePools[0].replicas: -2"],
+    ["replicas: 2", "count: 2", "spec.topology.nodePools[0].count: count belongs to v1alpha1"],
+    ["nodePools:", "workers:", "In v1alpha2 it is nodePools, a list"],
+    ["name: worker-nodepool-a1", "name: Worker", "\"Worker\" cannot be part of a host name"],
+    ["name: worker-nodepool-a1", "name: control-plane", "reserved for the objects of the control plane"],
+    ["name: worker-nodepool-a1", "name: worker-nodepool-with-a-long-name", "the names will be cut off"],
+    [
         "name: v1.22.9---vmware.1-tkg.1.cc71bc8\n      vmClass: best-effort-small\n",
         "name: v1.33.1---a\n      vmClass: b\n",
         "requests",
-    ),
-    (
-        POOL,
+    ],
+    [
         "vmClass: best-effort-small",
         "vmClass: best-effort-small\n      labels: {a: b}",
         "It belongs to spec.topology.nodePools[…].labels",
-    ),
-    (FULL, "storage: 4Gi", "storage: 4GB", "spec.topology.controlPlane.volumes[0].capacity"),
-    (FULL, "storage: 4Gi", "size: 4Gi", "spec.topology.controlPlane.volumes[0].capacity"),
-    (
-        FULL,
+    ],
+];
+
+const FULL: Mutations = &[
+    ["storage: 4Gi", "storage: 4GB", "spec.topology.controlPlane.volumes[0].capacity"],
+    ["storage: 4Gi", "size: 4Gi", "spec.topology.controlPlane.volumes[0].capacity"],
+    [
         "mountPath: /var/lib/etcd",
         "mountPath: var/lib/etcd",
         "spec.topology.controlPlane.volumes[0].mountPath",
-    ),
-    (FULL, "name: worker-nodepool-a2", "name: worker-nodepool-a1", "another pool has the name"),
-    (FULL, "httpsProxy:", "httpsproxy:", "Did you mean httpsProxy?"),
-    (FULL, "additionalTrustedCAs:", "additionalTrustedCas:", "Did you mean additionalTrustedCAs?"),
+    ],
+    ["name: worker-nodepool-a2", "name: worker-nodepool-a1", "another pool has the name"],
+    ["httpsProxy:", "httpsproxy:", "Did you mean httpsProxy?"],
+    ["additionalTrustedCAs:", "additionalTrustedCas:", "Did you mean additionalTrustedCAs?"],
 ];
 
 #[test]
 fn mutations() {
-    for (name, from, to, expected) in MUTATIONS {
-        let found = findings(&changed(name, from, to));
-        assert!(found.contains(expected), "{name} with {to:?} must say {expected:?}:\n{found}");
+    for (name, changes) in [
+        ("seed-test-cluster.yaml", SEED),
+        ("node-pool-service-domain.yaml", POOL),
+        ("full-proxy-trust.yaml", FULL),
+    ] {
+        for [from, to, expected] in changes {
+            let found = findings(&changed(name, from, to));
+            assert!(found.contains(expected), "{name} with {to:?} must say {expected:?}:\n{found}");
+        }
     }
 }
 
