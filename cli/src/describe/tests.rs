@@ -91,12 +91,8 @@ fn limits_are_shown_and_block_nothing() {
             {"type": "UpdatesAvailable", "status": "True", "message": "[1.36.3]"},
         ])
     };
-    conditions(
-        &mut objects,
-        "TanzuKubernetesCluster",
-        "small-v3",
-        limited(&json!({"type": "Ready", "status": "True"})),
-    );
+    let ready = json!({"type": "Ready", "status": "True"});
+    conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", limited(&ready));
     assert_eq!(blocking("demo", &tree(Root::TanzuKubernetesCluster, &objects).unwrap()), None);
     insta::assert_snapshot!(print(&limits(&objects["TanzuKubernetesCluster"][0])));
     let silent = json!({"type": "Ready", "status": "False", "severity": "Warning", "reason": "RoleBindingSyncFailed", "message": ""});
@@ -153,12 +149,8 @@ fn the_network_comes_before_the_nodes() {
     let mut objects = seen(NODE_BOOTS);
     objects.get_mut("VirtualMachineService").unwrap()[0].data["status"] = json!({});
     conditions(&mut objects, "WCPCluster", "small-v3", not_ready("WaitingForLoadBalancerIP", ""));
-    conditions(
-        &mut objects,
-        "VirtualNetwork",
-        "small-v3-vnet",
-        not_ready("ClusterNetworkProvisionStarted", ""),
-    );
+    let started = not_ready("ClusterNetworkProvisionStarted", "");
+    conditions(&mut objects, "VirtualNetwork", "small-v3-vnet", started);
     assert_eq!(cause(&objects).object, "VirtualNetwork demo/small-v3-vnet");
 }
 
