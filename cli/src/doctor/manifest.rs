@@ -17,7 +17,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::apply::dry_run;
+use crate::apply::{dry_run, key};
 use crate::lint::finding::FindingSeverity;
 use crate::lint::lint;
 
@@ -37,7 +37,7 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
         return ALL.iter().map(|check| check.skipped("no manifest: pass one with -f")).collect();
     }
     let namespaces = manifests.iter().flat_map(|(_, text)| objects(text));
-    let namespaces = namespaces.map(|object| namespace_of(&object).to_owned()).collect();
+    let namespaces = namespaces.map(|object| key(&object).0).collect();
     let used = Used::read(client, &namespaces).await;
     let bound = CLASSES.read("VirtualMachineClassBindings", bound_classes(client, &namespaces).await);
     let assigned = STORAGE.read("ResourceQuotas", assigned_storage(client, &namespaces).await);
@@ -69,14 +69,6 @@ fn label(object: &Value) -> String {
     format!("{} {}/{}", text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
 }
 
-fn namespace_of(object: &Value) -> &str {
-    object
-        .pointer("/metadata/namespace")
-        .and_then(Value::as_str)
-        .filter(|name| !name.is_empty())
-        .unwrap_or("default")
-}
-
 fn judge_fields(file: &str, text: &str) -> Diagnosis {
     let report = lint(text, file);
     let worst = report.findings.iter().min_by_key(|finding| finding.severity);
@@ -100,8 +92,8 @@ fn judge_fields(file: &str, text: &str) -> Diagnosis {
 /// A dry run asks admission as an apply would: release, VM classes, storage classes, and what must not change.
 async fn accepted(client: &Client, file: &str, object: &Value) -> Diagnosis {
     let named = label(object);
-    let namespace = namespace_of(object);
-    if let Ok(None) = Api::<Namespace>::all(client.clone()).get_opt(namespace).await {
+    let namespace = key(object).0;
+    if let Ok(None) = Api::<Namespace>::all(client.clone()).get_opt(&namespace).await {
         let remedy =
             format!("Create namespace {namespace}, with its folder, resource pool, classes and quota");
         return ACCEPTED.error(format!("{named}: namespace {namespace} does not exist"), remedy);
@@ -273,8 +265,8 @@ fn judge_classes(object: &Value, bound: &[(String, String)]) -> Option<Diagnosis
     let mut classes = BTreeSet::new();
     // `class` in v1alpha1, `vmClass` later.
     collect(&object["spec"]["topology"], &["class", "vmClass"], &mut classes);
-    let namespace = namespace_of(object);
-    let may_use = |class: &str| bound.iter().any(|(own, name)| own == namespace && name == class);
+    let namespace = key(object).0;
+    let may_use = |class: &str| bound.iter().any(|(own, name)| *own == namespace && name == class);
     let missing: Vec<_> = classes.into_iter().filter(|class| !may_use(class)).collect();
     let named = label(object);
     Some(if missing.is_empty() {
@@ -292,9 +284,9 @@ fn judge_storage(object: &Value, assigned: &[(String, String)]) -> Option<Diagno
     }
     let mut classes = BTreeSet::new();
     collect(&object["spec"]["topology"], &["storageClass"], &mut classes);
-    let (namespace, named) = (namespace_of(object), label(object));
+    let (namespace, named) = (key(object).0, label(object));
     let usable: Vec<_> =
-        assigned.iter().filter(|(own, _)| own == namespace).map(|(_, class)| class.as_str()).collect();
+        assigned.iter().filter(|(own, _)| *own == namespace).map(|(_, class)| class.as_str()).collect();
     let missing: Vec<_> = classes.into_iter().filter(|class| !usable.contains(class)).collect();
     if missing.is_empty() {
         return Some(STORAGE.ok(named));
@@ -333,16 +325,25 @@ fn collect<'a>(value: &'a Value, names: &[&str], texts: &mut BTreeSet<&'a str>) 
 #[cfg(test)]
 mod tests {
     use kit::diagnosis::Outcome;
+    use serde_json::json;
 
     use super::*;
+
+    fn object(kind: &str, spec: Value) -> Value {
+        json!({"kind": kind, "metadata": {"name": "c", "namespace": "n"}, "spec": spec})
+    }
+
+    fn usable_in_n(classes: &[&str]) -> Vec<(String, String)> {
+        classes.iter().map(|class| ("n".to_owned(), (*class).to_owned())).collect()
+    }
 
     #[test]
     fn ranges_must_not_hold_addresses_in_use() {
         let cluster = |pods: &str| {
-            serde_json::json!({
-                "kind": "TanzuKubernetesCluster", "metadata": {"name": "c", "namespace": "n"},
-                "spec": {"settings": {"network": {"pods": {"cidrBlocks": [pods]}}}},
-            })
+            object(
+                "TanzuKubernetesCluster",
+                json!({"settings": {"network": {"pods": {"cidrBlocks": [pods]}}}}),
+            )
         };
         let addresses = vec![("10.76.1.1".parse().unwrap(), "VirtualMachine node".to_owned())];
         let mut used = Used { addresses, unread: Vec::new() };
@@ -354,11 +355,9 @@ mod tests {
             bad.found
         );
         assert_eq!(judge_ranges(&cluster("192.168.0.0/16"), &used).unwrap().outcome, Outcome::Ok);
-        assert_eq!(judge_ranges(&serde_json::json!({"kind": "ConfigMap"}), &used), None);
-        let endpoint = serde_json::json!({
-            "kind": "Cluster", "metadata": {"name": "c", "namespace": "n"},
-            "spec": {"controlPlaneEndpoint": {"host": "10.76.1.1", "port": 6443}},
-        });
+        assert_eq!(judge_ranges(&json!({"kind": "ConfigMap"}), &used), None);
+        let endpoint =
+            object("Cluster", json!({"controlPlaneEndpoint": {"host": "10.76.1.1", "port": 6443}}));
         assert_eq!(judge_ranges(&endpoint, &used).unwrap().outcome, Outcome::Error);
 
         used.unread.push("Nodes: User \"ann\" cannot list resource \"nodes\"".to_owned());
@@ -370,37 +369,27 @@ mod tests {
 
     #[test]
     fn classes_must_be_bound_in_the_namespace() {
-        let cluster = serde_json::json!({
-            "kind": "TanzuKubernetesCluster", "metadata": {"name": "c", "namespace": "n"},
-            "spec": {"topology": {
-                "controlPlane": {"vmClass": "small"}, "nodePools": [{"name": "a", "vmClass": "large"}],
-            }},
+        let topology = json!({
+            "controlPlane": {"vmClass": "small"}, "nodePools": [{"name": "a", "vmClass": "large"}],
         });
-        let bound = |classes: &[&str]| -> Vec<_> {
-            classes.iter().map(|class| ("n".to_owned(), (*class).to_owned())).collect()
-        };
-        let all = judge_classes(&cluster, &bound(&["small", "large"])).unwrap();
+        let cluster = object("TanzuKubernetesCluster", json!({ "topology": topology }));
+        let all = judge_classes(&cluster, &usable_in_n(&["small", "large"])).unwrap();
         assert_eq!(all.outcome, Outcome::Ok);
-        let one = judge_classes(&cluster, &bound(&["small"])).unwrap();
+        let one = judge_classes(&cluster, &usable_in_n(&["small"])).unwrap();
         assert_eq!(one.outcome, Outcome::Error);
         assert!(one.found.contains("large") && !one.found.contains("small"), "{}", one.found);
     }
 
     #[test]
     fn storage_classes_must_be_assigned_to_the_namespace() {
-        let cluster = serde_json::json!({
-            "kind": "TanzuKubernetesCluster", "metadata": {"name": "c", "namespace": "n"},
-            "spec": {"topology": {
-                "controlPlane": {"storageClass": "gold"},
-                "nodePools": [{"name": "a", "storageClass": "gold", "volumes": [{"storageClass": "fast"}]}],
-            }},
+        let topology = json!({
+            "controlPlane": {"storageClass": "gold"},
+            "nodePools": [{"name": "a", "storageClass": "gold", "volumes": [{"storageClass": "fast"}]}],
         });
-        let assigned = |classes: &[&str]| -> Vec<_> {
-            classes.iter().map(|class| ("n".to_owned(), (*class).to_owned())).collect()
-        };
-        let all = judge_storage(&cluster, &assigned(&["gold", "fast"])).unwrap();
+        let cluster = object("TanzuKubernetesCluster", json!({ "topology": topology }));
+        let all = judge_storage(&cluster, &usable_in_n(&["gold", "fast"])).unwrap();
         assert_eq!(all.outcome, Outcome::Ok);
-        let one = judge_storage(&cluster, &assigned(&["gold"])).unwrap();
+        let one = judge_storage(&cluster, &usable_in_n(&["gold"])).unwrap();
         assert_eq!(one.outcome, Outcome::Error);
         assert!(
             one.found.ends_with("the StorageClass fast") && one.remedy.starts_with("Use gold"),
