@@ -62,14 +62,20 @@ impl Daemon {
             return Ok(None);
         }
         let mut lock = self.lock_file()?;
+        if self.take(&lock)? {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        lock.read_to_string(&mut text)?;
+        // Empty for the moment between taking it and writing.
+        Ok(text.trim().parse().ok())
+    }
+
+    /// Locks the file; returns false if another process holds it.
+    fn take(&self, lock: &File) -> Result<bool> {
         match lock.try_lock() {
-            Ok(()) => Ok(None),
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                lock.read_to_string(&mut text)?;
-                // Empty for the moment between taking it and writing.
-                Ok(text.trim().parse().ok())
-            }
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => {
                 Err(error).with_context(|| format!("cannot lock the record of {}", self.what))
             }
@@ -82,14 +88,7 @@ impl Daemon {
         let mut lock = self.lock_file()?;
         // Who looks whether it is held holds it for a moment.
         let held = format!("another process runs {}", self.what);
-        let taken = until(&held, LOCK, async || match lock.try_lock() {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(error)) => {
-                Err(error).with_context(|| format!("cannot lock the record of {}", self.what))
-            }
-        });
-        taken.await?;
+        until(&held, LOCK, async || self.take(&lock)).await?;
         lock.set_len(0)?;
         write!(lock, "{}", std::process::id())?;
         self.clear()?;
