@@ -28,19 +28,9 @@ const SIMULATED: Duration = Duration::from_mins(15);
 /// How long clusters of machines that boot may take: emulated, three control planes come up one after the other.
 const MACHINES: Duration = Duration::from_hours(1);
 
-/// How `up` ended.
-enum Ended {
-    AllRun,
-    /// A manifest was refused.
-    Refused,
-    /// A cluster is not Running in time.
-    NotYet,
-    Interrupted,
-}
-
 /// Runs `up` as the command line asks.
 pub async fn run(mut args: Up) -> ExitStatus {
-    let documents = match manifests(&args) {
+    let documents = match manifest::read_all(&args.manifests) {
         Ok(documents) => documents,
         Err(error) => {
             say!("error: {}", with_causes(&error));
@@ -51,18 +41,15 @@ pub async fn run(mut args: Up) -> ExitStatus {
     let ended = match Interrupts::listening() {
         Err(error) => Err(error),
         Ok(interrupts) if args.background => {
-            background::serve(&args, interrupts).await.map(|()| Ended::AllRun)
+            background::serve(&args, interrupts).await.map(|()| ExitStatus::Done)
         }
         Ok(interrupts) if args.detach => run_detached(&args, &documents, interrupts).await,
         Ok(interrupts) => run_attached(&args, &documents, interrupts).await,
     };
     match ended {
-        Ok(Ended::AllRun) => ExitStatus::Done,
-        Ok(Ended::Refused) => ExitStatus::Refused,
         // The clusters of a stack that has stopped do not come up any more.
-        Ok(Ended::NotYet) if args.detach => ExitStatus::NotYet,
-        Ok(Ended::NotYet) => ExitStatus::Failed,
-        Ok(Ended::Interrupted) => ExitStatus::Interrupted,
+        Ok(ExitStatus::NotYet) if !args.detach => ExitStatus::Failed,
+        Ok(status) => status,
         Err(error) => failed(&error),
     }
 }
@@ -80,12 +67,8 @@ fn add_releases(args: &mut Up, documents: &[Value]) {
     }
 }
 
-fn manifests(args: &Up) -> Result<Vec<Value>> {
-    manifest::read_all(&args.manifests)
-}
-
 /// Runs the stack as this process's own.
-async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<Ended> {
+async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<ExitStatus> {
     let started = Instant::now();
     let options = stack::Options::of(args)?;
     let given_up = async {
@@ -93,12 +76,12 @@ async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts
         say_stopping();
     };
     let Some(stack) = Stack::start_unless(&options, given_up).await? else {
-        return Ok(Ended::Interrupted);
+        return Ok(ExitStatus::Interrupted);
     };
     let session = stack.session();
     let run = Run::new(args, session, started.elapsed());
     let outcome = match run.complete(documents, &mut interrupts, stack.died()).await {
-        Ok(ended @ (Ended::AllRun | Ended::Refused | Ended::NotYet)) if !args.once => {
+        Ok(ended) if ended != ExitStatus::Interrupted && !args.once => {
             say!("The stack runs until you press Ctrl-C.");
             tokio::select! {
                 () = interrupts.next() => {
@@ -110,7 +93,7 @@ async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts
         }
         outcome => outcome,
     };
-    if matches!(outcome, Ok(Ended::Interrupted)) {
+    if matches!(outcome, Ok(ExitStatus::Interrupted)) {
         say_stopping();
     }
     stack.stop().await;
@@ -118,10 +101,10 @@ async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts
 }
 
 /// Starts a stack in the background, or says that one runs already.
-async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<Ended> {
+async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<ExitStatus> {
     let started = Instant::now();
     let Some(session) = background::start(args, interrupts.next()).await? else {
-        return Ok(Ended::Interrupted);
+        return Ok(ExitStatus::Interrupted);
     };
     let ended = background::ended(session.pid);
     let run = Run::new(args, session, started.elapsed());
@@ -161,14 +144,13 @@ impl<'a> Run<'a> {
         self.args.timeout.unwrap_or(usual)
     }
 
-    fn ended(&self) -> Ended {
-        let not_yet = |cluster: &ClusterReport| !cluster.is_running() && !cluster.is_refused();
-        if self.clusters.iter().any(not_yet) {
-            Ended::NotYet
+    fn status(&self) -> ExitStatus {
+        if self.clusters.iter().any(ClusterReport::is_awaited) {
+            ExitStatus::NotYet
         } else if self.refused {
-            Ended::Refused
+            ExitStatus::Refused
         } else {
-            Ended::AllRun
+            ExitStatus::Done
         }
     }
 
@@ -179,14 +161,14 @@ impl<'a> Run<'a> {
         documents: &[Value],
         interrupts: &mut Interrupts,
         died: impl Future<Output = anyhow::Error>,
-    ) -> Result<Ended> {
+    ) -> Result<ExitStatus> {
         let outcome = tokio::select! {
-            outcome = self.brought_up(documents) => outcome.map(|()| self.ended()),
-            () = interrupts.next() => return Ok(Ended::Interrupted),
+            outcome = self.brought_up(documents) => outcome.map(|()| self.status()),
+            () = interrupts.next() => return Ok(ExitStatus::Interrupted),
             died = died => Err(died),
         };
         let reported = self.report().await;
-        outcome.and_then(|ended| reported.map(|()| ended))
+        outcome.and_then(|status| reported.map(|()| status))
     }
 
     /// Applies the manifests and follows their clusters.
