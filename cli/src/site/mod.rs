@@ -68,7 +68,7 @@ async fn find(args: &SiteDiscover) -> Result<(String, String)> {
     let (vcenter, shown, pinned) = connect(args).await?;
     let found = choose(&vcenter, args).await;
     vcenter.logout().await;
-    let Found { choices, site: places, root } = found?;
+    let places = found?;
     let objects = places.site(args, endpoints, pinned.then(|| shown.thumbprint.to_string())).objects();
     let mut text = format!(
         "{:<24} {} {}, certificate SHA-256 {}, valid until {}\n",
@@ -78,11 +78,11 @@ async fn find(args: &SiteDiscover) -> Result<(String, String)> {
         shown.thumbprint,
         shown.not_after.strftime("%F")
     );
-    for Choice { what, chosen, reason } in &choices {
+    for Choice { what, chosen, reason } in places.choices() {
         let _ = writeln!(text, "{what:<24} {chosen}: {reason}");
     }
     if let Some(user) = &args.roles_for {
-        text += &explain_roles(user, &places.grants(&root));
+        text += &explain_roles(user, &places.grants());
     }
     let _ = writeln!(
         text,
@@ -137,25 +137,19 @@ fn address(text: &str) -> Result<(String, u16)> {
     }
 }
 
-/// The choices with their reasons, the chosen objects, and the root folder.
-struct Found {
-    choices: Vec<Choice>,
-    site: Places,
+/// The chosen objects with the reasons, and the root folder.
+struct Places {
+    datacenter: Choice,
+    pool: Choice,
+    folder: Choice,
+    datastore: Choice,
+    network: Option<(Choice, MoRef)>,
+    library: Choice,
+    policy: Option<Choice>,
     root: MoRef,
 }
 
-/// The chosen objects.
-struct Places {
-    datacenter: Candidate,
-    pool: Candidate,
-    folder: Candidate,
-    datastore: Candidate,
-    network: Option<(Candidate, MoRef)>,
-    library: Candidate,
-    policy: Option<Candidate>,
-}
-
-async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Found> {
+async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Places> {
     let datacenters = vcenter.datacenters().await?;
     let all: Vec<_> = datacenters.iter().map(|place| candidate(place, "")).collect();
     let datacenter = DATACENTER.choose(&all, args.datacenter.as_deref())?;
@@ -211,20 +205,8 @@ async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Found> {
         Some(_) => Some(choose_policy(vcenter, args, &datastore.chosen).await?),
         None => None,
     };
-    let site = Places {
-        datacenter: datacenter.chosen.clone(),
-        pool: pool.chosen.clone(),
-        folder: folder.chosen.clone(),
-        datastore: datastore.chosen.clone(),
-        network: network.as_ref().map(|(choice, moref)| (choice.chosen.clone(), moref.clone())),
-        library: library.chosen.clone(),
-        policy: policy.as_ref().map(|policy| policy.chosen.clone()),
-    };
-    let mut choices = vec![datacenter, pool, folder, datastore];
-    choices.extend(network.map(|(choice, _)| choice));
-    choices.push(library);
-    choices.extend(policy);
-    Ok(Found { choices, site, root: vcenter.root_folder()? })
+    let root = vcenter.root_folder()?;
+    Ok(Places { datacenter, pool, folder, datastore, network, library, policy, root })
 }
 
 /// Chooses the storage policy of the namespace among those that the datastore satisfies.
@@ -248,14 +230,20 @@ async fn choose_policy(vcenter: &Client, args: &SiteDiscover, datastore: &Candid
 }
 
 impl Places {
+    fn choices(&self) -> impl Iterator<Item = &Choice> {
+        let places = [&self.datacenter, &self.pool, &self.folder, &self.datastore].into_iter();
+        let network = self.network.iter().map(|(choice, _)| choice);
+        places.chain(network).chain([&self.library]).chain(&self.policy)
+    }
+
     fn site(&self, args: &SiteDiscover, endpoints: Option<Endpoints>, thumbprint: Option<String>) -> Site {
         let (host, port) = address(&args.vcenter).unwrap_or_else(|_| (args.vcenter.clone(), 443));
         let namespace = args.namespace.clone().zip(self.policy.clone());
         let namespace = namespace.map(|(name, policy)| SiteNamespace {
             name,
-            pool: self.pool.clone(),
-            folder: self.folder.clone(),
-            policy,
+            pool: self.pool.chosen.clone(),
+            folder: self.folder.chosen.clone(),
+            policy: policy.chosen,
             classes: args.vm_classes.clone(),
         });
         let node_addresses = match args.network_provider {
@@ -266,11 +254,11 @@ impl Places {
             host,
             port,
             thumbprint,
-            datacenter: self.datacenter.clone(),
-            datastore: self.datastore.clone(),
-            library: self.library.clone(),
+            datacenter: self.datacenter.chosen.clone(),
+            datastore: self.datastore.chosen.clone(),
+            library: self.library.chosen.clone(),
             provider: args.network_provider,
-            network: self.network.as_ref().map(|(network, _)| network.clone()),
+            network: self.network.as_ref().map(|(network, _)| network.chosen.clone()),
             node_addresses,
             endpoints,
             namespace,
@@ -278,19 +266,20 @@ impl Places {
     }
 
     /// The objects on which the VM operator's user needs a role.
-    fn grants(&self, root: &MoRef) -> Vec<Grant> {
-        let of = |scope, kind: &str, candidate: &Candidate| {
-            Grant::on(scope, &MoRef::new(kind, candidate.id.as_str()), &candidate.name)
+    fn grants(&self) -> Vec<Grant> {
+        let of = |scope, kind: &str, Choice { chosen, .. }: &Choice| {
+            Grant::on(scope, &MoRef::new(kind, chosen.id.as_str()), &chosen.name)
         };
         let mut grants = vec![
-            Grant::on(PrivilegeScope::VCenter, root, ""),
+            Grant::on(PrivilegeScope::VCenter, &self.root, ""),
             of(PrivilegeScope::Datacenter, "Datacenter", &self.datacenter),
             of(PrivilegeScope::Folder, "Folder", &self.folder),
             of(PrivilegeScope::ResourcePool, "ResourcePool", &self.pool),
             of(PrivilegeScope::Datastore, "Datastore", &self.datastore),
         ];
-        let of_network =
-            |(network, moref): &(Candidate, MoRef)| Grant::on(PrivilegeScope::Network, moref, &network.name);
+        let of_network = |(network, moref): &(Choice, MoRef)| {
+            Grant::on(PrivilegeScope::Network, moref, &network.chosen.name)
+        };
         grants.extend(self.network.as_ref().map(of_network));
         grants
     }
