@@ -6,41 +6,30 @@ use kit::diagnosis::{Check, Diagnosis};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-/// A right that a program can't do without, in all namespaces.
-struct Right {
-    account: (&'static str, &'static str),
-    verb: &'static str,
-    group: &'static str,
-    resource: &'static str,
-}
+/// A ServiceAccount: namespace and name.
+type Account = (&'static str, &'static str);
 
-const GCM: (&str, &str) = ("vmware-system-tkg", "vmware-system-tkg-controller-manager");
-const CAPW: (&str, &str) = ("vmware-system-capw", "vmware-system-capw-controller-manager");
-const VMOP: (&str, &str) = ("vmware-system-vmop", "vmware-system-vmop-controller-manager");
+/// A right that a program can't do without, in all namespaces: account, verb, API group and resource.
+type Right = (Account, &'static str, &'static str, &'static str);
 
-const fn right(
-    account: (&'static str, &'static str),
-    verb: &'static str,
-    group: &'static str,
-    resource: &'static str,
-) -> Right {
-    Right { account, verb, group, resource }
-}
+const GCM: Account = ("vmware-system-tkg", "vmware-system-tkg-controller-manager");
+const CAPW: Account = ("vmware-system-capw", "vmware-system-capw-controller-manager");
+const VMOP: Account = ("vmware-system-vmop", "vmware-system-vmop-controller-manager");
 
 /// One for each object that a program writes on the way from a TanzuKubernetesCluster to a VM.
 const RIGHTS: &[Right] = &[
-    right(GCM, "list", "run.tanzu.vmware.com", "tanzukubernetesclusters"),
-    right(GCM, "create", "cluster.x-k8s.io", "clusters"),
-    right(GCM, "create", "cluster.x-k8s.io", "machinedeployments"),
-    right(GCM, "create", "controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes"),
-    right(GCM, "create", "infrastructure.cluster.vmware.com", "wcpclusters"),
-    right(CAPW, "list", "cluster.x-k8s.io", "machines"),
-    right(CAPW, "list", "infrastructure.cluster.vmware.com", "wcpmachines"),
-    right(CAPW, "create", "vmoperator.vmware.com", "virtualmachines"),
-    right(CAPW, "create", "vmoperator.vmware.com", "virtualmachineservices"),
-    right(VMOP, "list", "vmoperator.vmware.com", "virtualmachines"),
-    right(VMOP, "get", "", "secrets"),
-    right(VMOP, "create", "events.k8s.io", "events"),
+    (GCM, "list", "run.tanzu.vmware.com", "tanzukubernetesclusters"),
+    (GCM, "create", "cluster.x-k8s.io", "clusters"),
+    (GCM, "create", "cluster.x-k8s.io", "machinedeployments"),
+    (GCM, "create", "controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes"),
+    (GCM, "create", "infrastructure.cluster.vmware.com", "wcpclusters"),
+    (CAPW, "list", "cluster.x-k8s.io", "machines"),
+    (CAPW, "list", "infrastructure.cluster.vmware.com", "wcpmachines"),
+    (CAPW, "create", "vmoperator.vmware.com", "virtualmachines"),
+    (CAPW, "create", "vmoperator.vmware.com", "virtualmachineservices"),
+    (VMOP, "list", "vmoperator.vmware.com", "virtualmachines"),
+    (VMOP, "get", "", "secrets"),
+    (VMOP, "create", "events.k8s.io", "events"),
 ];
 
 pub async fn check(client: &Client, check: Check) -> Vec<Diagnosis> {
@@ -57,7 +46,7 @@ pub async fn check(client: &Client, check: Check) -> Vec<Diagnosis> {
     }
     let reviews = Api::<SubjectAccessReview>::all(client.clone());
     let mut missing = Vec::new();
-    for right in RIGHTS.iter().filter(|right| present.contains(&right.account)) {
+    for right in RIGHTS.iter().filter(|(account, ..)| present.contains(account)) {
         match reviews.create(&PostParams::default(), &review(right)).await {
             Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => {}
             Ok(_) => missing.push(right),
@@ -68,11 +57,11 @@ pub async fn check(client: &Client, check: Check) -> Vec<Diagnosis> {
 }
 
 fn review(right: &Right) -> SubjectAccessReview {
-    let (namespace, name) = right.account;
+    let ((namespace, name), verb, group, resource) = *right;
     let attributes = ResourceAttributes {
-        group: Some(right.group.to_owned()),
-        resource: Some(right.resource.to_owned()),
-        verb: Some(right.verb.to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(resource.to_owned()),
+        verb: Some(verb.to_owned()),
         ..ResourceAttributes::default()
     };
     SubjectAccessReview {
@@ -90,8 +79,7 @@ fn judge(check: Check, missing: &[&Right]) -> Vec<Diagnosis> {
     if missing.is_empty() {
         return vec![check.ok(format!("{} checked", RIGHTS.len()))];
     }
-    let lacks = |right: &&Right| {
-        let Right { account: (namespace, name), verb, group, resource } = right;
+    let lacks = |((namespace, name), verb, group, resource): &&Right| {
         let of = if group.is_empty() { String::new() } else { format!(".{group}") };
         let found = format!("ServiceAccount {namespace}/{name} is not allowed to {verb} {resource}{of}");
         check.error(found, "Run kubectl apply -k again on the program's folder in config/")
@@ -109,7 +97,7 @@ mod tests {
     fn a_right_that_is_missing_is_named_with_whose_it_is() {
         let check = Check::new("LC0106", "");
         assert_eq!(judge(check, &[])[0].outcome, Outcome::Ok);
-        let found = judge(check, &[&right(VMOP, "get", "", "secrets")]);
+        let found = judge(check, &[&(VMOP, "get", "", "secrets")]);
         assert_eq!(found[0].outcome, Outcome::Error);
         let words = "vmware-system-vmop/vmware-system-vmop-controller-manager is not allowed to get secrets";
         assert!(found[0].found.contains(words), "{found:?}");
