@@ -67,9 +67,7 @@ pub fn users_file(flag: Option<&Path>) -> Result<PathBuf> {
 /// If the cluster has no kubeconfig, or the file has entries of another cluster with these names.
 pub async fn add_cluster(client: &Client, namespace: &str, name: &str, path: &Path) -> Result<String> {
     let access = read(client, namespace, name).await?;
-    let owner = Owner::cluster(namespace, name);
-    merge(&owner, &access, path, false).await?;
-    Ok(owner.context().to_owned())
+    merge(&Owner::cluster(namespace, name), &access, path, false).await
 }
 
 /// Adds a bootstrap cluster to the user's file as the current context, and returns the name of the context.
@@ -77,10 +75,7 @@ pub async fn add_cluster(client: &Client, namespace: &str, name: &str, path: &Pa
 /// # Errors
 /// If the file has entries of another cluster with these names.
 pub async fn add_bootstrap(name: &str, kubeconfig: &str, path: &Path) -> Result<String> {
-    let access = Access::read(kubeconfig)?;
-    let owner = Owner::bootstrap(name);
-    merge(&owner, &access, path, true).await?;
-    Ok(owner.context().to_owned())
+    merge(&Owner::bootstrap(name), &Access::read(kubeconfig)?, path, true).await
 }
 
 /// Takes a workload cluster out of the user's file; returns true if it was there.
@@ -113,7 +108,8 @@ async fn remove(owner: &Owner, path: &Path) -> Result<bool> {
     Ok(removed)
 }
 
-async fn merge(owner: &Owner, access: &Access, path: &Path, current: bool) -> Result<()> {
+/// Adds entries to the user's file, and returns the name of their context.
+async fn merge(owner: &Owner, access: &Access, path: &Path, current: bool) -> Result<String> {
     file::change(path, |config| {
         owner.merge(access, config).map_err(|taken| {
             ExitStatus::Refused.error(format!(
@@ -126,7 +122,8 @@ async fn merge(owner: &Owner, access: &Access, path: &Path, current: bool) -> Re
         }
         Ok(())
     })
-    .await
+    .await?;
+    Ok(owner.context().to_owned())
 }
 
 async fn read(client: &Client, namespace: &str, name: &str) -> Result<Access> {
