@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use api::capi::Machine;
 use api::gcm::TanzuKubernetesCluster;
+use api::names::label;
 use api::vmop::VirtualMachine;
 use jiff::{Timestamp, Unit};
 use kube::api::ListParams;
@@ -17,8 +18,6 @@ use crate::args::Output;
 use crate::describe::words::age;
 use crate::output::{align, say, write_json, write_out};
 
-/// The label of Cluster API with the name of a Machine's cluster.
-const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// The file in the folder.
 const FILE: &str = "summary.json";
 /// Cluster API replaces control plane nodes so many days before their certificates end.
@@ -77,7 +76,7 @@ async fn known(client: &Client) -> Result<Vec<Known>> {
     let mut ends: BTreeMap<(String, String), String> = BTreeMap::new();
     for machine in &machines.items {
         let end = machine.status.as_ref().and_then(|status| status.certificates_expiry_date.clone());
-        let (Some(end), Some(cluster)) = (end, machine.labels().get(CLUSTER_LABEL)) else { continue };
+        let (Some(end), Some(cluster)) = (end, machine.labels().get(label::CLUSTER_NAME)) else { continue };
         let key = (machine.namespace().unwrap_or_default(), cluster.clone());
         // These times sort as texts.
         let first = ends.get(&key).is_none_or(|before| end < *before);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::names::hex;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -66,9 +67,7 @@ fn is_field(name: &str) -> bool {
 
 /// Enough of the SHA-256 to recognize the value by.
 fn hash(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    let start = digest.iter().take(8).fold(0_u64, |start, byte| start << 8 | u64::from(*byte));
-    format!("sha256:{start:016x}…")
+    format!("sha256:{}…", hex(&Sha256::digest(text.as_bytes())[..8]))
 }
 
 /// Scheme, host and port: neither user, password nor path.

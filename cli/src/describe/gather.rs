@@ -1,7 +1,7 @@
 //! Reading the objects of one cluster, or one VM.
 
-use crate::connection::not_served;
 use anyhow::{Context, Result};
+use api::names::label;
 use kit::api_error::is_not_served;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, ResourceExt};
@@ -9,11 +9,10 @@ use serde_json::json;
 
 use super::root::Root;
 use super::tree::{Objects, UNREAD};
-
-const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+use crate::connection::not_served;
 
 /// Group, version and kind of everything in the tree, with how its objects are found.
-const KINDS: &[(&str, &str, &str, Lookup)] = &[
+pub(super) const KINDS: &[(&str, &str, &str, Lookup)] = &[
     ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesCluster", Lookup::ByName),
     ("cluster.x-k8s.io", "v1beta2", "Cluster", Lookup::ByName),
     ("infrastructure.cluster.vmware.com", "v1beta2", "WCPCluster", Lookup::Infrastructure),
@@ -30,7 +29,7 @@ const KINDS: &[(&str, &str, &str, Lookup)] = &[
 
 /// How the objects of a kind are found.
 #[derive(Clone, Copy)]
-enum Lookup {
+pub(super) enum Lookup {
     ByName,
     ByLabel,
     /// The infrastructure of the cluster.
@@ -138,7 +137,7 @@ async fn read(api: &Api<DynamicObject>, lookup: Lookup, name: &str) -> kube::Res
 }
 
 async fn labelled(api: &Api<DynamicObject>, cluster: &str) -> kube::Result<Vec<DynamicObject>> {
-    let of_cluster = ListParams::default().labels(&format!("{CLUSTER_NAME}={cluster}"));
+    let of_cluster = ListParams::default().labels(&format!("{}={cluster}", label::CLUSTER_NAME));
     Ok(api.list(&of_cluster).await?.items)
 }
 

@@ -6,24 +6,11 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::cause::blocking;
+use super::gather::KINDS;
 use super::limits::{limits, print};
 use super::tree::{Objects, tree};
 use super::{Blocking, Root};
 
-const KINDS: [&str; 12] = [
-    "TanzuKubernetesCluster",
-    "Cluster",
-    "WCPCluster",
-    "VirtualMachineSetResourcePolicy",
-    "VirtualNetwork",
-    "VirtualMachineService",
-    "KubeadmControlPlane",
-    "MachineDeployment",
-    "MachineSet",
-    "Machine",
-    "WCPMachine",
-    "VirtualMachine",
-];
 const CONTROL_PLANE: &str = "small-v3-control-plane-7gxxr";
 
 /// The virtual machine of the first node runs, and its API server is not up yet.
@@ -35,7 +22,7 @@ fn seen(text: &str) -> Objects {
     let of_kind = |kind: &str| {
         all.iter().filter(|object| object.types.as_ref().unwrap().kind == kind).cloned().collect()
     };
-    KINDS.iter().map(|kind| (*kind, of_kind(kind))).collect()
+    KINDS.iter().map(|(_, _, kind, _)| (*kind, of_kind(kind))).collect()
 }
 
 fn conditions(objects: &mut Objects, kind: &'static str, name: &str, conditions: Value) {

@@ -13,13 +13,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use vmop::CONFIG_MAP;
 
 use crate::connection::{CLUSTER, KindName, dynamic_api_in, served};
 
 /// The namespace of the VM operator, where its configuration is.
 pub const OPERATOR_NAMESPACE: &str = "vmware-system-vmop";
-/// The provider configuration of the VM operator.
-pub const CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 /// The kind of the objects that VMs of vCenter belong to.
 pub const VIRTUAL_MACHINE: &str = "VirtualMachine";
@@ -220,7 +219,7 @@ async fn may_all(client: &Client) -> Result<bool> {
 /// The data of the provider configuration.
 async fn configuration(client: &Client) -> Result<BTreeMap<String, String>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
-    let map = maps.get_opt(CONFIGURATION).await.context("cannot read the provider configuration")?;
+    let map = maps.get_opt(CONFIG_MAP).await.context("cannot read the provider configuration")?;
     Ok(map.and_then(|map| map.data).unwrap_or_default())
 }
 

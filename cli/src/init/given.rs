@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::diagnosis::{Diagnosis, Outcome};
 use kube::{Api, Client, ResourceExt as _};
+use vmop::CONFIG_MAP;
 
-use super::facts::{CONFIGURATION, OPERATOR_NAMESPACE};
+use super::facts::OPERATOR_NAMESPACE;
 use super::site_file::SiteFile;
 use crate::args::{ClusterFlags, CredentialFlags, OperatorFlags};
 use crate::exit::{ExitStatus, refuse};
@@ -150,7 +151,7 @@ fn finding(diagnosis: &Diagnosis, has_user: bool) -> String {
         _ => diagnosis
             .remedy
             .trim_end_matches('.')
-            .replace(&format!("ConfigMap {CONFIGURATION}"), "the site file"),
+            .replace(&format!("ConfigMap {CONFIG_MAP}"), "the site file"),
     };
     let separator = if remedy.is_empty() { "" } else { ". " };
     format!("{} {}{separator}{remedy}", diagnosis.check.code, diagnosis.found)

@@ -7,10 +7,11 @@ use api::names::annotation;
 use components::render::Networks;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::Value;
+use vmop::CONFIG_MAP;
 use vmop::doctor::new_site::NewSite;
 use vsphere::MoRef;
 
-use super::facts::{CONFIGURATION, OPERATOR_NAMESPACE};
+use super::facts::OPERATOR_NAMESPACE;
 use crate::args::SiteNetworkProvider;
 
 /// The objects of a site file.
@@ -28,7 +29,7 @@ impl SiteFile {
         let found: Vec<_> = objects.iter().filter(|object| is_configuration(object)).collect();
         ensure!(
             found.len() == 1,
-            "the site file has {} ConfigMaps {OPERATOR_NAMESPACE}/{CONFIGURATION}, and must have one. layercake site discover writes one",
+            "the site file has {} ConfigMaps {OPERATOR_NAMESPACE}/{CONFIG_MAP}, and must have one. layercake site discover writes one",
             found.len()
         );
         let data = found[0]["data"].as_object().into_iter().flatten();
@@ -37,7 +38,7 @@ impl SiteFile {
         for key in ["VcPNID", "VcCredsSecretName", "Datacenter"] {
             ensure!(
                 configuration.get(key).is_some_and(|value| !value.is_empty()),
-                "ConfigMap {CONFIGURATION} of the site file has no {key}. layercake site discover writes all keys"
+                "ConfigMap {CONFIG_MAP} of the site file has no {key}. layercake site discover writes all keys"
             );
         }
         for class in objects.iter().filter(|object| object["kind"] == "StorageClass") {
@@ -127,7 +128,7 @@ impl SiteFile {
 
 fn is_configuration(object: &Value) -> bool {
     object["kind"] == "ConfigMap"
-        && object["metadata"]["name"] == CONFIGURATION
+        && object["metadata"]["name"] == CONFIG_MAP
         && object["metadata"]["namespace"] == OPERATOR_NAMESPACE
 }
 
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     fn configuration(data: &Value) -> Value {
-        let metadata = json!({ "name": CONFIGURATION, "namespace": OPERATOR_NAMESPACE });
+        let metadata = json!({ "name": CONFIG_MAP, "namespace": OPERATOR_NAMESPACE });
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })
     }
 
