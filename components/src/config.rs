@@ -33,11 +33,8 @@ pub fn manifests(program: &str) -> Result<Manifests> {
 
 /// The documents of a folder, as kustomize would read them before it changes them.
 pub fn documents(folder: &str) -> Result<Vec<Value>> {
-    let found = CONFIG.get_dir(folder).ok_or_else(|| Error::Manifest {
-        what: format!("config/{folder}"),
-        reason: "the folder does not exist".to_owned(),
-    })?;
-    documents_in(found)
+    let missing = || Error::manifest(format!("config/{folder}"), "the folder does not exist");
+    documents_in(CONFIG.get_dir(folder).ok_or_else(missing)?)
 }
 
 /// The documents of the resources that the folder's kustomization lists, else of all its files.

@@ -21,5 +21,11 @@ pub enum Error {
     },
 }
 
+impl Error {
+    pub(crate) fn manifest(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Manifest { what: what.into(), reason: reason.into() }
+    }
+}
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -16,7 +16,7 @@ pub const DEFINITION: &str = "CustomResourceDefinition";
 /// Reads a stream of YAML documents; empty ones are dropped.
 pub fn parse(what: &str, yaml: &str) -> Result<Vec<Value>> {
     serde_saphyr::from_multiple::<Value>(yaml)
-        .map_err(|error| Error::Manifest { what: what.to_owned(), reason: error.to_string() })
+        .map_err(|error| Error::manifest(what, error.to_string()))
         .map(|documents| documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
@@ -158,10 +158,7 @@ impl Manifests {
             let text = |member: &str| document[member].as_str().unwrap_or_default();
             let group = text("apiVersion").split('/').next().unwrap_or_default();
             match text("kind") {
-                "" => {
-                    let reason = "a document without kind".to_owned();
-                    return Err(Error::Manifest { what: what.to_owned(), reason });
-                }
+                "" => return Err(Error::manifest(what, "a document without kind")),
                 kind if LEFT_OUT.iter().any(|(out, kinds)| *out == group && kinds.contains(&kind)) => {}
                 "Namespace" => manifests.namespaces.push(document),
                 "CustomResourceDefinition" => manifests.definitions.push(document),
@@ -201,10 +198,7 @@ impl Deployment {
             .iter()
             .find(|container| container["name"] == "manager")
             .or_else(|| containers.first())
-            .ok_or_else(|| Error::Manifest {
-                what: what.to_owned(),
-                reason: "the Deployment has no container".to_owned(),
-            })?;
+            .ok_or_else(|| Error::manifest(what, "the Deployment has no container"))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         Ok(Self {

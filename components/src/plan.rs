@@ -107,10 +107,7 @@ fn part(component: &'static Component, documents: Vec<Value>, base: &mut Vec<Val
         }
     }
     after.extend(render::inventory_entry(component));
-    let deployment = deployment.ok_or_else(|| Error::Manifest {
-        what: component.name.to_owned(),
-        reason: "there is no Deployment".to_owned(),
-    })?;
+    let deployment = deployment.ok_or_else(|| Error::manifest(component.name, "there is no Deployment"))?;
     Ok(Part { component, objects, defaults, deployment, after })
 }
 
@@ -119,10 +116,8 @@ fn manifests(component: &Component, upstream: &Upstream) -> Result<Vec<Value>> {
     match &component.source {
         Source::Config(folder) => config::documents(folder),
         Source::Upstream { manifests, .. } => {
-            upstream.get(*manifests).cloned().ok_or_else(|| Error::Manifest {
-                what: (*manifests).to_owned(),
-                reason: "there are no manifests of this name".to_owned(),
-            })
+            let missing = || Error::manifest(*manifests, "there are no manifests of this name");
+            upstream.get(*manifests).cloned().ok_or_else(missing)
         }
     }
 }
