@@ -258,13 +258,11 @@ fn values_cannot_change_the_structure() {
 #[test]
 fn secrets_are_neither_in_the_manifest_nor_in_the_report() {
     let (manifest, report) = compose(VSPHERE, &all_flags()).unwrap();
-    for secret in ["encoded", "cGFzc3dvcmQ=", "avi-password", "AAAA-public", "proxy-password"] {
-        assert!(!manifest.contains(secret), "{manifest}");
-        assert!(!report.contains(secret), "{report}");
-    }
     let (_, error) = refused(VSPHERE, &no_flags());
     for secret in ["encoded", "cGFzc3dvcmQ=", "avi-password", "AAAA-public", "proxy-password"] {
-        assert!(!error.contains(secret), "{error}");
+        for text in [&manifest, &report, &error] {
+            assert!(!text.contains(secret), "{text}");
+        }
     }
 }
 

@@ -81,38 +81,19 @@ mod tests {
 
     #[test]
     fn each_frequent_cause_has_its_next_command() {
+        const VM: &str = "VirtualMachine ns/c-1";
         let table = [
             (
-                "VirtualMachine ns/c-1",
+                VM,
                 "VirtualMachineClassBindingNotFound",
                 "not bound",
                 "kubectl get virtualmachineclassbindings -n ns",
             ),
-            (
-                "VirtualMachine ns/c-1",
-                "VirtualMachineImageNotFound",
-                "no image",
-                "kubectl get virtualmachineimages,tkr",
-            ),
-            (
-                "VirtualMachine ns/c-1",
-                "WaitingForAddress",
-                "no address",
-                "kubectl describe virtualmachine c-1 -n ns",
-            ),
-            (
-                "VirtualMachine ns/c-1",
-                "StorageNotReady",
-                "no",
-                "kubectl get storageclasses,resourcequotas -n ns",
-            ),
-            (
-                "VirtualMachine ns/c-1",
-                "InsufficientResourcesFault",
-                "memory",
-                "kubectl describe virtualmachine c-1 -n ns",
-            ),
-            ("VirtualMachine ns/c-1", "DatastoreNotFound", "no datastore", "layercake doctor"),
+            (VM, "VirtualMachineImageNotFound", "no image", "kubectl get virtualmachineimages,tkr"),
+            (VM, "WaitingForAddress", "no address", "kubectl describe virtualmachine c-1 -n ns"),
+            (VM, "StorageNotReady", "no", "kubectl get storageclasses,resourcequotas -n ns"),
+            (VM, "InsufficientResourcesFault", "memory", "kubectl describe virtualmachine c-1 -n ns"),
+            (VM, "DatastoreNotFound", "no datastore", "layercake doctor"),
             (
                 "WCPMachine ns/c-1",
                 "VMCreationFailed",

@@ -115,6 +115,7 @@ mod tests {
         let unscheduled = json!({ "conditions": [
             { "type": "PodScheduled", "status": "False", "message": "0/1 nodes are available" },
         ] });
+        let not_ready = "its Pods are not ready yet (kubectl -n ns describe pods)";
         let cases = [
             (unscheduled, "Pod p is not scheduled: 0/1 nodes are available"),
             (
@@ -125,11 +126,8 @@ mod tests {
                 waits("CrashLoopBackOff", None, Some(2)),
                 "Pod p, image r/gcm:v1: CrashLoopBackOff. Its last exit status was 2",
             ),
-            (
-                waits("ContainerCreating", None, None),
-                "its Pods are not ready yet (kubectl -n ns describe pods)",
-            ),
-            (json!({}), "its Pods are not ready yet (kubectl -n ns describe pods)"),
+            (waits("ContainerCreating", None, None), not_ready),
+            (json!({}), not_ready),
         ];
         for (status, expected) in cases {
             assert_eq!(cause(&deployment(&json!({})), &[pod(&status)]), expected);

@@ -212,20 +212,14 @@ current-context: team-admin@team
 
     #[test]
     fn a_secret_cannot_make_kubectl_run_or_send_anything() {
+        const KEY: &str = "client-key-data: S0VZ";
+        const AUTHORITY: &str = "certificate-authority-data: Q0E=";
         let cases = [
-            ("client-key-data: S0VZ", "exec: {command: sh}", "users has exec"),
-            ("client-key-data: S0VZ", "client-key: /home/ann/.ssh/id", "users has client-key"),
-            ("client-key-data: S0VZ", "client-key-data: S0VZ, auth-provider: {}", "users has auth-provider"),
-            (
-                "certificate-authority-data: Q0E=",
-                "insecure-skip-tls-verify: true",
-                "clusters has insecure-skip-tls-verify",
-            ),
-            (
-                "certificate-authority-data: Q0E=",
-                "certificate-authority-data: Q0E=, proxy-url: 'http://x'",
-                "clusters has proxy-url",
-            ),
+            (KEY, "exec: {command: sh}", "users has exec"),
+            (KEY, "client-key: /home/ann/.ssh/id", "users has client-key"),
+            (KEY, "client-key-data: S0VZ, auth-provider: {}", "users has auth-provider"),
+            (AUTHORITY, "insecure-skip-tls-verify: true", "clusters has insecure-skip-tls-verify"),
+            (AUTHORITY, "certificate-authority-data: Q0E=, proxy-url: 'http://x'", "clusters has proxy-url"),
             ("https://", "http://", "is no https address"),
             ("Q0VSVA==", "''", "users has no client-certificate-data"),
             ("users: [", "users: [{name: x, user: {}}, ", "users must have one entry"),

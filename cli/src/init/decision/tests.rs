@@ -7,13 +7,7 @@ fn facts() -> Facts {
 }
 
 fn with(name: &'static str, version: &str, by: Installer) -> Facts {
-    let installed = Installed {
-        version: Some(version.to_owned()),
-        namespace: "ns".to_owned(),
-        by,
-        ..Installed::default()
-    };
-    Facts { installed: [(name, installed)].into(), ..facts() }
+    Facts { installed: [(name, installed("", version, by))].into(), ..facts() }
 }
 
 fn decision(facts: &Facts, name: &str) -> Decision {
