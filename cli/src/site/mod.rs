@@ -295,14 +295,13 @@ fn explain_roles(user: &str, grants: &[Grant]) -> String {
 }
 
 fn candidate(place: &Place, root: &str) -> Candidate {
-    let name = if place.path.is_empty() { root } else { place.path.as_str() };
-    Candidate { name: name.to_owned(), id: place.moref.id().to_owned() }
+    named(if place.path.is_empty() { root } else { &place.path }, &place.moref)
 }
 
 fn candidate_of_pool(compute: &Compute, place: &Place) -> Candidate {
     let cluster = &compute.place.path;
     let name = if place.path.is_empty() { cluster.clone() } else { format!("{cluster}/{}", place.path) };
-    Candidate { name, id: place.moref.id().to_owned() }
+    named(&name, &place.moref)
 }
 
 fn named(name: &str, moref: &MoRef) -> Candidate {
