@@ -18,7 +18,6 @@ use crate::args::Output;
 use crate::describe::words::age;
 use crate::output::{align, say, write_json, write_out};
 
-/// The file in the folder.
 const FILE: &str = "summary.json";
 /// Cluster API replaces control plane nodes so many days before their certificates end.
 const RENEWED_BEFORE: i64 = 90;

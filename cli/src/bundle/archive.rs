@@ -15,7 +15,6 @@ use super::shapes::Counts;
 
 /// All files together take at most so much, unpacked.
 const MAX_TOTAL: usize = 512 << 20;
-/// The folder in the archive.
 const FOLDER: &str = "layercake-bundle";
 
 /// One file of the bundle.

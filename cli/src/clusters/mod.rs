@@ -162,10 +162,7 @@ fn print_document(target: &Target, flags: &ChangeFlags, clusters: Vec<ClusterRep
 /// The document of `-o json`.
 #[derive(Serialize)]
 struct Document {
-    /// The version of the document.
     schema: u32,
-    /// The warnings of the API server.
     warnings: Vec<String>,
-    /// The clusters.
     clusters: Vec<ClusterReport>,
 }

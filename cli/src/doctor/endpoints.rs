@@ -27,7 +27,6 @@ const PORT: u16 = 6443;
 const WITHIN: Duration = Duration::from_millis(500);
 /// The most addresses of a pool that are probed: those that are assigned next.
 const MOST: usize = 32;
-/// The most pools.
 const MOST_POOLS: usize = 8;
 
 /// Runs the check.

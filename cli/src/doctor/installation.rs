@@ -42,7 +42,6 @@ const CONTRACT: &str = "v1beta2";
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
     name: &'static str,
-    /// The namespace that it is installed in.
     namespace: &'static str,
     /// The API groups of its kinds.
     groups: &'static [&'static str],
