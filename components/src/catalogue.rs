@@ -74,51 +74,43 @@ const CLUSTER_API_IMAGES: &str = "registry.k8s.io/cluster-api";
 /// As release/build-images names them.
 const OUR_IMAGES: &str = "localhost/layercake";
 
+const fn of_cluster_api(manifests: &'static str, provider: (&'static str, &'static str)) -> Source {
+    Source::Upstream { manifests, provider, oldest: OLDEST_CLUSTER_API }
+}
+
+const fn cluster_api_image(name: &'static str) -> Image {
+    Image { repository: CLUSTER_API_IMAGES, name, tag: CLUSTER_API }
+}
+
+const fn own_image(name: &'static str) -> Image {
+    Image { repository: OUR_IMAGES, name, tag: LAYERCAKE }
+}
+
 /// All components. What a component needs comes before it.
 pub static COMPONENTS: [Component; 7] = [
     Component {
         name: "cluster-api",
-        source: Source::Upstream {
-            manifests: "capi-core",
-            provider: ("cluster-api", "CoreProvider"),
-            oldest: OLDEST_CLUSTER_API,
-        },
+        source: of_cluster_api("capi-core", ("cluster-api", "CoreProvider")),
         provider_label: Some("cluster-api"),
         namespace: "capi-system",
         deployment: "capi-controller-manager",
-        image: Image { repository: CLUSTER_API_IMAGES, name: "cluster-api-controller", tag: CLUSTER_API },
+        image: cluster_api_image("cluster-api-controller"),
     },
     Component {
         name: "kubeadm-bootstrap",
-        source: Source::Upstream {
-            manifests: "capi-kubeadm-bootstrap",
-            provider: ("kubeadm", "BootstrapProvider"),
-            oldest: OLDEST_CLUSTER_API,
-        },
+        source: of_cluster_api("capi-kubeadm-bootstrap", ("kubeadm", "BootstrapProvider")),
         provider_label: Some("bootstrap-kubeadm"),
         namespace: "capi-kubeadm-bootstrap-system",
         deployment: "capi-kubeadm-bootstrap-controller-manager",
-        image: Image {
-            repository: CLUSTER_API_IMAGES,
-            name: "kubeadm-bootstrap-controller",
-            tag: CLUSTER_API,
-        },
+        image: cluster_api_image("kubeadm-bootstrap-controller"),
     },
     Component {
         name: "kubeadm-control-plane",
-        source: Source::Upstream {
-            manifests: "capi-kubeadm-control-plane",
-            provider: ("kubeadm", "ControlPlaneProvider"),
-            oldest: OLDEST_CLUSTER_API,
-        },
+        source: of_cluster_api("capi-kubeadm-control-plane", ("kubeadm", "ControlPlaneProvider")),
         provider_label: Some("control-plane-kubeadm"),
         namespace: "capi-kubeadm-control-plane-system",
         deployment: "capi-kubeadm-control-plane-controller-manager",
-        image: Image {
-            repository: CLUSTER_API_IMAGES,
-            name: "kubeadm-control-plane-controller",
-            tag: CLUSTER_API,
-        },
+        image: cluster_api_image("kubeadm-control-plane-controller"),
     },
     Component {
         name: "ipam-in-cluster",
@@ -142,7 +134,7 @@ pub static COMPONENTS: [Component; 7] = [
         provider_label: Some("runtime-extension-vm-operator"),
         namespace: "vmware-system-vmop",
         deployment: "vmware-system-vmop-controller-manager",
-        image: Image { repository: OUR_IMAGES, name: "vmop", tag: LAYERCAKE },
+        image: own_image("vmop"),
     },
     Component {
         name: "capw",
@@ -150,7 +142,7 @@ pub static COMPONENTS: [Component; 7] = [
         provider_label: Some("infrastructure-wcp"),
         namespace: "vmware-system-capw",
         deployment: "vmware-system-capw-controller-manager",
-        image: Image { repository: OUR_IMAGES, name: "capw", tag: LAYERCAKE },
+        image: own_image("capw"),
     },
     Component {
         name: "gcm",
@@ -158,7 +150,7 @@ pub static COMPONENTS: [Component; 7] = [
         provider_label: None,
         namespace: "vmware-system-tkg",
         deployment: "vmware-system-tkg-controller-manager",
-        image: Image { repository: OUR_IMAGES, name: "gcm", tag: LAYERCAKE },
+        image: own_image("gcm"),
     },
 ];
 
