@@ -17,7 +17,7 @@ use uuid::Uuid;
 use vsphere::Client;
 use vsphere::automation::{FileStatus, NewFile, UpdateFile, UpdateState};
 
-use super::item::{end_sessions, has_type, is_not_allowed};
+use super::item::{allow_missing, end_sessions, has_type, is_not_allowed};
 use super::ova::{Ova, Part};
 use super::progress::Progress;
 
@@ -90,12 +90,8 @@ impl Filling<'_> {
     /// Completes the session of an earlier run if it has received all, else ends it; tells whether the item has its files.
     async fn take_over(&self, item: &str) -> Result<bool> {
         for session in self.vcenter.update_sessions(item).await? {
-            let state = match self.vcenter.update_session(&session).await {
-                Ok(session) => session.state,
-                Err(error) if error.is_not_found() => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if state != UpdateState::Active {
+            let found = allow_missing(self.vcenter.update_session(&session).await)?;
+            if found.is_none_or(|found| found.state != UpdateState::Active) {
                 continue;
             }
             let files = self.vcenter.update_files(&session).await?;

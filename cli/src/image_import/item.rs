@@ -33,11 +33,7 @@ pub enum Found {
 pub async fn find_library(vcenter: &Client, name: &str) -> Result<Library> {
     let mut found = vcenter.libraries_named(name).await?;
     if found.is_empty() && Uuid::try_parse(name).is_ok() {
-        match vcenter.library(name).await {
-            Ok(library) => found.push(library),
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error.into()),
-        }
+        found.extend(allow_missing(vcenter.library(name).await)?);
     }
     let library = match found.len() {
         0 => bail!(
@@ -66,11 +62,7 @@ impl Wanted {
     pub async fn find(&self, vcenter: &Client) -> Result<Found> {
         let Self { library, name, sha256, .. } = self;
         for id in vcenter.library_items_named(&library.id, name).await? {
-            let item = match vcenter.library_item(&id).await {
-                Ok(item) => item,
-                Err(error) if error.is_not_found() => continue,
-                Err(error) => return Err(error.into()),
-            };
+            let Some(item) = allow_missing(vcenter.library_item(&id).await)? else { continue };
             let is_empty = vcenter.library_item_files(&id).await?.is_empty();
             return match (mark(&item), is_empty) {
                 (Some(made_of), true) if made_of == sha256 => Ok(Found::Begun(id)),
@@ -122,11 +114,8 @@ impl Wanted {
     pub async fn remove_begun(&self, vcenter: &Client) -> Result<bool> {
         let Found::Begun(id) = self.find(vcenter).await? else { return Ok(false) };
         end_sessions(vcenter, &id).await?;
-        match vcenter.delete_library_item(&id).await {
-            Ok(()) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(true),
-            Err(error) => Err(error.into()),
-        }
+        allow_missing(vcenter.delete_library_item(&id).await)?;
+        Ok(true)
     }
 }
 
@@ -152,6 +141,14 @@ pub async fn end_sessions(vcenter: &Client, item: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns what vCenter answers about an object; none if the object does not exist any more.
+pub fn allow_missing<T>(answer: Result<T, vsphere::Error>) -> Result<Option<T>> {
+    match answer {
+        Err(error) if error.is_not_found() => Ok(None),
+        answer => Ok(Some(answer?)),
+    }
 }
 
 /// Whether a session's state does not allow the call.

@@ -33,19 +33,28 @@ pub fn pack(path: &Path, files: &[Packed<'_>]) {
 const OVF: &[u8] = br#"<Envelope><References><File href="disk.vmdk" size="4"/></References></Envelope>"#;
 const DISK: &[u8] = b"disk";
 
-fn read(files: &[Packed<'_>]) -> Result<Ova, String> {
+/// An OVA with these files, and the folder that it is in.
+fn packed(files: &[Packed<'_>]) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("node.ova");
     pack(&path, files);
+    (folder, path)
+}
+
+/// A whole OVA with a manifest.
+fn whole() -> (TempDir, PathBuf) {
+    let manifest = manifest_of(&[("node.ovf", OVF), ("disk.vmdk", DISK)]);
+    packed(&[("node.ovf", OVF), ("node.mf", manifest.as_bytes()), ("disk.vmdk", DISK)])
+}
+
+fn read(files: &[Packed<'_>]) -> Result<Ova, String> {
+    let (_folder, path) = packed(files);
     Ova::read(&path, &AtomicU64::new(0)).map_err(|error| format!("{error:#}"))
 }
 
 #[test]
 fn the_parts_are_where_the_archive_has_them() {
-    let manifest = manifest_of(&[("node.ovf", OVF), ("disk.vmdk", DISK)]);
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("node.ova");
-    pack(&path, &[("node.ovf", OVF), ("node.mf", manifest.as_bytes()), ("disk.vmdk", DISK)]);
+    let (_folder, path) = whole();
     let done = AtomicU64::new(0);
     let ova = Ova::read(&path, &done).unwrap();
     let bytes = fs::read(&path).unwrap();
@@ -91,10 +100,7 @@ fn what_is_not_whole_is_refused() {
 
 #[test]
 fn a_file_that_is_cut_off_anywhere_is_refused() {
-    let manifest = manifest_of(&[("node.ovf", OVF), ("disk.vmdk", DISK)]);
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("node.ova");
-    pack(&path, &[("node.ovf", OVF), ("node.mf", manifest.as_bytes()), ("disk.vmdk", DISK)]);
+    let (_folder, path) = whole();
     let bytes = fs::read(&path).unwrap();
     let last = Ova::read(&path, &AtomicU64::new(0)).unwrap().parts[1].clone();
     let end = usize::try_from(last.offset + last.size).unwrap();
