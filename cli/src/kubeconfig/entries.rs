@@ -90,8 +90,8 @@ impl Owner {
         ]
     }
 
-    /// The entries: list, member, name and content.
-    fn entries(&self, access: &Access) -> Vec<(&'static str, &'static str, &str, Value)> {
+    /// The entries, each with its list.
+    fn entries(&self, access: &Access) -> Vec<(&'static str, Value)> {
         let extensions = json!([{ "name": EXTENSION, "extension": { "cluster": self.mark } }]);
         let cluster = json!({
             "server": access.server, "certificate-authority-data": access.authority, "extensions": extensions,
@@ -100,12 +100,10 @@ impl Owner {
             "client-certificate-data": access.certificate, "client-key-data": access.key, "extensions": extensions,
         });
         let context = json!({ "cluster": self.cluster, "user": self.user, "extensions": extensions });
-        let contents = [cluster, certificates, context];
-        self.names()
-            .into_iter()
-            .zip(contents)
-            .map(|((list, member, name), content)| (list, member, name, content))
-            .collect()
+        let contents = self.names().into_iter().zip([cluster, certificates, context]);
+        let entries =
+            contents.map(|((list, member, name), content)| (list, json!({ "name": name, member: content })));
+        entries.collect()
     }
 
     /// A kubeconfig of this cluster alone.
@@ -114,8 +112,8 @@ impl Owner {
             "apiVersion": "v1", "kind": "Config", "current-context": self.context(),
             "clusters": [], "users": [], "contexts": [],
         });
-        for (list, member, name, content) in self.entries(access) {
-            config[list] = json!([{ "name": name, member: content }]);
+        for (list, entry) in self.entries(access) {
+            config[list] = json!([entry]);
         }
         config
     }
@@ -133,8 +131,7 @@ impl Owner {
                 return Err(format!("{member} {name} exists, and is for {}", shown(mark)));
             }
         }
-        for (list, member, name, content) in self.entries(access) {
-            let entry = json!({ "name": name, member: content });
+        for (list, entry) in self.entries(access) {
             if !config[list].is_array() {
                 config[list] = json!([]);
             }
