@@ -36,6 +36,11 @@ impl Contents {
         }
     }
 
+    /// Says what could not be made in a namespace, and why.
+    pub fn miss_failed(&mut self, what: &str, namespace: Option<&str>, error: &anyhow::Error) {
+        self.miss(what, namespace, &Unread::Failed(format!("{error:#}")));
+    }
+
     /// Says what was read in part.
     pub fn shorten(&mut self, what: &str) {
         self.shortened.push(what.to_owned());

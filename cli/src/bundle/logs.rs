@@ -88,13 +88,7 @@ impl<W: Write> Parts<'_, W> {
             }
             match read_end(&path) {
                 Ok((log, skipped)) => self.write_log(&format!("processes/{name}.log"), &log, skipped)?,
-                Err(error) => {
-                    self.contents.miss(
-                        &format!("the log of {name}"),
-                        None,
-                        &Unread::Failed(format!("{error:#}")),
-                    );
-                }
+                Err(error) => self.contents.miss_failed(&format!("the log of {name}"), None, &error),
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::archive::Archive;
 use super::contents::Contents;
 use super::scrub::Scrubber;
-use super::source::{Source, Unread};
+use super::source::Source;
 use crate::describe;
 
 /// How long the checks of `layercake doctor` may take.
@@ -47,8 +47,8 @@ impl<W: Write> Parts<'_, W> {
                     self.archive.add(&path, self.scrubber.text(&tree.text(false)))?;
                 }
                 Err(error) => {
-                    let why = Unread::Failed(format!("{error:#}"));
-                    self.contents.miss(&format!("the tree of cluster {name}"), Some(&namespace), &why);
+                    let what = format!("the tree of cluster {name}");
+                    self.contents.miss_failed(&what, Some(&namespace), &error);
                 }
             }
         }
@@ -59,10 +59,7 @@ impl<W: Write> Parts<'_, W> {
     pub async fn write_diagnosis(&mut self, command: Command) -> Result<()> {
         match diagnosed(command).await {
             Ok(report) => self.archive.add("doctor.txt", self.scrubber.text(&report))?,
-            Err(error) => {
-                let why = Unread::Failed(format!("{error:#}"));
-                self.contents.miss("the report of layercake doctor", None, &why);
-            }
+            Err(error) => self.contents.miss_failed("the report of layercake doctor", None, &error),
         }
         Ok(())
     }
