@@ -15,7 +15,7 @@ use crate::args::{List, Output};
 use crate::connection::{CLUSTER, api_in, dynamic_api_in, not_served, served};
 use crate::describe::words::age;
 use crate::exit::{ExitStatus, failed};
-use crate::follow::progress::{Count, control_plane_of_cluster, workers_of_cluster};
+use crate::follow::progress::{Count, counts_of_cluster};
 use crate::output::{align, say, write_json, write_out};
 use crate::target::Target;
 
@@ -83,9 +83,7 @@ fn rows(tkcs: &[TanzuKubernetesCluster], clusters: &[DynamicObject]) -> Vec<Row>
 fn of_tkc(tkc: &TanzuKubernetesCluster, below: Option<&DynamicObject>) -> Row {
     let topology = &tkc.spec.topology;
     let status = tkc.status.as_ref();
-    let (mut control_plane, mut workers) = below
-        .map(|cluster| (control_plane_of_cluster(cluster), workers_of_cluster(cluster)))
-        .unwrap_or_default();
+    let (mut control_plane, mut workers) = below.map(counts_of_cluster).unwrap_or_default();
     control_plane.wanted = topology.control_plane.replicas.unwrap_or(1).into();
     // An autoscaler decides on a pool without a number.
     if topology.node_pools.iter().all(|pool| pool.replicas.is_some()) {
@@ -103,11 +101,12 @@ fn of_tkc(tkc: &TanzuKubernetesCluster, below: Option<&DynamicObject>) -> Row {
 
 fn of_cluster(cluster: &DynamicObject) -> Row {
     let text = |path: &str| cluster.data.pointer(path).and_then(|value| value.as_str()).unwrap_or_default();
+    let (control_plane, workers) = counts_of_cluster(cluster);
     Row {
         kind: "cluster",
         phase: text("/status/phase").to_lowercase(),
-        control_plane: control_plane_of_cluster(cluster),
-        workers: workers_of_cluster(cluster),
+        control_plane,
+        workers,
         kubernetes: text("/spec/topology/version").to_owned(),
         ..row(cluster.metadata.clone())
     }

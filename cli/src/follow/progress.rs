@@ -120,25 +120,18 @@ pub fn control_plane(objects: &Objects) -> Count {
     let owners = list(objects, "KubeadmControlPlane");
     if owners.iter().any(|owner| owner.data[UNREAD] == true) {
         let clusters = list(objects, "Cluster");
-        return clusters.first().map(control_plane_of_cluster).unwrap_or_default();
+        return clusters.first().map(|cluster| counts_of_cluster(cluster).0).unwrap_or_default();
     }
     count(owners)
 }
 
-/// The control plane nodes that the status of a Cluster counts.
-pub fn control_plane_of_cluster(cluster: &DynamicObject) -> Count {
-    nodes_of_cluster(cluster, "controlPlane")
-}
-
-/// The worker nodes that the status of a Cluster counts.
-pub fn workers_of_cluster(cluster: &DynamicObject) -> Count {
-    nodes_of_cluster(cluster, "workers")
-}
-
-fn nodes_of_cluster(cluster: &DynamicObject, part: &str) -> Count {
-    let part = &cluster.data["status"][part];
-    let of = |field: &str| part[field].as_i64().unwrap_or_default();
-    Count { ready: of("readyReplicas"), wanted: of("desiredReplicas") }
+/// The control plane nodes and the worker nodes that the status of a Cluster counts.
+pub fn counts_of_cluster(cluster: &DynamicObject) -> (Count, Count) {
+    let count = |part: &str| {
+        let of = |field: &str| cluster.data["status"][part][field].as_i64().unwrap_or_default();
+        Count { ready: of("readyReplicas"), wanted: of("desiredReplicas") }
+    };
+    (count("controlPlane"), count("workers"))
 }
 
 /// Worker nodes of all pools.
