@@ -85,12 +85,7 @@ pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
         && given.is_none()
     {
         let lock = if record.transient { Some(folder.lock()?) } else { None };
-        return Ok(Opened {
-            folder,
-            kubeconfig: record.kubeconfig,
-            is_transient: record.transient,
-            _lock: lock,
-        });
+        return Ok(Opened::new(folder, record, lock));
     }
     say!("starting management components...");
     let opened = start_with(&folder, given, false, true).await?;
@@ -110,6 +105,10 @@ pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
 }
 
 impl Opened {
+    fn new(folder: Folder, record: Record, lock: Option<File>) -> Self {
+        Self { folder, kubeconfig: record.kubeconfig, is_transient: record.transient, _lock: lock }
+    }
+
     /// The folder.
     pub fn folder(&self) -> &Folder {
         &self.folder
@@ -190,12 +189,7 @@ async fn start_with(
     }
     let configured = configure(folder, given, wanted.as_ref()).await;
     match configured {
-        Ok(record) => Ok(Opened {
-            folder: folder.clone(),
-            kubeconfig: record.kubeconfig,
-            is_transient: record.transient,
-            _lock: Some(lock),
-        }),
+        Ok(record) => Ok(Opened::new(folder.clone(), record, Some(lock))),
         Err(error) => {
             if !runs {
                 daemon.stop().await?;

@@ -63,11 +63,7 @@ struct Report {
 
 /// Imports an OVA, and waits for its image and release if the user wants that. If it is interrupted, an incomplete item is removed.
 pub async fn run(args: ImageImport) -> ExitStatus {
-    let ended = match Interrupts::listening() {
-        Ok(mut interrupts) => import(&args, &mut interrupts).await,
-        Err(error) => Err(error),
-    };
-    match ended {
+    match import(&args).await {
         Ok(Some(report)) => {
             write_out(&shown(&report, args.output));
             ExitStatus::Done
@@ -111,16 +107,17 @@ fn advice(error: &anyhow::Error) -> String {
 }
 
 /// `None` if it was interrupted.
-async fn import(args: &ImageImport, interrupts: &mut Interrupts) -> Result<Option<Report>> {
+async fn import(args: &ImageImport) -> Result<Option<Report>> {
+    let mut interrupts = Interrupts::listening()?;
     let prepared = tokio::select! {
         prepared = prepare(args) => prepared?,
         () = interrupts.next() => return Ok(None),
     };
     let (ova, vcenter, wanted) = prepared;
-    let result = bring(&vcenter, &ova, &wanted, KEEP_ALIVE, interrupts).await;
+    let result = bring(&vcenter, &ova, &wanted, KEEP_ALIVE, &mut interrupts).await;
     vcenter.logout().await;
     match result? {
-        Some(report) => read_library(args, report, interrupts).await,
+        Some(report) => read_library(args, report, &mut interrupts).await,
         None => Ok(None),
     }
 }
