@@ -114,19 +114,12 @@ mod tests {
 
     fn node(kind: &str, name: &str, ready: &str, children: Vec<TreeNode>) -> TreeNode {
         let since = Some("2026-01-01T00:00:00Z".to_owned());
-        let message =
-            if ready == "True" { String::new() } else { format!("* {name} waits:\n  * for a\n  * for b") };
-        let reason = if ready == "True" { String::new() } else { "Waiting".to_owned() };
-        TreeNode {
-            kind: kind.into(),
-            name: name.into(),
-            ready: ready.into(),
-            reason,
-            message,
-            since,
-            children,
-            ..TreeNode::default()
-        }
+        let (reason, message) = match ready {
+            "True" => (String::new(), String::new()),
+            _ => ("Waiting".to_owned(), format!("* {name} waits:\n  * for a\n  * for b")),
+        };
+        let (kind, name, ready) = (kind.into(), name.into(), ready.into());
+        TreeNode { kind, name, ready, reason, message, since, children, ..TreeNode::default() }
     }
 
     fn tree() -> TreeNode {

@@ -63,16 +63,8 @@ fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> TreeNode {
     let field = |name| found.map(|condition| text(condition, name)).unwrap_or_default();
     let (reason, message) = (field("reason"), field("message"));
     let suspicion = (ready != "True").then(|| cause::explain(kind, object, found));
-    TreeNode {
-        kind: kind.to_owned(),
-        name: object.name_any(),
-        ready,
-        reason,
-        message,
-        since,
-        suspicion,
-        children,
-    }
+    let (kind, name) = (kind.to_owned(), object.name_any());
+    TreeNode { kind, name, ready, reason, message, since, suspicion, children }
 }
 
 fn owned(child: &DynamicObject, kind: &str, parent: &DynamicObject) -> bool {
