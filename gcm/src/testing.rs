@@ -95,6 +95,9 @@ pub(crate) fn set_at(value: &mut Value, pointer: &str, new: Value) {
 /// The cluster after a change of one place in its document.
 pub(crate) fn changed(tkc: &TanzuKubernetesCluster, pointer: &str, new: Value) -> TanzuKubernetesCluster {
     let mut value = serde_json::to_value(tkc).unwrap();
+    // A path that does not exist would become an unknown field, which changes nothing.
+    let parent = pointer.rsplit_once('/').unwrap().0;
+    assert!(value.pointer(parent).is_some(), "{pointer}: there is no {parent}");
     set_at(&mut value, pointer, new);
     serde_json::from_value(value).unwrap()
 }
