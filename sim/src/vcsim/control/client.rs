@@ -1,9 +1,9 @@
 //! The client of the control API, and how it calls.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -11,14 +11,6 @@ use super::error::Error;
 
 /// The time for an answer. A simulator that hangs shall not keep its caller waiting for ever.
 const ANSWER: Duration = Duration::from_mins(3);
-
-/// An answer of one member, whatever the control API calls it.
-#[derive(Deserialize)]
-struct One<T> {
-    #[serde(alias = "id", alias = "moid", alias = "uuid", alias = "diskUUID")]
-    #[serde(alias = "calls", alias = "disks", alias = "tokens")]
-    value: T,
-}
 
 /// A client of the control API.
 #[derive(Clone)]
@@ -54,14 +46,17 @@ impl ControlApi {
         answer.json().await.map_err(|source| Error::Unreachable { call, source: source.without_url() })
     }
 
-    /// Calls what answers with one member, and returns its value.
+    /// Calls what answers with one member, which is called `member`, and returns its value.
     pub(super) async fn call_for_one<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Option<Value>,
+        member: &str,
     ) -> Result<T, Error> {
-        Ok(self.call::<One<T>>(method, path, body).await?.value)
+        let call = format!("{method} {path}");
+        let mut members: BTreeMap<String, T> = self.call(method, path, body).await?;
+        members.remove(member).ok_or_else(|| Error::Missing { call, member: member.to_owned() })
     }
 
     pub(super) async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<(), Error> {

@@ -30,13 +30,13 @@ pub struct FirstClassDisk {
 impl ControlApi {
     /// All first class disks.
     pub async fn disks(&self) -> Result<Vec<FirstClassDisk>, Error> {
-        self.call_for_one(Method::GET, "/v1/disks", None).await
+        self.call_for_one(Method::GET, "/v1/disks", None, "disks").await
     }
 
     /// Makes a disk; answers its id.
     pub async fn make_disk(&self, name: &str, capacity_mib: i64) -> Result<String, Error> {
         let order = json!({"name": name, "capacityMiB": capacity_mib});
-        self.call_for_one(Method::POST, "/v1/disks", Some(order)).await
+        self.call_for_one(Method::POST, "/v1/disks", Some(order), "id").await
     }
 
     /// Deletes a disk, which is refused while it is attached to a VM.
@@ -46,7 +46,7 @@ impl ControlApi {
 
     /// Attaches a disk to a VM, unless it is attached already; answers by which UUID the guest knows it.
     pub async fn attach_disk(&self, moid: &str, id: &str) -> Result<String, Error> {
-        self.call_for_one(Method::PUT, &format!("/v1/vms/{moid}/disks/{id}"), None).await
+        self.call_for_one(Method::PUT, &format!("/v1/vms/{moid}/disks/{id}"), None, "diskUUID").await
     }
 
     /// Detaches a disk from a VM, if it is attached.
@@ -58,7 +58,7 @@ impl ControlApi {
     /// there. Answers its UUID.
     pub async fn attach(&self, moid: &str, file: &str, capacity_mib: u64) -> Result<String, Error> {
         let order = json!({"file": file, "capacityMiB": capacity_mib});
-        self.call_for_one(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await
+        self.call_for_one(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order), "uuid").await
     }
 
     /// Hangs the disk of that file into the place of a VM's last disk, which is destroyed. It is refused where the VM has

@@ -13,6 +13,14 @@ pub enum Error {
         /// The transport's error, without its address.
         source: reqwest::Error,
     },
+    /// The answer has no such member.
+    #[error("the simulator's control API answers {call} without {member}")]
+    Missing {
+        /// Method and path.
+        call: String,
+        /// The name of the member.
+        member: String,
+    },
     /// The thing asked for is not there (any more).
     #[error("the simulator's control API knows no {call}")]
     NotFound {

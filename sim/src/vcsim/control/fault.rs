@@ -117,7 +117,7 @@ impl Fault {
 impl ControlApi {
     /// Plants a fault; answers its id.
     pub async fn plant(&self, fault: &Fault) -> Result<String, Error> {
-        self.call_for_one(Method::POST, "/v1/faults", Some(json!(fault))).await
+        self.call_for_one(Method::POST, "/v1/faults", Some(json!(fault)), "id").await
     }
 
     /// The planted faults with their hits and the calls they hold.

@@ -139,7 +139,7 @@ impl ControlApi {
     /// Makes a folder of VMs; answers its id.
     pub async fn make_folder(&self, parent: &str, name: &str) -> Result<String, Error> {
         let order = json!({"parent": parent, "name": name});
-        self.call_for_one(Method::POST, "/v1/folders", Some(order)).await
+        self.call_for_one(Method::POST, "/v1/folders", Some(order), "moid").await
     }
 
     /// Destroys a folder with all VMs and folders in it.

@@ -81,16 +81,16 @@ impl ControlApi {
 
     /// The calls that can change something, so far.
     pub async fn journal(&self) -> Result<Vec<Call>, Error> {
-        self.call_for_one(Method::GET, "/v1/journal", None).await
+        self.call_for_one(Method::GET, "/v1/journal", None, "calls").await
     }
 
     /// The calls that can change something, which are forgotten by this.
     pub async fn take_journal(&self) -> Result<Vec<Call>, Error> {
-        self.call_for_one(Method::DELETE, "/v1/journal", None).await
+        self.call_for_one(Method::DELETE, "/v1/journal", None, "calls").await
     }
 
     /// The tokens of all sessions that were ever opened.
     pub async fn tokens(&self) -> Result<Vec<String>, Error> {
-        self.call_for_one(Method::GET, "/v1/sessions", None).await
+        self.call_for_one(Method::GET, "/v1/sessions", None, "tokens").await
     }
 }
