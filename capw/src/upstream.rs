@@ -1,4 +1,5 @@
-//! What Cluster API says of our objects: whose they are, whether they are paused, whether they only move.
+//! What Cluster API says of our objects (whose they are, whether they are paused, whether they only move), and what our own children bear
+//! for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -73,7 +73,7 @@ where
     }
 }
 
-/// The same for a kind without a Rust type; all objects, too, if the kind has no namespaces.
+/// The objects of a kind without a Rust type, in one namespace or in all. For a kind that has no namespaces, `namespace` is `None`.
 pub fn dynamic_api_in(client: &Client, kind: KindName<'_>, namespace: Option<&str>) -> Api<DynamicObject> {
     let (group, version, kind, plural) = kind;
     let kind = GroupVersionKind::gvk(group, version, kind);

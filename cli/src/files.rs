@@ -18,7 +18,7 @@ pub fn read_text_or_input(path: &Path) -> io::Result<String> {
     if path == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) }
 }
 
-/// The folder of a file, also of one without a folder in its path.
+/// Returns the folder of a file: `.` if its path contains none.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -94,7 +94,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The elements of a value, with its keys and items held in these ways.
+/// Returns the elements of a value; `key` and `held` make its keys and items. `None` for a value that is not a list, a map or null.
 fn elements<'v, 'a>(
     value: &'v Value,
     key: impl Fn(&'v str) -> Result<Key<'a>, Exceeded>,

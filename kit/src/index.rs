@@ -72,7 +72,7 @@ pub fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRef<K> {
     reference_to(object.meta().namespace.as_deref(), &object.name_any())
 }
 
-/// A reference to what has this name, in this namespace if it is in one.
+/// Returns a reference to the object of this name, in this namespace if it has one.
 pub(crate) fn reference_to<K>(namespace: Option<&str>, name: &str) -> ObjectRef<K>
 where
     K: Resource<DynamicType = ()>,

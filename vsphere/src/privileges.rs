@@ -74,9 +74,9 @@ pub const PRIVILEGES: &[Privilege] = {
     const RESIZE: PrivilegeUse = Only("another class for a VM");
     const POWER: PrivilegeUse = Only("power states and restarts that users ask for");
     const SUBSCRIBED: PrivilegeUse = Only("subscribed content libraries");
-    const OTHERS: PrivilegeUse = Only("disks that others attached");
-    const HARDWARE: PrivilegeUse = Only("minHardwareVersion");
-    const LARGER: PrivilegeUse = Only("disks larger than the image's");
+    const FOREIGN_DISKS: PrivilegeUse = Only("disks that others attached");
+    const HARDWARE_VERSION: PrivilegeUse = Only("minHardwareVersion");
+    const LARGER_DISKS: PrivilegeUse = Only("disks larger than the image's");
     const NO_CLOUD_INIT: PrivilegeUse = Only("guests without cloud-init");
     const OVF: PrivilegeUse = Only("OVF properties (transports vAppConfig and OvfEnv)");
     const fn of(
@@ -120,10 +120,10 @@ pub const PRIVILEGES: &[Privilege] = {
         of("VirtualMachine.Config.Resource", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
         of("VirtualMachine.Config.Settings", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
         of("VirtualMachine.Config.ManagedBy", Folder, "CloneVM_Task (the mark)", Always),
-        of("VirtualMachine.Config.RemoveDisk", Folder, "ReconfigVM_Task before Destroy_Task", OTHERS),
-        of("VirtualMachine.Config.DiskExtend", Folder, "CloneVM_Task, ReconfigVM_Task", LARGER),
+        of("VirtualMachine.Config.RemoveDisk", Folder, "ReconfigVM_Task before Destroy_Task", FOREIGN_DISKS),
+        of("VirtualMachine.Config.DiskExtend", Folder, "CloneVM_Task, ReconfigVM_Task", LARGER_DISKS),
         of("VirtualMachine.Config.ChangeTracking", Folder, "ReconfigVM_Task", RESIZE),
-        of("VirtualMachine.Config.UpgradeVirtualHardware", Folder, "UpgradeVM_Task", HARDWARE),
+        of("VirtualMachine.Config.UpgradeVirtualHardware", Folder, "UpgradeVM_Task", HARDWARE_VERSION),
         of("VirtualMachine.Interact.PowerOn", Folder, "CloneVM_Task, PowerOnVM_Task", Always),
         of("VirtualMachine.Interact.PowerOff", Folder, "PowerOffVM_Task, ShutdownGuest", Always),
         of("VirtualMachine.Interact.Suspend", Folder, "SuspendVM_Task, StandbyGuest", POWER),

@@ -19,7 +19,7 @@ pub(super) fn rule(kind: &'static str, path: &'static str, expression: &str, mes
     Rule { kind, versions: &[], path, expression: expression.to_owned(), message }
 }
 
-/// Rules at one place, each with its message.
+/// Returns the rules of one path: pairs of an expression and its message.
 pub(super) fn rules_at<const N: usize>(
     kind: &'static str,
     path: &'static str,

@@ -24,7 +24,7 @@ use crate::exit::{ExitStatus, status_of};
 use crate::interrupts::until_interrupted;
 use crate::output::{say, write_over};
 
-/// The advice of commands that continue where they were interrupted.
+/// The message of an interrupted command that continues when it is run again.
 const AGAIN: &str = "Interrupted. Run the same command again";
 
 /// Runs one of the commands.

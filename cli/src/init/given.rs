@@ -90,7 +90,7 @@ impl GivenSite {
     }
 }
 
-/// The flags that select the VM operator where an installation has it.
+/// Returns the flags for a VM operator in the namespace in which `init` installs it.
 pub fn operator_flags(vcenter_ca: Option<PathBuf>) -> OperatorFlags {
     let operator_namespace = OPERATOR_NAMESPACE.to_owned();
     OperatorFlags { cluster: ClusterFlags::default(), operator_namespace, vcenter_ca }

@@ -62,7 +62,7 @@ impl WantedAddons {
     }
 }
 
-/// How everything is that a cluster is to have.
+/// The last reports about the add-ons and the synchronized objects of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GuestReports {
     /// The state of the add-ons.
@@ -151,7 +151,7 @@ impl Engine {
         self.0.clusters.lock().remove(key);
     }
 
-    /// How everything is that a cluster is to have; none if nobody has looked after it yet.
+    /// Returns the last reports about a cluster; `None` before the first look at its guest.
     pub fn reports(&self, key: &str) -> Option<GuestReports> {
         self.0.clusters.lock().get(key)?.reports.lock().clone()
     }

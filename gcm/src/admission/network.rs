@@ -24,7 +24,7 @@ pub(super) struct AddressRange<'a> {
     pub net: IpNet,
 }
 
-/// Reads the ranges of pods or services. What is no range is added to the denials.
+/// Reads the ranges of pods or services. Adds a denial for each text that is not a range.
 pub(super) fn ranges<'a>(
     key: &str,
     blocks: &'a [String],

@@ -22,12 +22,12 @@ pub struct Applied {
     /// Its node pools.
     pub deployments: Vec<Arc<MachineDeployment>>,
     /// The reports from its guest, if add-ons were requested.
-    pub guest: Option<AddonReports>,
+    pub guest: Option<RequestedGuest>,
 }
 
-/// The reports from a guest after add-ons were requested. `None` before the first look at the guest.
+/// What the guest reported when its add-ons were requested: `None` before the first look at the guest.
 #[derive(Clone, Debug)]
-pub struct AddonReports(pub Option<GuestReports>);
+pub struct RequestedGuest(pub Option<GuestReports>);
 
 impl Applied {
     /// Returns the facts, with each applied object in place of the one that was read. Otherwise status would call a cluster
@@ -40,10 +40,10 @@ impl Applied {
         pools.extend(deployments);
         pools.sort_by_key(|deployment| deployment.name_any());
         let (addons, synced, survey) = match guest {
-            Some(AddonReports(Some(GuestReports { addons, synced, survey, kubernetes: _ }))) => {
+            Some(RequestedGuest(Some(GuestReports { addons, synced, survey, kubernetes: _ }))) => {
                 (Some(addons), Some(synced), survey)
             }
-            Some(AddonReports(None)) => (None, None, None),
+            Some(RequestedGuest(None)) => (None, None, None),
             None => (read.addons, read.synced, read.survey),
         };
         Facts {
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(replicas, [("a-new-pool".to_owned(), Some(7)), (name, Some(7))]);
         assert_eq!(seen.cluster, read.cluster);
         assert_eq!(seen.addons.map(|reports| reports.len()), Some(1), "nothing was requested of the guest");
-        let guest = Some(AddonReports(None));
+        let guest = Some(RequestedGuest(None));
         assert!(Applied { guest, ..Applied::default() }.over(read).addons.is_none());
     }
 }

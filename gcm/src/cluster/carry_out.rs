@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::applied::{AddonReports, Applied};
+use super::applied::{Applied, RequestedGuest};
 use super::cluster_secret::NewSecrets;
 use super::context::{Context, KindCache};
 use super::error::Error;
@@ -81,7 +81,7 @@ async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context
     if let Some(addons) = addons {
         ctx.addons.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
         let key = key(cluster.namespace().as_deref(), &cluster.name_any());
-        done.guest = Some(AddonReports(ctx.addons.reports(&key)));
+        done.guest = Some(RequestedGuest(ctx.addons.reports(&key)));
     }
     remove_obsolete(obsolete, facts, ctx).await
 }

@@ -260,7 +260,7 @@ mod tests {
         facts
     }
 
-    fn named<'f>(facts: &'f Facts, version: &str) -> &'f AvailableRelease {
+    fn find_release<'f>(facts: &'f Facts, version: &str) -> &'f AvailableRelease {
         let version = Version::parse(version).unwrap();
         facts.available_releases.iter().find(|release| release.version == version).unwrap()
     }
@@ -283,7 +283,7 @@ mod tests {
             (V35, V35, V32, V36, (V35, false)),
         ] {
             let facts = at(spec, oldest, pools);
-            let Step { release, last_step } = choose_step(named(&facts, wanted), &facts).unwrap();
+            let Step { release, last_step } = choose_step(find_release(&facts, wanted), &facts).unwrap();
             assert_eq!(
                 (release.version.to_string().as_str(), last_step.is_waiting()),
                 expected,
@@ -291,7 +291,7 @@ mod tests {
             );
         }
         let mut facts = at(V33, V33, V33);
-        let wanted = named(&facts, V36).clone();
+        let wanted = find_release(&facts, V36).clone();
         Arc::make_mut(&mut facts.available_releases).retain(|release| release.version.minor() != (1, 34));
         let error = choose_step(&wanted, &facts).unwrap_err();
         assert!(matches!(error, Invalid::NoStep { from } if from.to_string() == "v1.33.1+vmware.1"));

@@ -318,8 +318,8 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
 }
 
 impl Shared {
-    /// The VM is powered on.
-    fn begin(&self, vm: &Vm, address: Address) {
+    /// Adds the boot report of a VM that was powered on.
+    fn add_report(&self, vm: &Vm, address: Address) {
         let (moid, name) = (vm.moid.clone(), vm.name.clone());
         let report = BootReport { moid, name, address, phase: Phase::Booting };
         self.reports.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
@@ -386,7 +386,7 @@ async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: Cancellatio
         Ok(guest_vm) => guest_vm,
         Err(failure) => return tracing::warn!(vm = vm.name, %failure, "a guest can't be played"),
     };
-    shared.begin(&vm, guest_vm.address);
+    shared.add_report(&vm, guest_vm.address);
     let mut guest = Guest::new(guest_vm.clone());
     tokio::select! {
         () = power.cancelled() => {}
@@ -436,7 +436,7 @@ async fn run_machine(
 ) {
     let vm = &seen.borrow().clone();
     let unknown = Address::reported_as(Ipv4Addr::UNSPECIFIED);
-    shared.begin(vm, unknown);
+    shared.add_report(vm, unknown);
     let reported = |report: &GuestReport| {
         if let Some(address) = report.ip.as_ref().and_then(|ip| ip.parse().ok()) {
             shared.readdress(&vm.moid, Address { reported: address, served: address });

@@ -67,7 +67,7 @@ fn incomplete(what: &str) -> Failure {
     Failure::new(Reason::KubeadmConfig, what)
 }
 
-/// The user that the kubelet of a node is.
+/// Returns the user name of a node's kubelet.
 fn user_of(node: &str) -> String {
     format!("system:node:{node}")
 }

@@ -95,7 +95,7 @@ impl GuestVm {
         Deadline::after(self.boot_timeout)
     }
 
-    /// Whether a story silences the kubelet.
+    /// Returns true if a story silences the VM's kubelet.
     pub(super) fn is_silent(&self) -> bool {
         self.silent.fit(&self.name)
     }

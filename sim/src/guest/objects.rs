@@ -20,16 +20,16 @@ const JOINING: &str = "system:bootstrappers:kubeadm:default-node-token";
 const TOKEN_LIFE: Duration = Duration::from_hours(24);
 
 /// A reference to a `Group`, `User`, `Role` or `ClusterRole`.
-fn rbac(kind: &str, name: &str) -> Value {
+fn rbac_reference(kind: &str, name: &str) -> Value {
     json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name })
 }
 
 fn bind(role: &str, subject: &Value) -> Value {
-    json!({ "roleRef": rbac("ClusterRole", role), "subjects": [subject] })
+    json!({ "roleRef": rbac_reference("ClusterRole", role), "subjects": [subject] })
 }
 
 fn bind_group(role: &str, group: &str) -> Value {
-    bind(role, &rbac("Group", group))
+    bind(role, &rbac_reference("Group", group))
 }
 
 /// Makes or updates objects under kubeadm's name.
@@ -83,7 +83,7 @@ impl Writer {
     ) -> Result<(), Failure> {
         let reading = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map] });
         self.namespaced::<Role>(namespace, role, json!({ "rules": [reading] })).await?;
-        let binding = json!({ "roleRef": rbac("Role", role), "subjects": subjects });
+        let binding = json!({ "roleRef": rbac_reference("Role", role), "subjects": subjects });
         self.namespaced::<RoleBinding>(namespace, role, binding).await
     }
 
@@ -95,7 +95,7 @@ impl Writer {
     /// The configuration that joining nodes and Cluster API read.
     pub(super) async fn configuration(&self, documents: &Documents) -> Result<(), Failure> {
         let Some((cluster, document)) = &documents.cluster else { return Ok(()) };
-        let nodes = json!([rbac("Group", JOINING), rbac("Group", "system:nodes")]);
+        let nodes = json!([rbac_reference("Group", JOINING), rbac_reference("Group", "system:nodes")]);
         let text = yaml(&defaulted(cluster, document.clone()))?;
         self.namespaced::<ConfigMap>(
             "kube-system",
@@ -134,7 +134,7 @@ impl Writer {
             ),
             (
                 "kubeadm:apiserver-kubelet-client",
-                bind("system:kubelet-api-admin", &rbac("User", "kube-apiserver-kubelet-client")),
+                bind("system:kubelet-api-admin", &rbac_reference("User", "kube-apiserver-kubelet-client")),
             ),
         ] {
             self.cluster::<ClusterRoleBinding>(name, binding).await?;
@@ -145,7 +145,7 @@ impl Writer {
             json!({ "data": { "kubeconfig": cluster_info } }),
         )
         .await?;
-        let anonymous = json!([rbac("User", "system:anonymous")]);
+        let anonymous = json!([rbac_reference("User", "system:anonymous")]);
         self.readable("kube-public", "kubeadm:bootstrap-signer-clusterinfo", "cluster-info", anonymous).await
     }
 

@@ -142,7 +142,7 @@ func (o *Outages) End() {
 	o.Settle()
 }
 
-// showHost changes nothing where the reference is no host's.
+// showHost does nothing if the reference is not that of a host.
 func showHost(ctx *simulator.Context, self vim.Ref, state types.HostSystemConnectionState) {
 	if host, ok := ctx.Map.Get(self).(*simulator.HostSystem); ok {
 		ctx.WithLock(host, func() {
@@ -153,7 +153,7 @@ func showHost(ctx *simulator.Context, self vim.Ref, state types.HostSystemConnec
 	}
 }
 
-// showStore changes nothing where the reference is no datastore's.
+// showStore does nothing if the reference is not that of a datastore.
 func showStore(ctx *simulator.Context, self vim.Ref, accessible bool) {
 	if store, ok := ctx.Map.Get(self).(*simulator.Datastore); ok {
 		ctx.WithLock(store, func() {

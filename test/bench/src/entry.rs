@@ -24,7 +24,7 @@ where
     }
 }
 
-/// Prints an error; the status of a program that ended so.
+/// Prints the error, if there is one, and returns the exit code of the program.
 pub fn exit_code(ended: Result<()>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,

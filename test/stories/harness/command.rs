@@ -8,14 +8,14 @@ pub fn exe() -> &'static Path {
     env!("CARGO_BIN_EXE_layercake").as_ref()
 }
 
-/// The command with these arguments; it reads nothing.
+/// Returns the command with these arguments and an empty standard input.
 pub fn layercake(args: &[&str]) -> Command {
     let mut command = Command::new(exe());
     command.args(args).stdin(Stdio::null());
     command
 }
 
-/// What a command printed on its two streams.
+/// Returns the texts on standard output and standard error.
 pub fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))

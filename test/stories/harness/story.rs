@@ -181,7 +181,7 @@ impl Story {
         self.wait_for_object(&what, deadline, (kind, name), has).await
     }
 
-    /// Waits until this is so of an object, and returns the object.
+    /// Waits until `is_so` returns true for an object, and returns the object.
     pub async fn wait_for_object(
         &self,
         what: &str,

@@ -295,14 +295,17 @@ async fn every_mutation_keeps_the_node_out(story: &Story, seeds: [(&str, &Value)
     let guest = story.guest_client("boot").await;
     let nodes: Api<Node> = Api::all(guest);
     let before = nodes.list(&ListParams::default()).await.unwrap().items.len();
-    let of_role = |(mutations, seed): (&'static [Mutation], _)| mutations.iter().map(move |one| (one, seed));
-    let all = [CONTROL_PLANE, WORKER].into_iter().zip(seeds).flat_map(of_role);
-    for (number, ((name, change, reasons), (userdata, metadata))) in all.enumerate() {
-        let mutant = change(userdata);
-        assert!(mutant != userdata, "{name} changes nothing");
-        let failure = boot_fails(story, &format!("mutant-{number}"), metadata, &mutant).await;
-        eprintln!("[boot] {name} → {failure}");
-        assert!(reasons.contains(&failure.reason), "{name}: {failure}, but {reasons:?} was expected");
+    let mut number = 0;
+    // The seeds are those of a control plane node and of a worker.
+    for (mutations, (userdata, metadata)) in [CONTROL_PLANE, WORKER].into_iter().zip(seeds) {
+        for (name, change, reasons) in mutations {
+            let mutant = change(userdata);
+            assert!(mutant != userdata, "{name} changes nothing");
+            let failure = boot_fails(story, &format!("mutant-{number}"), metadata, &mutant).await;
+            eprintln!("[boot] {name} → {failure}");
+            assert!(reasons.contains(&failure.reason), "{name}: {failure}, but {reasons:?} was expected");
+            number += 1;
+        }
     }
     let after = nodes.list(&ListParams::default()).await.unwrap().items.len();
     assert_eq!(before, after, "a mutant got in");

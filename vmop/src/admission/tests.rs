@@ -265,8 +265,8 @@ fn rule_next_restart_time() {
     let unmutated = reasons(&now, Some(&on), facts(), USER);
     refused(&unmutated, &[field, "mutation webhooks are required to restart VM"]);
     refused(&reasons(&at("poweredOn", "noon"), Some(&on), facts(), USER), &["formatted as RFC3339Nano"]);
-    let on_off = reasons(&at("poweredOff", "now"), Some(&off), facts(), USER);
-    refused(&on_off, &["can only restart powered on vm"]);
+    let while_off = reasons(&at("poweredOff", "now"), Some(&off), facts(), USER);
+    refused(&while_off, &["can only restart powered on vm"]);
     let time = at("poweredOn", "2026-01-02T03:04:05.678Z");
     assert!(reasons(&time, Some(&on), facts(), USER).is_empty());
     let mut same = time.clone();

@@ -171,21 +171,21 @@ pub async fn reconfigure(vm: &MoRef, spec: ConfigSpec, vcenter: &VCenter) {
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
 }
 
-/// Takes a VM's word away that it was cloned from a template.
+/// Removes a VM's note that it was cloned from a template.
 pub async fn forget_base(vm: &MoRef, vcenter: &VCenter) {
     let extra_config = vec![(mark::BASE.to_owned(), String::new())].into();
     reconfigure(vm, ConfigSpec { extra_config, ..ConfigSpec::default() }, vcenter).await;
     seen(vm, vcenter, |vm| mark::base(vm).is_none()).await;
 }
 
-/// A clone that is off and has no settings, of the plan's template and of that name.
+/// Clones the plan's template into `folder`, powered off and without settings.
 pub async fn clone_bare(plan: &ClonePlan, folder: &MoRef, name: &str, vcenter: &VCenter) -> MoRef {
     let spec = CloneSpec { power_on: false, config: None, ..plan.spec.clone() };
     let task = vcenter.client.clone_vm(&plan.template, folder, name, spec).await.unwrap();
     within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone()
 }
 
-/// Does something while vCenter holds a call, and lets that go on then.
+/// Waits until vCenter holds a call, runs `meanwhile`, and then releases the call.
 pub async fn while_held<T>(sim: &Sim, meanwhile: impl Future<Output = T>) -> T {
     let held = async || sim.get("/v1/faults").await["faults"][0]["held"].as_u64().filter(|held| *held > 0);
     poll("the call is held", Duration::from_mins(1), held).await.unwrap();

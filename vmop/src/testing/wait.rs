@@ -1,8 +1,8 @@
-//! Waiting for something that no future tells.
+//! Waiting for a condition that has no future of its own.
 
 use support::wait::within;
 
-/// Waits until it is `so`; the test fails after a minute.
+/// Waits until `so` holds; the test fails after a minute.
 pub async fn until(what: &str, so: impl Fn() -> bool) {
     let looking = async {
         while !so() {

@@ -196,12 +196,12 @@ impl<'a> ConfigData<'a> {
         };
         Ok(Settings {
             host: self.required("VcPNID")?.to_owned(),
-            port: self.parsed("VcPort", "a port number", |port| port.parse().ok())?.unwrap_or(443),
+            port: self.parse_key("VcPort", "a port number", |port| port.parse().ok())?.unwrap_or(443),
             datacenter: self.required("Datacenter")?.to_owned(),
             datastore: self.optional("Datastore"),
             network: self.optional("Network"),
             guest_address_ranges: self.guest_address_ranges()?,
-            network_provider: self.parsed(
+            network_provider: self.parse_key(
                 "NetworkProvider",
                 "NAMED, VSPHERE_NETWORK or NSXT",
                 NetworkProvider::of,
@@ -212,7 +212,7 @@ impl<'a> ConfigData<'a> {
             resource_pool: self.optional("ResourcePool"),
             direct: self.direct()?,
             promote_disks: self
-                .parsed("PromoteDisksMode", "Disabled, Online or Offline", PromoteDisks::of)?
+                .parse_key("PromoteDisksMode", "Disabled, Online or Offline", PromoteDisks::of)?
                 .unwrap_or_default(),
             storage_class_required: self.flag("StorageClassRequired")?,
             stack: self.optional("StackID").unwrap_or_default(),
@@ -236,8 +236,8 @@ impl<'a> ConfigData<'a> {
             .ok_or_else(|| ConfigProblem::NoKey(self.namespace.to_owned(), key))
     }
 
-    /// The value of a key as `read` takes it; `None` where the key is left out. `kind` says what a value should be.
-    fn parsed<T>(
+    /// Returns the value of `key`, parsed by `read`; `None` if the key is absent. The error says that the value should be `kind`.
+    fn parse_key<T>(
         &self,
         key: &'static str,
         kind: &'static str,
@@ -249,12 +249,12 @@ impl<'a> ConfigData<'a> {
     }
 
     fn flag(&self, key: &'static str) -> Result<bool, ConfigProblem> {
-        let flag = self.parsed(key, "\"true\" or \"false\"", |value| value.parse().ok())?;
+        let flag = self.parse_key(key, "\"true\" or \"false\"", |value| value.parse().ok())?;
         Ok(flag.unwrap_or(false))
     }
 
     fn direct(&self) -> Result<bool, ConfigProblem> {
-        let mode = self.parsed("FastDeployMode", "linked or direct", |mode| match mode {
+        let mode = self.parse_key("FastDeployMode", "linked or direct", |mode| match mode {
             "linked" => Some(false),
             "direct" => Some(true),
             _ => None,
@@ -263,7 +263,7 @@ impl<'a> ConfigData<'a> {
     }
 
     fn wire(&self) -> Result<WireChoice, ConfigProblem> {
-        let wire = self.parsed("Wire", "\"auto\", \"vijson\" or \"soap\"", |wire| match wire {
+        let wire = self.parse_key("Wire", "\"auto\", \"vijson\" or \"soap\"", |wire| match wire {
             "auto" => Some(WireChoice::Auto),
             "vijson" => Some(WireChoice::ViJson),
             "soap" => Some(WireChoice::Soap),
@@ -278,7 +278,7 @@ impl<'a> ConfigData<'a> {
             let ranges = text.split(',').map(str::trim).filter(|range| !range.is_empty());
             ranges.map(|range| range.parse().ok()).collect()
         };
-        Ok(self.parsed("GuestAddressRanges", kind, read)?.unwrap_or_default())
+        Ok(self.parse_key("GuestAddressRanges", kind, read)?.unwrap_or_default())
     }
 
     fn trust(&self) -> Result<Trust, ConfigProblem> {

@@ -147,7 +147,7 @@ pub fn allocated(is: Allocation, wanted: Allocation) -> bool {
     explicit(is) == explicit(wanted)
 }
 
-/// A guarantee and a limit with what they leave out: nothing and unlimited.
+/// Returns the allocation with its defaults filled in: no reservation and no limit.
 pub fn explicit(allocation: Allocation) -> Allocation {
     Allocation {
         reservation: Some(allocation.reservation.unwrap_or(0)),

@@ -74,13 +74,13 @@ impl Form {
         format!("{}/{prefix}{}", self.all(kind), part(id))
     }
 
-    /// What an action adds to the path of the thing on which it is done.
+    /// The path of an action on the thing at `path`.
     pub fn action(self, path: &str, action: &str) -> String {
         let parameter = if self == Self::Api { "action" } else { "~action" };
         format!("{path}?{parameter}={action}")
     }
 
-    /// A parameter as a body; the old form names it.
+    /// The body that holds one parameter; the old form wraps it in a member of that name.
     pub fn body(self, name: &str, parameter: Json) -> Json {
         match self {
             Self::Api => parameter,
@@ -167,6 +167,7 @@ async fn send_once(
         Some(body) => request.json(body),
         None => request,
     };
+    // No limit of its own: only that of `Config::longest_answer` applies.
     http.send_within(name, request, policy.timeout, usize::MAX).await
 }
 

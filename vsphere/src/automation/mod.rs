@@ -57,7 +57,7 @@ impl Client {
         self.automation_at(&self.inner.long_calls, None, name, policy, call).await
     }
 
-    /// Makes a call; `only` is the form of one that has no other, whatever the server's others have.
+    /// Makes a call. With `only`, it is made in that form, whatever form the server's other calls have.
     async fn automation_at<T: DeserializeOwned>(
         &self,
         gate: &Arc<Gate>,

@@ -91,7 +91,7 @@ async fn what_one_session_showed_is_not_changed_in_the_next(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let client = inventory.client();
-    let vm = golden.made(&sim, &inventory, "cp-0", Uuid::from_u128(5)).await;
+    let vm = golden.make_clone(&sim, &inventory, "cp-0", Uuid::from_u128(5)).await;
     inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
     with_bound_changes(async {
         inventory.bind_changes();
@@ -172,7 +172,7 @@ async fn broken_answers_are_survived(sim: Sim) {
         sim.post("/v1/faults", json!({ "method": "WaitForUpdatesEx", "kind": kind, "count": 2 })).await;
     }
     let golden = golden(&sim, &inventory).await;
-    golden.made(&sim, &inventory, "cp-0", Uuid::from_u128(5)).await;
+    golden.make_clone(&sim, &inventory, "cp-0", Uuid::from_u128(5)).await;
 }
 
 async fn a_long_poll_that_hangs_ends_what_was_complete(sim: Sim) {
@@ -198,7 +198,7 @@ async fn changes_by_others_are_seen(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(5);
-    let vm = golden.made(&sim, &inventory, "cp-0", uuid).await;
+    let vm = golden.make_clone(&sim, &inventory, "cp-0", uuid).await;
     inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
     let mut changes = inventory.subscribe();
     let path = format!("/v1/vms/{}/power", vm.id());
@@ -219,7 +219,7 @@ async fn a_folder_is_added_later_and_its_vms_are_known_at_once(sim: Sim) {
     let seen = sim.inventory().await;
     let golden = golden(&sim, &seen).await;
     let uuid = Uuid::from_u128(5);
-    golden.made(&sim, &inventory, "cp-0", uuid).await;
+    golden.make_clone(&sim, &inventory, "cp-0", uuid).await;
     assert_eq!(inventory.by_uuid(uuid), Presence::Absent);
     assert!(
         matches!(inventory.locate(uuid, None).await.unwrap(), Location::Elsewhere(vm) if vm.name == "cp-0")
@@ -230,7 +230,7 @@ async fn a_folder_is_added_later_and_its_vms_are_known_at_once(sim: Sim) {
     let missing = inventory.add_root(&vsphere::MoRef::folder("group-v999")).await.unwrap_err();
     assert!(missing.is_not_found(), "{missing:?}");
     assert_eq!(inventory.roots(), [sim.folder()]);
-    let vm = golden.made(&sim, &inventory, "cp-1", Uuid::from_u128(6)).await;
+    let vm = golden.make_clone(&sim, &inventory, "cp-1", Uuid::from_u128(6)).await;
     inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
 }
 
@@ -239,7 +239,7 @@ async fn a_vm_that_cannot_be_read_where_nobody_looks_is_not_gone(sim: Sim) {
     within("nothing is complete, too", inventory.wait_until_complete()).await;
     let golden = golden(&sim, &sim.inventory().await).await;
     let (uuid, other) = (Uuid::from_u128(5), Uuid::from_u128(6));
-    let made = golden.made(&sim, &inventory, "cp-0", uuid).await;
+    let made = golden.make_clone(&sim, &inventory, "cp-0", uuid).await;
     let outage = format!("/v1/vms/{}/outage", made.id());
     sim.put(&outage, json!({ "state": "inaccessible" })).await;
     assert_eq!(inventory.locate(uuid, None).await.unwrap(), Location::Gone, "vCenter does not find it");
@@ -256,7 +256,7 @@ async fn a_vm_that_is_moved_away_and_cannot_be_read_is_not_gone(sim: Sim) {
     within("the folder", inventory.wait_until_complete()).await;
     let golden = golden(&sim, &sim.inventory().await).await;
     let (uuid, other) = (Uuid::from_u128(5), Uuid::from_u128(6));
-    let made = golden.made(&sim, &inventory, "cp-0", uuid).await;
+    let made = golden.make_clone(&sim, &inventory, "cp-0", uuid).await;
     inventory.wait_for_vm(&made, Duration::from_secs(20)).await.unwrap();
     sim.put(&format!("/v1/vms/{}/outage", made.id()), json!({ "state": "inaccessible" })).await;
     let place = client.retrieve(&[sim.folder()], &["parent"]).await.unwrap();
@@ -284,7 +284,7 @@ async fn a_restarted_vcenter_is_read_anew(mut sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(5);
-    golden.made(&sim, &inventory, "cp-0", uuid).await;
+    golden.make_clone(&sim, &inventory, "cp-0", uuid).await;
     let mut changes = inventory.subscribe();
     sim.restart();
     while inventory.by_uuid(uuid) != Presence::Absent {
@@ -294,7 +294,7 @@ async fn a_restarted_vcenter_is_read_anew(mut sim: Sim) {
     assert!(inventory.last_error().is_none());
     let golden = crate::vms::golden(&sim, &inventory).await;
     within("the folder", inventory.add_root(&sim.folder())).await.unwrap();
-    let vm = golden.made(&sim, &inventory, "cp-0", uuid).await;
+    let vm = golden.make_clone(&sim, &inventory, "cp-0", uuid).await;
     inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
 }
 

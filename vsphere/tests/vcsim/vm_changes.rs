@@ -16,7 +16,7 @@ support::on_both_wires!(a_removal_has_its_event_time_and_user);
 
 async fn clone_vm(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
     let golden = golden(sim, inventory).await;
-    let vm = golden.made(sim, inventory, name, Uuid::new_v4()).await;
+    let vm = golden.make_clone(sim, inventory, name, Uuid::new_v4()).await;
     within("it enters", inventory.wait_for_vm(&vm, std::time::Duration::from_secs(20))).await.unwrap();
     vm
 }

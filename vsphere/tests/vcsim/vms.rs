@@ -107,8 +107,8 @@ impl Golden {
         client.clone_vm(&self.template, &sim.folder(), name, self.clone_spec(sim, uuid)).await
     }
 
-    /// A clone that is made.
-    pub async fn made(&self, sim: &Sim, inventory: &Inventory, name: &str, uuid: Uuid) -> MoRef {
+    /// Clones the template, and waits until the task has ended.
+    pub async fn make_clone(&self, sim: &Sim, inventory: &Inventory, name: &str, uuid: Uuid) -> MoRef {
         let task = self.clone(sim, inventory.client(), name, uuid).await.unwrap();
         within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone()
     }
@@ -221,7 +221,7 @@ async fn what_a_clone_asks_for_is_applied(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(7 << 64);
-    let vm = golden.made(&sim, &inventory, "cp-0", uuid).await;
+    let vm = golden.make_clone(&sim, &inventory, "cp-0", uuid).await;
     let vm = inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
     assert_eq!(vm.power_state, Some(PowerState::On));
     assert_eq!(vm.memory_allocation.reservation, Some(1024));
@@ -278,7 +278,7 @@ async fn disks_are_read_added_grown_and_taken_away(sim: Sim) {
     let inventory = sim.inventory().await;
     let client = inventory.client().clone();
     let golden = golden(&sim, &inventory).await;
-    let vm = golden.made(&sim, &inventory, "disks", Uuid::new_v4()).await;
+    let vm = golden.make_clone(&sim, &inventory, "disks", Uuid::new_v4()).await;
     let base = client.devices(&golden.template).await.unwrap();
     let devices = client.devices(&vm).await.unwrap();
     assert_eq!(devices.disks[0].parents, [base.disks[0].file.clone().unwrap()]);

@@ -25,7 +25,8 @@ const LONGEST_MESSAGE: usize = 2048;
 pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<RemediatedNode>, Option<i32>) {
     let nodes = Node::all(facts);
     let is_known = |name: &str| old.remediated_nodes.iter().any(|known| known.machine == name);
-    let new: Vec<_> = nodes.iter().filter(|node| !is_known(&node.name())).filter_map(remediated).collect();
+    let new: Vec<_> =
+        nodes.iter().filter(|node| !is_known(&node.name())).filter_map(describe_remediation).collect();
     let count = old.node_remediation_count.unwrap_or_default();
     let count = count.saturating_add(i32::try_from(new.len()).unwrap_or(i32::MAX));
     let mut all = old.remediated_nodes.clone();
@@ -46,7 +47,7 @@ pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<R
 
 /// What is known of a machine that its owner deletes because its health check failed. One that goes with its cluster or
 /// its pool, or because there are too many, may be unhealthy, too.
-fn remediated(node: &Node<'_>) -> Option<RemediatedNode> {
+fn describe_remediation(node: &Node<'_>) -> Option<RemediatedNode> {
     let time = node.machine.metadata.deletion_timestamp.as_ref()?;
     let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)
         .filter(|check| check.status == FALSE)?;

@@ -147,7 +147,7 @@ impl ApiServerSetup {
         self.add_argument("audit-log-maxsize", AUDIT_LOG_MIB);
     }
 
-    /// Shows the static Pod a path of the node, at the same path.
+    /// Mounts a path of the node into the static Pod, at the same path.
     fn add_volume(&mut self, name: &str, path: &str, path_type: &str, read_only: Option<bool>) {
         self.volumes.push(HostMount {
             name: name.to_owned(),

@@ -54,13 +54,14 @@ fn failing(conditions: &[ConditionWithCause]) -> impl Iterator<Item = &Condition
     const SUMMED: [&str; 4] =
         [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
     conditions.iter().filter(|ConditionWithCause { condition, .. }| {
-        (SUMMED.contains(&condition.type_.as_ref()) && condition.status != TRUE) || is_failing(condition)
+        (SUMMED.contains(&condition.type_.as_ref()) && condition.status != TRUE)
+            || is_guest_failing(condition)
     })
 }
 
-/// Whether a condition about the guest keeps the cluster from being ready: what takes a moment does not, and neither does a part
-/// that is missing and not asked for.
-pub fn is_failing(condition: &Condition) -> bool {
+/// Returns true if this is a condition about the guest that keeps the cluster from being ready. A condition that is `Unknown` does
+/// not, and neither does one of severity `Info`, about a part that is missing and not requested.
+pub fn is_guest_failing(condition: &Condition) -> bool {
     const OF_GUEST: [&str; 5] = [
         words::PROVIDER_SERVICE_ACCOUNTS_READY,
         words::ROLE_BINDING_SYNCED,

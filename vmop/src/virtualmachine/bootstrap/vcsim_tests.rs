@@ -158,6 +158,7 @@ impl Made {
         assert!(!self.extra_config.contains_key("vmware.tools.gosc.ignoretoolscheck"));
     }
 
+    /// Cloud-init has nothing to read.
     fn has_no_guestinfo(&self) {
         let composed =
             GUESTINFO.iter().filter(|key| self.extra_config.get(**key).is_some_and(|v| !v.is_empty()));

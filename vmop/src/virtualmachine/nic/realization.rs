@@ -32,7 +32,7 @@ pub struct Realization {
     pub addressing: Addressing,
 }
 
-/// The VirtualNetwork of that name is realised.
+/// Checks that the VirtualNetwork of that name is Ready.
 pub fn check_network(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -> Need<()> {
     let named = format!("VirtualNetwork {namespace}/{name}");
     let Some(network) = network else {
@@ -147,7 +147,7 @@ fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str)
     }
 }
 
-/// A network that somebody must see to.
+/// The network of a NIC is not ready, and stays so until a user or an administrator changes something.
 pub(super) fn wrong(message: impl Into<String>) -> Unmet {
     Unmet::wrong(reason::NETWORK_NOT_READY, message)
 }

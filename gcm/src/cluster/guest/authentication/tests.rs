@@ -9,7 +9,7 @@ use super::*;
 use crate::addons::api_servers::AuthenticationUse;
 use crate::addons::report::AddonReport;
 use crate::cluster::fixtures::{ClusterFixture, plan};
-use crate::cluster::status::conditions::is_failing;
+use crate::cluster::status::conditions::is_guest_failing;
 use crate::cluster::status::status;
 use crate::testing::{issuer, sound};
 
@@ -37,7 +37,7 @@ fn shown(tkc: &TanzuKubernetesCluster, facts: &Facts) -> String {
     let ConditionWithCause { condition, cause } = condition(tkc, facts).unwrap();
     let ready = status(tkc, facts, None).status.conditions;
     let is_ready = find(&ready, READY).is_some_and(|ready| ready.status == TRUE);
-    assert_eq!(is_failing(&condition), cause.is_some());
+    assert_eq!(is_guest_failing(&condition), cause.is_some());
     assert_eq!(is_ready, cause.is_none(), "what takes a moment keeps no cluster from being ready");
     let reason = condition.reason.clone().unwrap_or_default();
     format!("{} {reason}: {}", condition.status, condition.message.unwrap_or_default())
