@@ -1,11 +1,8 @@
-//! The names of things: labels, annotations, finalizers, and the objects made for a cluster.
-//!
-//! Every suffix is a hash of what the object stands for. A write whose answer was lost is then
-//! repeated under the same name, and never doubled.
+//! Names: labels, annotations, finalizers, and the objects of a cluster.
 
-use std::fmt::Write;
+mod objects;
 
-use sha2::{Digest, Sha256};
+pub use objects::*;
 
 /// The longest name of a machine, and of whatever becomes a label value or a Service: it is a DNS label.
 pub const MAX_MACHINE_NAME: usize = 63;
@@ -307,169 +304,9 @@ pub const PROVIDER_ID_PREFIX: &str = "vsphere://";
 /// keepalived's image, which node images of `layercake image build` contain. It is in no registry.
 pub const KEEPALIVED_IMAGE: &str = "localhost/layercake/keepalived:debian-13";
 
-/// Letters and digits of a suffix: none that can be taken for another, and no vowels to form words.
-const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many of them make a suffix.
-const SUFFIX: usize = 5;
-
-/// Five characters that stand for these parts, the same every time.
-pub fn hash<I>(parts: I) -> String
-where
-    I: IntoIterator,
-    I::Item: AsRef<[u8]>,
-{
-    let mut sha = Sha256::new();
-    for part in parts {
-        let part = part.as_ref();
-        sha.update((part.len() as u64).to_be_bytes());
-        sha.update(part);
-    }
-    let digest = sha.finalize();
-    digest.iter().take(SUFFIX).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
-}
-
-/// Returns bytes in hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// `prefix` and `suffix` in one name of at most `max` characters.
-///
-/// A prefix that is too long is cut, and a hash of the whole of it goes in between, so that names
-/// that differ stay different.
-pub fn joined(prefix: &str, suffix: &str, max: usize) -> String {
-    if prefix.len() + suffix.len() <= max {
-        return format!("{prefix}{suffix}");
-    }
-    let room = max.saturating_sub(suffix.len() + SUFFIX + 1);
-    let kept = prefix.get(..room).unwrap_or_default().trim_end_matches(['-', '.']);
-    format!("{kept}-{}{suffix}", hash([prefix]))
-}
-
-/// What Cluster API puts after a KubeadmControlPlane's name to name its machines: `-xxxxx`.
-const MACHINE_SUFFIX: usize = SUFFIX + 1;
-
-/// The KubeadmControlPlane of a cluster, and the MachineHealthCheck of its nodes.
-pub fn control_plane(cluster: &str) -> String {
-    joined(cluster, "-control-plane", MAX_MACHINE_NAME - MACHINE_SUFFIX)
-}
-
-/// The WCPMachineTemplate of a control plane: another content makes another template.
-pub fn control_plane_template(cluster: &str, content: &str) -> String {
-    joined(&control_plane(cluster), &format!("-{}", hash([cluster, content])), MAX_MACHINE_NAME)
-}
-
-/// The MachineDeployment of a node pool. Its machines' names leave room for two suffixes.
-pub fn machine_deployment(namespace: &str, cluster: &str, pool: &str) -> String {
-    let suffix = format!("-{}", hash([namespace, cluster, pool]));
-    joined(&format!("{cluster}-{pool}"), &suffix, MAX_MACHINE_NAME - 2 * MACHINE_SUFFIX)
-}
-
-/// A WCPMachineTemplate or KubeadmConfigTemplate of a node pool: another content makes another
-/// template. Pool `b-c` of cluster `a` and pool `c` of cluster `a-b` never share one.
-pub fn pool_template(cluster: &str, pool: &str, content: &str) -> String {
-    joined(&format!("{cluster}-{pool}"), &format!("-{}", hash([cluster, pool, content])), MAX_MACHINE_NAME)
-}
-
-/// The ProviderServiceAccount of the guest's cloud provider.
-pub fn cloud_provider_account(cluster: &str) -> String {
-    joined(cluster, "-ccm", MAX_MACHINE_NAME)
-}
-
-/// The ProviderServiceAccount of the guest's storage driver.
-pub fn storage_driver_account(cluster: &str) -> String {
-    joined(cluster, "-pvcsi", MAX_MACHINE_NAME)
-}
-
-/// The Secret with the token of a ProviderServiceAccount.
-pub fn account_token_secret(account: &str) -> String {
-    format!("{account}-secret")
-}
-
-/// The Secret with a guest's kubeconfig, as Cluster API names it.
-pub fn kubeconfig_secret(cluster: &str) -> String {
-    format!("{cluster}-kubeconfig")
-}
-
-/// The Secret with the SSH key of a cluster's nodes.
-pub fn ssh_secret(cluster: &str) -> String {
-    format!("{cluster}-ssh")
-}
-
-/// The Secret with the password of the user of a cluster's nodes.
-pub fn ssh_password_secret(cluster: &str) -> String {
-    format!("{cluster}-ssh-password")
-}
-
-/// The Secret with the hash of that password, which is all that nodes get of it.
-pub fn ssh_password_hash_secret(cluster: &str) -> String {
-    format!("{cluster}-ssh-password-hashed")
-}
-
-/// The Secret with the keys by which the API servers of a cluster encrypt Secrets.
-pub fn encryption_secret(cluster: &str) -> String {
-    format!("{cluster}-encryption")
-}
-
-/// The VirtualMachineSetResourcePolicy of a cluster, and with it its folder and resource pool.
-pub fn resource_policy(cluster: &str) -> String {
-    cluster.to_owned()
-}
-
-/// The cluster module of a cluster's workers.
-pub fn worker_group(cluster: &str) -> String {
-    format!("{cluster}-workers-0")
-}
-
-/// The VirtualNetwork of a cluster.
-pub fn virtual_network(cluster: &str) -> String {
-    joined(cluster, "-vnet", MAX_MACHINE_NAME)
-}
-
-/// The VirtualMachineService in front of a cluster's API servers.
-pub fn control_plane_service(cluster: &str) -> String {
-    joined(cluster, "-control-plane-service", MAX_MACHINE_NAME)
-}
-
-/// The IPAddressClaim by which a cluster gets the address at which its API servers answer.
-pub fn control_plane_address(cluster: &str) -> String {
-    joined(cluster, "-control-plane-address", MAX_MACHINE_NAME)
-}
-
-/// The Secret with what a node's cloud-init reads.
-pub fn cloud_init_secret(wcp_machine: &str) -> String {
-    format!("{wcp_machine}-cloud-init")
-}
-
-/// The TanzuKubernetesRelease of a version: `+` is written `---`, and it begins with `v`.
-pub fn release_name(version: &str) -> String {
-    let version = version.trim().replacen('+', "---", 1);
-    if version.starts_with('v') { version } else { format!("v{version}") }
-}
-
-/// The version a TanzuKubernetesRelease is named after.
-pub fn release_version(name: &str) -> String {
-    name.replacen("---", "+", 1)
-}
-
-/// The providerID of the virtual machine with this BIOS UUID.
-pub fn provider_id(uuid: &str) -> String {
-    format!("{PROVIDER_ID_PREFIX}{uuid}")
-}
-
-/// The BIOS UUID in a providerID, if it is one of ours.
-pub fn uuid_of(provider_id: &str) -> Option<&str> {
-    provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|uuid| !uuid.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -494,54 +331,5 @@ mod tests {
         }
         let there = ObjectMeta { finalizers: Some(vec!["a.example".to_owned()]), ..ObjectMeta::default() };
         assert_eq!(finalizer::strangers(&there), None, "nobody deletes it");
-    }
-
-    #[test]
-    fn names_of_the_test_cluster() {
-        let names = [
-            control_plane("test-cluster"),
-            control_plane_template("test-cluster", "a"),
-            machine_deployment("ben-test", "test-cluster", "workers"),
-            pool_template("test-cluster", "workers", "a"),
-            virtual_network("test-cluster"),
-            control_plane_service("test-cluster"),
-            control_plane_address("test-cluster"),
-            worker_group("test-cluster"),
-            cloud_init_secret("test-cluster-workers-hktqw-v6wss"),
-        ];
-        insta::assert_snapshot!(names.join("\n"));
-    }
-
-    #[test]
-    fn parts_do_not_run_into_each_other() {
-        assert_ne!(hash(["ab", "c"]), hash(["a", "bc"]));
-        assert_ne!(machine_deployment("n", "a", "b-c"), machine_deployment("n", "a-b", "c"));
-        assert_ne!(pool_template("a", "b-c", "same"), pool_template("a-b", "c", "same"));
-        assert_ne!(pool_template("a", "b-control-plane", "same"), control_plane_template("a-b", "same"));
-    }
-
-    #[test]
-    fn uuids_come_back_out_of_provider_ids() {
-        assert_eq!(uuid_of(&provider_id("423697d9")), Some("423697d9"));
-        assert_eq!(uuid_of("aws:///i-1"), None);
-        assert_eq!(uuid_of("vsphere://"), None);
-    }
-
-    proptest! {
-        #[test]
-        fn no_name_is_too_long(cluster in "[a-z][a-z0-9-]{0,80}[a-z0-9]", pool in "[a-z][a-z0-9-]{0,80}[a-z0-9]") {
-            let machines = machine_deployment("ns", &cluster, &pool).len() + 2 * MACHINE_SUFFIX;
-            prop_assert!(machines <= MAX_MACHINE_NAME);
-            prop_assert!(control_plane(&cluster).len() + MACHINE_SUFFIX <= MAX_MACHINE_NAME);
-            prop_assert!(control_plane_service(&cluster).len() <= MAX_MACHINE_NAME);
-            prop_assert!(pool_template(&cluster, &pool, "x").len() <= MAX_MACHINE_NAME);
-        }
-
-        #[test]
-        fn long_names_that_differ_stay_different(tail in "[a-z0-9]{1,9}", other in "[a-z0-9]{1,9}") {
-            prop_assume!(tail != other);
-            let long = "a".repeat(70);
-            prop_assert_ne!(control_plane(&format!("{long}{tail}")), control_plane(&format!("{long}{other}")));
-        }
     }
 }
