@@ -1,6 +1,7 @@
 //! The agent: watches the simulated vCenter's VMs and plays those that are powered on.
 
 mod inspect;
+mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -14,6 +15,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+
+use reports::Reports;
+pub use reports::{BootReport, Phase};
 
 use super::boot::Guest;
 use super::container_images::{ContainerImages, Registry};
@@ -89,38 +93,6 @@ impl Options {
     }
 }
 
-/// How far a guest has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Powered on and held by a story, before it reads its guestinfo.
-    Held,
-    /// On its way.
-    Booting,
-    /// A node.
-    Node,
-    /// A real machine whose VMware Tools report.
-    Running,
-    /// A VM that runs and is no node, because nothing made it one.
-    Plain(Failure),
-    /// A VM that runs and did not become a node.
-    Failed(Failure),
-    /// Powered off.
-    Off,
-}
-
-/// One VM, as its guest is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BootReport {
-    /// The VM's id.
-    pub moid: String,
-    /// The VM's name.
-    pub name: String,
-    /// Its address.
-    pub address: Address,
-    /// How far it has come.
-    pub phase: Phase,
-}
-
 /// The running agent. Dropping the last clone takes every guest down.
 #[derive(Clone)]
 pub struct Guests(Arc<Inner>);
@@ -133,7 +105,7 @@ struct Inner {
 
 struct Shared {
     options: Options,
-    reports: watch::Sender<BTreeMap<String, BootReport>>,
+    reports: Reports,
     addresses: Arc<HeldAddresses>,
     held: Patterns,
     silent: Patterns,
@@ -146,7 +118,7 @@ impl Guests {
         let shared = Arc::new(Shared {
             addresses: Arc::default(),
             options,
-            reports: watch::Sender::default(),
+            reports: Reports::default(),
             held: Patterns::default(),
             silent: Patterns::default(),
             provoked: Provoked::default(),
@@ -194,26 +166,17 @@ impl Guests {
 
     /// All VMs that were ever powered on and are not deleted.
     pub fn boots(&self) -> Vec<BootReport> {
-        self.0.shared.reports.borrow().values().cloned().collect()
+        self.0.shared.reports.all()
     }
 
     /// The VM of that name.
     pub fn boot_of(&self, name: &str) -> Option<BootReport> {
-        find_report(&self.0.shared.reports.borrow(), name)
+        self.0.shared.reports.of_name(name)
     }
 
     /// Waits until the VM of that name has come where `there` says; it may not even exist yet.
     pub async fn reached(&self, name: &str, there: impl Fn(&Phase) -> bool) -> BootReport {
-        let mut reports = self.0.shared.reports.subscribe();
-        loop {
-            if let Some(report) =
-                find_report(&reports.borrow_and_update(), name).filter(|report| there(&report.phase))
-            {
-                return report;
-            }
-            // The sender lives as long as this agent.
-            let _ = reports.changed().await;
-        }
+        self.0.shared.reports.reached(name, there).await
     }
 
     /// Why the VM of that name is no node, if its boot has ended.
@@ -289,17 +252,16 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
     futures::future::join_all(down).await;
     for moid in &over {
         match vms.get(moid) {
-            Some(_) => shared.set(moid, Phase::Off),
+            Some(_) => shared.reports.set_phase(moid, Phase::Off),
             None => shared.forget(moid),
         }
     }
-    let gone: Vec<_> =
-        shared.reports.borrow().keys().filter(|moid| !vms.contains_key(*moid)).cloned().collect();
-    for moid in &gone {
-        shared.forget(moid);
+    let gone = shared.reports.moids().into_iter().filter(|moid| !vms.contains_key(moid));
+    for moid in gone {
+        shared.forget(&moid);
     }
     for vm in vms.into_values() {
-        shared.rename(&vm);
+        shared.reports.rename(&vm);
         if vm.powered_on() && !played.contains_key(&vm.moid) {
             let power = CancellationToken::new();
             let (moid, boot_count) = (vm.moid.clone(), vm.boot_count);
@@ -318,41 +280,6 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
 }
 
 impl Shared {
-    /// Adds the boot report of a VM that was powered on.
-    fn add_report(&self, vm: &Vm, address: Address) {
-        let (moid, name) = (vm.moid.clone(), vm.name.clone());
-        let report = BootReport { moid, name, address, phase: Phase::Booting };
-        self.reports.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
-    }
-
-    fn set(&self, moid: &str, phase: Phase) {
-        self.reports.send_modify(|reports| {
-            if let Some(report) = reports.get_mut(moid) {
-                report.phase = phase;
-            }
-        });
-    }
-
-    fn readdress(&self, moid: &str, address: Address) {
-        self.reports.send_if_modified(|reports| match reports.get_mut(moid) {
-            Some(report) if report.address != address => {
-                report.address = address;
-                true
-            }
-            _ => false,
-        });
-    }
-
-    fn rename(&self, vm: &Vm) {
-        self.reports.send_if_modified(|reports| match reports.get_mut(&vm.moid) {
-            Some(report) if report.name != vm.name => {
-                report.name.clone_from(&vm.name);
-                true
-            }
-            _ => false,
-        });
-    }
-
     /// The VM is gone, and its disk with it.
     fn forget(&self, moid: &str) {
         self.options.subnet.release_guest_address(moid);
@@ -362,7 +289,7 @@ impl Shared {
         if let Ok(disk) = Disk::at(self.disk_folder(moid)) {
             let _ = disk.erase();
         }
-        self.reports.send_if_modified(|reports| reports.remove(moid).is_some());
+        self.reports.remove(moid);
     }
 
     fn disk_folder(&self, moid: &str) -> PathBuf {
@@ -386,7 +313,7 @@ async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: Cancellatio
         Ok(guest_vm) => guest_vm,
         Err(failure) => return tracing::warn!(vm = vm.name, %failure, "a guest can't be played"),
     };
-    shared.add_report(&vm, guest_vm.address);
+    shared.reports.add(&vm, guest_vm.address);
     let mut guest = Guest::new(guest_vm.clone());
     tokio::select! {
         () = power.cancelled() => {}
@@ -398,11 +325,13 @@ async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: Cancellatio
 
 async fn boot_and_run(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) {
     match boot(shared, vm, guest_vm, guest).await {
-        Ok(()) => shared.set(&vm.moid, Phase::Node),
-        Err(failure) if failure.reason.is_plain_vm() => shared.set(&vm.moid, Phase::Plain(failure)),
+        Ok(()) => shared.reports.set_phase(&vm.moid, Phase::Node),
+        Err(failure) if failure.reason.is_plain_vm() => {
+            shared.reports.set_phase(&vm.moid, Phase::Plain(failure));
+        }
         Err(failure) => {
             tracing::warn!(vm = vm.name, %failure, "a guest did not become a node");
-            shared.set(&vm.moid, Phase::Failed(failure));
+            shared.reports.set_phase(&vm.moid, Phase::Failed(failure));
         }
     }
     std::future::pending::<()>().await;
@@ -436,16 +365,16 @@ async fn run_machine(
 ) {
     let vm = &seen.borrow().clone();
     let unknown = Address::reported_as(Ipv4Addr::UNSPECIFIED);
-    shared.add_report(vm, unknown);
+    shared.reports.add(vm, unknown);
     let reported = |report: &GuestReport| {
         if let Some(address) = report.ip.as_ref().and_then(|ip| ip.parse().ok()) {
-            shared.readdress(&vm.moid, Address { reported: address, served: address });
+            shared.reports.readdress(&vm.moid, Address { reported: address, served: address });
         }
-        shared.set(&vm.moid, Phase::Running);
+        shared.reports.set_phase(&vm.moid, Phase::Running);
     };
     if let Err(error) = hypervisor.run(seen, power, reported).await {
         tracing::warn!(vm = vm.name, %error, "a machine can't be run");
-        shared.set(&vm.moid, Phase::Failed(Failure::new(Reason::Host, error.to_string())));
+        shared.reports.set_phase(&vm.moid, Phase::Failed(Failure::new(Reason::Host, error.to_string())));
     }
     power.cancelled().await;
 }
@@ -474,17 +403,17 @@ fn guest_vm(shared: &Shared, vm: &Vm, release: Option<Release>) -> Result<GuestV
 
 async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) -> Result<(), Failure> {
     if shared.held.fit(&vm.name) {
-        shared.set(&vm.moid, Phase::Held);
+        shared.reports.set_phase(&vm.moid, Phase::Held);
         shared.held.fit_no_more(&vm.name).await;
     }
-    shared.set(&vm.moid, Phase::Booting);
+    shared.reports.set_phase(&vm.moid, Phase::Booting);
     let control = &shared.options.control;
     let guestinfo = call_control(|| control.guestinfo(&vm.moid)).await?;
     let seed = Seed::of(&guestinfo);
     let leased = guest_vm.address;
     let given = seed.as_ref().map_or(Ok(None), Seed::address);
     let address = given.as_ref().ok().copied().flatten().map_or(leased, Address::reported_as);
-    shared.readdress(&vm.moid, address);
+    shared.reports.readdress(&vm.moid, address);
     // Tools start with the network, before cloud-init's last stage and whatever becomes of it.
     let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
     let ip = Some(address.reported.to_string());
@@ -516,10 +445,6 @@ where
 {
     let call = || async { call().await.map_err(|error| Failure::new(Reason::Host, error.to_string())) };
     retry_until(Deadline::after(CONTROL_TIMEOUT), call).await
-}
-
-fn find_report(reports: &BTreeMap<String, BootReport>, name: &str) -> Option<BootReport> {
-    reports.values().find(|report| report.name == name).cloned()
 }
 
 #[cfg(test)]
