@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::Client;
+use layercake::site::manifests::class_binding;
 use plane::tools::{self, Tools};
 use plane::{Guard, Options, Plane, Program, Running, Stack};
 use serde_json::{Value, json};
@@ -107,7 +108,7 @@ impl Testbed {
         });
         self.apply(&namespace_object(NAMESPACE, &annotations)).await?;
         self.apply(&namespace_object(OPERATOR, &json!({}))).await?;
-        self.apply(&class_binding(NAMESPACE, CLASS)).await
+        self.apply(&class_binding(CLASS, NAMESPACE)).await
     }
 
     /// Gives the VM operator its provider configuration and starts it; returns when it is ready.
@@ -189,16 +190,6 @@ impl Testbed {
 pub fn namespace_object(name: &str, annotations: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": annotations},
-    })
-}
-
-/// The object by which a namespace uses a class.
-pub fn class_binding(namespace: &str, class: &str) -> Value {
-    let group = "vmoperator.vmware.com/v1alpha1";
-    json!({
-        "apiVersion": group, "kind": "VirtualMachineClassBinding",
-        "metadata": {"name": class, "namespace": namespace},
-        "classRef": {"apiVersion": group, "kind": "VirtualMachineClass", "name": class},
     })
 }
 

@@ -7,9 +7,10 @@ use kube::api::{DeleteParams, ListParams};
 use layercake::args::SiteNetwork;
 use serde_json::json;
 
-use crate::harness::objects::{POLICY, cluster, nodes, storage_class, storage_quota};
+use crate::harness::objects::{POLICY, cluster, nodes, storage_class};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story, merge, story};
+use layercake::site::manifests::storage_quota;
 
 /// A cluster, its VM class and storage class, and the words that its condition Ready must have.
 const CAUSES: [(&str, [&str; 2], &[&str]); 4] = [
@@ -129,6 +130,6 @@ async fn what_is_to_go_wrong(story: &Story) {
         (json!({"storagePolicyID": POLICY}), json!({"storagePolicyName": "no-such-policy"}));
     story.apply_object(&storage_class("gold", &known)).await;
     story.apply_object(&storage_class("unpolicied", &unknown)).await;
-    story.apply_object(&storage_quota(&story.namespace, "storage", &["gold", "unpolicied"])).await;
+    story.apply_object(&storage_quota("storage", &story.namespace, ["gold", "unpolicied"])).await;
     story.shared.guests.hold("addressless-*");
 }

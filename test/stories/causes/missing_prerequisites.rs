@@ -4,10 +4,11 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::describe::{self, Blocking};
 use serde_json::{Value, json};
 
-use crate::harness::objects::{one_node, role_binding, storage_class, storage_quota};
+use crate::harness::objects::{one_node, role_binding, storage_class};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, story};
 use crate::harness::tenants::act_as;
+use layercake::site::manifests::storage_quota;
 
 #[test]
 fn a_vm_waits_for_its_class() {
@@ -32,7 +33,7 @@ fn a_vm_waits_for_its_storage_class() {
         story.prepare_namespace("best-effort-xsmall").await;
         let vm = PlainVm { storage_class: Some("platinum".to_owned()), ..PlainVm::named("no-storage-vm") };
         let storage = storage_class("platinum", &Value::Null);
-        let quota = storage_quota(&story.namespace, "storage", &["platinum"]);
+        let quota = storage_quota("storage", &story.namespace, ["platinum"]);
         let object = vm.object(&story.namespace);
         let refusal = layercake::apply::apply(&story.client(), &object).await.expect_err("accepted");
         assert_contains(

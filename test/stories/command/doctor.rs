@@ -8,9 +8,10 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::harness::command::layercake;
-use crate::harness::objects::{role_binding, storage_class, storage_quota};
+use crate::harness::objects::{role_binding, storage_class};
 use crate::harness::story::{SOON, Story, assert_contains, disruptive_story, story};
 use crate::harness::tenants::kubeconfig_as;
+use layercake::site::manifests::storage_quota;
 
 const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 const SYSTEM: &str = "vmware-system-vmop";
@@ -77,7 +78,7 @@ fn the_doctor_names_each_cause() {
         assert!(!String::from_utf8_lossy(&found.stdout).contains("not-the-password"));
 
         site_causes(&story).await;
-        story.apply_object(&storage_quota(&story.namespace, "storage", &["gold"])).await;
+        story.apply_object(&storage_quota("storage", &story.namespace, ["gold"])).await;
         manifest_causes(&story);
     });
 }
@@ -116,7 +117,7 @@ fn the_doctor_records_what_it_asks_vcenter_without_secrets() {
 fn checks_of_a_namespace_user_are_skipped_with_the_missing_right() {
     story("diagnosing-user", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
-        story.apply_object(&storage_quota(&story.namespace, "storage", &["gold"])).await;
+        story.apply_object(&storage_quota("storage", &story.namespace, ["gold"])).await;
         let folder = tempfile::tempdir().unwrap();
         let manifest = folder.path().join("cluster.yaml");
         std::fs::write(&manifest, CLUSTER.replace("diagnosed", &story.namespace)).unwrap();

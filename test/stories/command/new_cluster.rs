@@ -7,9 +7,10 @@ use layercake::manifest;
 use serde_json::json;
 
 use crate::harness::command::{layercake, texts};
-use crate::harness::objects::{POLICY, role_binding, storage_class, storage_quota};
+use crate::harness::objects::{POLICY, role_binding, storage_class};
 use crate::harness::story::{SOON, Story, assert_contains, story};
 use crate::harness::tenants::kubeconfig_as;
+use layercake::site::manifests::storage_quota;
 
 const CLASS: &str = "planned";
 
@@ -21,7 +22,7 @@ fn a_manifest_fits_its_namespace_or_the_cause_is_named() {
         assert_eq!(refused.status.code(), Some(3));
         assert_contains(&texts(&refused).1, &["cannot use any StorageClass", "ResourceQuota"]);
         story.apply_object(&storage_class(CLASS, &json!({ "storagePolicyID": POLICY }))).await;
-        let quota = storage_quota(&story.namespace, "storage", &[CLASS]);
+        let quota = storage_quota("storage", &story.namespace, [CLASS]);
         story.apply_object(&quota).await;
         let written = new_cluster(&story, &[]);
         let (text, errors) = texts(&written);

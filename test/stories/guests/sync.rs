@@ -9,8 +9,9 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::guests::limits::{create_driver, register_driver, use_storage_token};
-use crate::harness::objects::{SMALL, one_node, role_binding, storage_class, storage_quota};
+use crate::harness::objects::{SMALL, one_node, role_binding, storage_class};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
+use layercake::site::manifests::storage_quota;
 
 const SETTINGS: &str =
     "  settings: {storage: {classes: [synced-gold, synced-silver], defaultClass: synced-silver}}\n";
@@ -68,7 +69,7 @@ async fn assign(story: &Story, class: &str, fields: Value) {
     let mut object = storage_class(class, &Value::Null);
     object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     story.apply_object(&object).await;
-    story.apply_object(&storage_quota(&story.namespace, class, &[class])).await;
+    story.apply_object(&storage_quota(class, &story.namespace, [class])).await;
 }
 
 async fn ask_for(story: &Story, storage: Value) {

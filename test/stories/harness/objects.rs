@@ -1,7 +1,5 @@
 //! Objects and manifests that several stories apply.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 /// The manifest of a small cluster of one control plane node and one worker in this pool.
@@ -26,17 +24,8 @@ pub const SMALL: [&str; 2] = ["best-effort-small", "gc-storage-profile"];
 
 /// The manifest of a cluster of this release with one control plane node and no workers. Further members of its spec can follow.
 pub fn one_node(name: &str, release: &str, [class, storage]: [&str; 2]) -> String {
-    format!(
-        "
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {{name: {name}, namespace: NAMESPACE}}
-spec:
-  topology:
-    controlPlane: {{replicas: 1, vmClass: {class}, storageClass: {storage}, tkr: {{reference: {{name: {release}}}}}}}
-    nodePools: []
-"
-    )
+    let nodes = format!("vmClass: {class}, storageClass: {storage}");
+    manifest(name, release, &format!("replicas: 1, {nodes}"), "")
 }
 
 /// The manifest of a cluster of this release, with so many control plane nodes, and workers in this pool.
@@ -46,6 +35,14 @@ pub fn cluster_of_release(
     control_planes: u32,
     (pool, workers): (&str, u32),
 ) -> String {
+    let [class, storage] = SMALL;
+    let nodes = format!("vmClass: {class}, storageClass: {storage}");
+    let pool = format!("{{name: {pool}, replicas: {workers}, {nodes}}}");
+    manifest(name, release, &format!("replicas: {control_planes}, {nodes}"), &pool)
+}
+
+/// The manifest of a cluster of this release. The members of the control plane and the node pools are in YAML's flow style.
+fn manifest(name: &str, release: &str, control_plane: &str, pools: &str) -> String {
     format!(
         "
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -53,13 +50,8 @@ kind: TanzuKubernetesCluster
 metadata: {{name: {name}, namespace: NAMESPACE}}
 spec:
   topology:
-    controlPlane:
-      replicas: {control_planes}
-      vmClass: best-effort-small
-      storageClass: gc-storage-profile
-      tkr: {{reference: {{name: {release}}}}}
-    nodePools:
-    - {{name: {pool}, replicas: {workers}, vmClass: best-effort-small, storageClass: gc-storage-profile}}
+    controlPlane: {{{control_plane}, tkr: {{reference: {{name: {release}}}}}}}
+    nodePools: [{pools}]
 "
     )
 }
@@ -120,16 +112,6 @@ pub fn small_claim(namespace: &str, name: &str, class: &str) -> Value {
             "accessModes": ["ReadWriteOnce"], "storageClassName": class,
             "resources": {"requests": {"storage": "64Mi"}},
         },
-    })
-}
-
-/// A ResourceQuota that assigns storage classes to a namespace.
-pub fn storage_quota(namespace: &str, name: &str, classes: &[&str]) -> Value {
-    let key = |class: &&str| format!("{class}.storageclass.storage.k8s.io/requests.storage");
-    let hard: BTreeMap<_, _> = classes.iter().map(|class| (key(class), "1Ti")).collect();
-    json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": namespace},
-        "spec": {"hard": hard},
     })
 }
 

@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 
 use crate::clusters::plain::{CLUSTER_NAME, delete_cluster, template_documents};
 use crate::harness::command::exe;
-use crate::harness::objects::{POLICY, storage_class, storage_quota};
+use crate::harness::objects::{POLICY, storage_class};
 use crate::harness::own_server::{OwnServer, prepare_stack};
 use crate::harness::second_cluster::{SecondCluster, copy_object};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
 use crate::moves::cluster::assert_untouched;
+use layercake::site::manifests::storage_quota;
 
 /// As the Machine's, with another word in the middle.
 const NAMING: &str = "{{ .machine.name | trunc 8 }}-vm-{{ .machine.name | trunc -5 }}";
@@ -112,7 +113,7 @@ pub async fn management_cluster(story: &Story) -> SecondCluster {
 
 fn storage(namespace: &str) -> [Value; 2] {
     let gold = storage_class("gold", &json!({ "storagePolicyID": POLICY }));
-    [gold, storage_quota(namespace, "storage", &["gold"])]
+    [gold, storage_quota("storage", namespace, ["gold"])]
 }
 
 pub fn clusterctl_move(story: &Story, from: &Path, to: &Path) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use kube::Client;
+use layercake::site::manifests::class_binding;
 use plane::{Guard, Options, Plane, Program, Running, Stack};
 use serde_json::{Value, json};
 use sim::control::ControlApi;
@@ -12,7 +13,7 @@ use sim::{Nodes, Site, SiteNetworks};
 
 use super::command::User;
 use crate::proxy::ApiProxy;
-use crate::testbed::{class_binding, find_tools, namespace_object};
+use crate::testbed::{find_tools, namespace_object};
 
 /// The namespace of the clusters.
 pub const NAMESPACE: &str = "dev";
@@ -74,7 +75,7 @@ impl Environment {
         let user = User::new(plane.stack().folder())?;
         let environment = Self { guard, plane, site, programs, control, user };
         // The VM operator checks it, so it has to run.
-        plane::apply(&environment.client(), &class_binding(NAMESPACE, CLASS)).await?;
+        plane::apply(&environment.client(), &class_binding(CLASS, NAMESPACE)).await?;
         Ok(environment)
     }
 

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Client, Resource, ResourceExt};
+use layercake::site::manifests::class_binding;
 use plane::Running;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use tokio::task::JoinHandle;
 use super::foreign_disks::ForeignDisks;
 use super::report::count_leaks;
 use crate::proxy::ApiProxy;
-use crate::testbed::{Testbed, WebhookCalls, WireFlag, class_binding, namespace_object};
+use crate::testbed::{Testbed, WebhookCalls, WireFlag, namespace_object};
 use crate::vms::node_image;
 
 /// Who the VM operator is to the API server.
@@ -144,7 +145,7 @@ impl Environment {
         });
         self.testbed.apply(&namespace_object(name, &annotations)).await?;
         for class in ["best-effort-small", "best-effort-medium"] {
-            self.testbed.apply(&class_binding(name, class)).await?;
+            self.testbed.apply(&class_binding(class, name)).await?;
         }
         self.testbed
             .apply(&json!({
