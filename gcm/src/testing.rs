@@ -80,7 +80,7 @@ pub(crate) fn packed(text: &[u8]) -> String {
     STANDARD.encode(gzip.finish().unwrap())
 }
 
-/// Sets what a pointer leads to; the last step may be new.
+/// Sets the value at a JSON pointer, and creates the members on the way to it.
 pub(crate) fn set_at(value: &mut Value, pointer: &str, new: Value) {
     let mut at = value;
     for step in pointer.split('/').skip(1) {

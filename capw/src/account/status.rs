@@ -64,7 +64,7 @@ pub fn sum<'a>(
     })
 }
 
-/// Whether the condition says that the reconciliation of an account failed.
+/// Returns true if the condition says that the reconciliation of an account failed.
 pub fn is_failed(condition: &Condition) -> bool {
     condition.reason == words::PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED
 }

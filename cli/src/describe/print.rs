@@ -11,7 +11,7 @@ use super::node::{Suspicion, TreeNode};
 use super::words::{age, cut, phrase};
 use crate::output::align;
 
-/// What one line shows: tree, readiness, reason, age and message.
+/// The columns of a line: tree, readiness, reason, age and message.
 type Row = [String; 5];
 
 /// The whole text: the blocking cause and what to do next on top, then the tree as a table.

@@ -102,7 +102,7 @@ fn denied(change: impl FnOnce(&mut Value)) -> Vec<String> {
     validate(&changed, None, &available).iter().map(ToString::to_string).collect()
 }
 
-/// Sets what a pointer leads to; the last step may be new.
+/// Returns a change that sets the value at a JSON pointer.
 fn set(pointer: &str, new: Value) -> impl FnOnce(&mut Value) {
     move |value| set_at(value, pointer, new)
 }

@@ -25,7 +25,7 @@ pub struct Applied {
     pub guest: Option<RequestedGuest>,
 }
 
-/// What the guest reported when its add-ons were requested: `None` before the first look at the guest.
+/// The reports about a guest whose add-ons were requested. `None` before the first look at the guest.
 #[derive(Clone, Debug)]
 pub struct RequestedGuest(pub Option<GuestReports>);
 

@@ -245,7 +245,7 @@ const WORKER: &[Mutation] = &[
     ("no join configuration", |t| renamed(t, "/run/kubeadm/kubeadm-join-config.yaml"), &[R::KubeadmConfig]),
     ("another token", |t| changed_after(t, "token: ", 22), &[R::Discovery, R::BootstrapToken]),
     ("another CA hash", |t| changed_after(t, "sha256:", 63), &[R::CaHash]),
-    ("an endpoint where nobody is", |t| t.replace(":6443", ":6444"), &[R::Discovery]),
+    ("an endpoint without an API server", |t| t.replace(":6443", ":6444"), &[R::Discovery]),
     (
         "a kubelet that waits for no disk",
         |t| renamed(t, "/etc/systemd/system/kubelet.service.d/10-volumes.conf"),

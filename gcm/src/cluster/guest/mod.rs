@@ -18,7 +18,7 @@ use kube::ResourceExt;
 pub struct ConditionWithCause {
     /// The condition.
     pub condition: Condition,
-    /// What everything that it sums up waits for.
+    /// The object for which the condition waits, with the reason and the message. `None` if the condition is True or needs only time.
     pub cause: Option<Cause>,
 }
 

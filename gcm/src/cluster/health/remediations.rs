@@ -45,8 +45,8 @@ pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<R
     (kept.map(|(_, node)| node).collect(), (count > 0).then_some(count))
 }
 
-/// What is known of a machine that its owner deletes because its health check failed. One that goes with its cluster or
-/// its pool, or because there are too many, may be unhealthy, too.
+/// Returns the record of a machine that its owner deletes because the health check failed. `None` for a machine that is deleted for
+/// another reason, such as the removal of its pool: that machine can be unhealthy, too.
 fn describe_remediation(node: &Node<'_>) -> Option<RemediatedNode> {
     let time = node.machine.metadata.deletion_timestamp.as_ref()?;
     let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)

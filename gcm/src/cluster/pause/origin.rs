@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(noted(&[(made_as, "first")], &there), some("first"), "it has just been moved");
         assert_eq!(noted(&[(made_as, "second"), (id, "first")], &there), some("first"), "once more");
         assert_eq!(noted(&[(made_as, "here"), (id, "first")], &there), None, "all is noted");
-        assert_eq!(noted(&[(id, "first")], &there), some("first"), "somebody removed made-as");
+        assert_eq!(noted(&[(id, "first")], &there), some("first"), "made-as was removed");
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn read(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<UserData> {
     user_data(vm, "Secret ns/s".into(), fixtures::secret_data(data))
 }
 
-/// What data is composed of for a VM with one NIC, whose image lets cloud-init wait.
+/// The input for a VM with one NIC. Its image lets cloud-init wait.
 fn input<'a>(
     nics: &'a [Nic],
     properties: &'a [VAppProperty],

@@ -291,12 +291,12 @@ async fn a_vm_that_is_off_gets_a_change_once(sim: Sim) {
     let made = stage.made(&off(with_transport("OvfEnv")), &[("address", "old")], &before).await;
     assert_eq!(made.properties["address"], "old");
     assert_eq!(made.customised, "TOOLSDEPLOYPKG_PENDING");
-    let anew = stage.composed(&with_transport("OvfEnv"), &[("address", "new")], &nics);
+    let second = stage.composed(&with_transport("OvfEnv"), &[("address", "new")], &nics);
     // The customisation of the clone still waits, with another address: vCenter takes no second one, so it goes.
-    let mut steps = anew.steps();
+    let mut steps = second.steps();
     stage.taken(&made.vsphere_vm, &steps).await;
     assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_PENDING");
-    let hash = &anew.extra_config[HASH];
+    let hash = &second.extra_config[HASH];
     stage.until(&made.vsphere_vm, "it is noted", |vm| vm.extra_config.get(HASH) == Some(hash)).await;
     steps.push(Step::Power(PowerState::On, Mode::Hard));
     stage.taken(&made.vsphere_vm, &steps).await;
@@ -305,7 +305,7 @@ async fn a_vm_that_is_off_gets_a_change_once(sim: Sim) {
     made.is_set_up();
     // Once it has started, another one is taken.
     stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::Off, Mode::Hard)]).await;
-    stage.taken(&made.vsphere_vm, &anew.steps()).await;
+    stage.taken(&made.vsphere_vm, &second.steps()).await;
     assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_PENDING");
 }
 

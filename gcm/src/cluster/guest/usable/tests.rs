@@ -302,7 +302,7 @@ fn bindings_count_only_if_people_can_log_in() {
     let cases: [Case<'_>; 6] = [
         ("users and a group", &|_| {}, NO_LOGIN),
         ("a group alone", &|facts| bind(facts, &json!([{"kind": "Group", "name": "devs"}])), NO_LOGIN),
-        ("nobody", &|facts| facts.namespace.role_bindings.clear(), MET),
+        ("no bindings", &|facts| facts.namespace.role_bindings.clear(), MET),
         // Programs of the management cluster, and names that mean others in the guest, get no binding there.
         (
             "only programs",
