@@ -34,8 +34,7 @@ pub(crate) fn command(
         write_private(&file, configuration.to_string().as_bytes())?;
         args.push(format!("--egress-selector-config-file={}", file.display()));
     }
-    // The server is by far the largest process.
-    Ok(Command::new(stack, "kube-apiserver", exe)?.thrifty().args(args))
+    Ok(Command::new(stack, "kube-apiserver", exe)?.args(args))
 }
 
 fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {

@@ -131,9 +131,7 @@ impl Kubelet {
                 let arguments: Result<Vec<_>, _> =
                     arguments.iter().skip(1).map(|argument| mounts.on_host(argument)).collect();
                 let arguments = arguments?;
-                // There are many of them on one host.
-                let command = self.guest_vm.command(component, program)?.args(arguments).thrifty();
-                Some(start(command)?)
+                Some(start(self.guest_vm.command(component, program)?.args(arguments))?)
             }
         };
         self.pods.insert(component.to_owned(), (pod, process));
