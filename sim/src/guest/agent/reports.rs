@@ -1,4 +1,4 @@
-//! How far the guests of all VMs have come.
+//! The progress of the guests of all VMs.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use crate::addresses::Address;
 use crate::guest::failure::Failure;
 use crate::vcsim::control::Vm;
 
-/// How far a guest has come.
+/// The progress of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Powered on and held by a story, before it reads its guestinfo.
     Held,
-    /// On its way.
+    /// Powered on, and not a node yet.
     Booting,
     /// A node.
     Node,
     /// A real machine whose VMware Tools report.
     Running,
-    /// A VM that runs and is no node, because nothing made it one.
+    /// A VM that runs, and has no boot data of a node.
     Plain(Failure),
     /// A VM that runs and did not become a node.
     Failed(Failure),
@@ -27,7 +27,7 @@ pub enum Phase {
     Off,
 }
 
-/// One VM, as its guest is.
+/// A VM with the progress of its guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootReport {
     /// The VM's id.
@@ -36,7 +36,7 @@ pub struct BootReport {
     pub name: String,
     /// Its address.
     pub address: Address,
-    /// How far it has come.
+    /// Its progress.
     pub phase: Phase,
 }
 
@@ -78,30 +78,24 @@ impl Reports {
     }
 
     pub fn set_phase(&self, moid: &str, phase: Phase) {
-        self.0.send_modify(|reports| {
-            if let Some(report) = reports.get_mut(moid) {
-                report.phase = phase;
-            }
-        });
+        self.change(moid, |report| report.phase = phase);
     }
 
     pub fn readdress(&self, moid: &str, address: Address) {
-        self.0.send_if_modified(|reports| match reports.get_mut(moid) {
-            Some(report) if report.address != address => {
-                report.address = address;
-                true
-            }
-            _ => false,
-        });
+        self.change(moid, |report| report.address = address);
     }
 
     pub fn rename(&self, vm: &Vm) {
-        self.0.send_if_modified(|reports| match reports.get_mut(&vm.moid) {
-            Some(report) if report.name != vm.name => {
-                report.name.clone_from(&vm.name);
-                true
-            }
-            _ => false,
+        self.change(&vm.moid, |report| report.name.clone_from(&vm.name));
+    }
+
+    /// Changes the report of a VM, if there is one, and wakes those who wait if it is different then.
+    fn change(&self, moid: &str, change: impl FnOnce(&mut BootReport)) {
+        self.0.send_if_modified(|reports| {
+            let Some(report) = reports.get_mut(moid) else { return false };
+            let before = report.clone();
+            change(report);
+            *report != before
         });
     }
 
