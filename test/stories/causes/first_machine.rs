@@ -5,12 +5,12 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 use kube::api::{DeleteParams, ListParams};
 use layercake::args::SiteNetwork;
+use layercake::site::manifests::storage_quota;
 use serde_json::json;
 
 use crate::harness::objects::{POLICY, cluster, nodes, storage_class};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story, merge, story};
-use layercake::site::manifests::storage_quota;
 
 /// A cluster, its VM class and storage class, and the words that its condition Ready must have.
 const CAUSES: [(&str, [&str; 2], &[&str]); 4] = [

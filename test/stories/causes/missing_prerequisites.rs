@@ -2,13 +2,13 @@
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::describe::{self, Blocking};
+use layercake::site::manifests::storage_quota;
 use serde_json::{Value, json};
 
 use crate::harness::objects::{one_node, role_binding, storage_class};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, story};
 use crate::harness::tenants::act_as;
-use layercake::site::manifests::storage_quota;
 
 #[test]
 fn a_vm_waits_for_its_class() {

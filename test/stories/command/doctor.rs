@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Output;
 
+use layercake::site::manifests::storage_quota;
 use serde_json::{Value, json};
 
 use crate::harness::command::layercake;
 use crate::harness::objects::{role_binding, storage_class};
 use crate::harness::story::{SOON, Story, assert_contains, disruptive_story, story};
 use crate::harness::tenants::kubeconfig_as;
-use layercake::site::manifests::storage_quota;
 
 const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 const SYSTEM: &str = "vmware-system-vmop";

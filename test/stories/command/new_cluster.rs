@@ -4,13 +4,13 @@ use std::process::Output;
 
 use kube::api::DeleteParams;
 use layercake::manifest;
+use layercake::site::manifests::storage_quota;
 use serde_json::json;
 
 use crate::harness::command::{layercake, texts};
 use crate::harness::objects::{POLICY, role_binding, storage_class};
 use crate::harness::story::{SOON, Story, assert_contains, story};
 use crate::harness::tenants::kubeconfig_as;
-use layercake::site::manifests::storage_quota;
 
 const CLASS: &str = "planned";
 

@@ -6,12 +6,12 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use layercake::site::manifests::storage_quota;
 use serde_json::{Value, json};
 
 use crate::guests::limits::{create_driver, register_driver, use_storage_token};
 use crate::harness::objects::{SMALL, one_node, role_binding, storage_class};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, merge, story};
-use layercake::site::manifests::storage_quota;
 
 const SETTINGS: &str =
     "  settings: {storage: {classes: [synced-gold, synced-silver], defaultClass: synced-silver}}\n";

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use layercake::args::SiteNetwork;
+use layercake::site::manifests::storage_quota;
 use plane::{Plane, Program};
 use serde_json::{Value, json};
 
@@ -17,7 +18,6 @@ use crate::harness::second_cluster::{SecondCluster, copy_object};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
 use crate::moves::cluster::assert_untouched;
-use layercake::site::manifests::storage_quota;
 
 /// As the Machine's, with another word in the middle.
 const NAMING: &str = "{{ .machine.name | trunc 8 }}-vm-{{ .machine.name | trunc -5 }}";
