@@ -36,10 +36,10 @@ pub struct Command {
 impl Command {
     /// A process of the stack, called `name` there, which logs to `logs/<name>.log` in the stack's folder.
     ///
-    /// It gets `GOGC=50`, with which programs in Go keep half of the usual garbage for a little more work. A `GOGC` in our own
-    /// environment takes precedence.
+    /// It gets `GOGC=50`: programs in Go then keep half of the usual garbage, and collect it more often. A `GOGC` in our own environment
+    /// takes precedence.
     pub fn new(stack: &Stack, name: &str, exe: &Path) -> Result<Self> {
-        // What a killed process leaves there goes with the stack.
+        // Files that a killed process leaves there are removed with the stack.
         let mut env = vec![("TMPDIR".into(), stack.subfolder("tmp")?.into())];
         if std::env::var_os("GOGC").is_none() {
             env.push(("GOGC".into(), "50".into()));

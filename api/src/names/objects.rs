@@ -52,7 +52,7 @@ pub fn joined(prefix: &str, suffix: &str, max: usize) -> String {
     format!("{kept}-{}{suffix}", hash([prefix]))
 }
 
-/// What Cluster API puts after a KubeadmControlPlane's name to name its machines: `-xxxxx`.
+/// The length of the suffix `-xxxxx` that Cluster API appends to the name of a KubeadmControlPlane for the name of a machine.
 const MACHINE_SUFFIX: usize = SUFFIX + 1;
 
 /// The KubeadmControlPlane of a cluster, and the MachineHealthCheck of its nodes.

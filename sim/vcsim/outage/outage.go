@@ -24,7 +24,7 @@ type Outages struct {
 	mu   sync.Mutex
 	vms  map[vim.Ref]vmOutage // as ordered
 	away map[vim.Ref]bool     // hosts and datastores, as ordered
-	now  map[vim.Ref]vmOutage // as it follows for each VM
+	now  map[vim.Ref]vmOutage // of each VM, computed from the two above
 	lost map[vim.Ref]bool     // VMs that no host has any more
 }
 

@@ -48,7 +48,7 @@ fn what_a_new_vm_lacks_is_filled_in_once() {
     assert_eq!(filled.metadata.finalizers.unwrap(), ["another", finalizer::VIRTUAL_MACHINE]);
     assert_eq!(filled.spec.instance_uuid, filled.spec.bios_uuid);
     assert_eq!(filled.spec.power_state.as_deref(), Some("poweredOff"));
-    assert!(filled.spec.network_interfaces.is_empty(), "nobody says which network");
+    assert!(filled.spec.network_interfaces.is_empty(), "no network is configured");
 }
 
 #[test]
