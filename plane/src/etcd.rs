@@ -60,6 +60,8 @@ fn args(folder: &Path, pki: &Path, is_ephemeral: bool, client: u16, peer: u16) -
         format!("--peer-trusted-ca-file={}", file("etcd-ca.crt")),
         format!("--peer-cert-file={}", file("etcd.crt")),
         format!("--peer-key-file={}", file("etcd.key")),
+        // Etcd keeps the last 5000 writes in memory for members that fall behind. There is only one member.
+        "--snapshot-catchup-entries=100".to_owned(),
         "--log-level=warn".to_owned(),
     ];
     if is_ephemeral {
