@@ -60,6 +60,8 @@ fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {
         // Kubernetes refuses a loopback address in the endpoints of its own Service.
         "--endpoint-reconciler-type=none".to_owned(),
         "--allow-privileged=true".to_owned(),
+        // Definitions of kinds are large, and each is written three times when a stack starts. The cache would keep all these versions.
+        "--watch-cache-sizes=customresourcedefinitions.apiextensions.k8s.io#0".to_owned(),
     ]
 }
 
