@@ -34,7 +34,8 @@ pub(crate) fn command(
         write_private(&file, configuration.to_string().as_bytes())?;
         args.push(format!("--egress-selector-config-file={}", file.display()));
     }
-    Ok(Command::new(stack, "kube-apiserver", exe)?.args(args))
+    // It takes half of the processor time of a stack.
+    Ok(Command::new(stack, "kube-apiserver", exe)?.gogc(50).args(args))
 }
 
 fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {

@@ -22,7 +22,7 @@ pub(crate) fn command(
 ) -> Result<Command> {
     let pki = stack.subfolder("pki")?;
     authorities.etcd.peer("etcd")?.write(&pki, "etcd")?;
-    let command = Command::new(stack, "etcd", exe)?.args(args(
+    let command = Command::new(stack, "etcd", exe)?.gogc(100).args(args(
         stack.folder(),
         &pki,
         stack.is_ephemeral(),

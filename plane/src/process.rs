@@ -36,24 +36,28 @@ pub struct Command {
 impl Command {
     /// A process of the stack, called `name` there, which logs to `logs/<name>.log` in the stack's folder.
     ///
-    /// It gets `GOGC=50`: programs in Go then keep half of the usual garbage, and collect it more often. A `GOGC` in our own environment
-    /// takes precedence.
+    /// It gets [`gogc`](Self::gogc) of 40.
     pub fn new(stack: &Stack, name: &str, exe: &Path) -> Result<Self> {
-        // Files that a killed process leaves there are removed with the stack.
-        let mut env = vec![("TMPDIR".into(), stack.subfolder("tmp")?.into())];
-        if std::env::var_os("GOGC").is_none() {
-            env.push(("GOGC".into(), "50".into()));
-        }
-        Ok(Self {
+        let command = Self {
             name: name.to_owned(),
             exe: exe.to_owned(),
             arg0: exe.as_os_str().to_owned(),
             args: Vec::new(),
-            env,
+            // Files that a killed process leaves there are removed with the stack.
+            env: vec![("TMPDIR".into(), stack.subfolder("tmp")?.into())],
             log: stack.subfolder("logs")?.join(format!("{name}.log")),
             stack: stack.id().to_owned(),
             pipes: false,
-        })
+        };
+        Ok(command.gogc(40))
+    }
+
+    /// How much garbage a program in Go keeps, in percent of what it uses. Go's own default is 100; the less it keeps, the more
+    /// processor time it takes. A `GOGC` in our own environment takes precedence.
+    #[must_use]
+    pub fn gogc(self, percent: u16) -> Self {
+        const GOGC: &str = "GOGC";
+        if std::env::var_os(GOGC).is_some() { self } else { self.env(GOGC, percent.to_string()) }
     }
 
     /// What the process sees as the name it was called by.
@@ -288,7 +292,7 @@ mod tests {
         let process =
             shell(&stack, "echo $LAYERCAKE_STACK $LAYERCAKE_PROCESS $GOGC; exit 3").spawn().unwrap();
         assert_eq!(process.wait().await.code(), Some(3));
-        let gogc = std::env::var("GOGC").unwrap_or_else(|_| "50".to_owned());
+        let gogc = std::env::var("GOGC").unwrap_or_else(|_| "40".to_owned());
         assert_eq!(tail(process.log(), 0, 5), format!("{} sh {gogc}", stack.id()));
         let error = process.until("it", Duration::from_secs(5), async || Err::<(), _>(String::new())).await;
         assert!(error.unwrap_err().to_string().contains("exit status: 3"));

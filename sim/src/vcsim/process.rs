@@ -55,7 +55,8 @@ impl Simulator {
         arguments: &[String],
     ) -> Result<Self, Error> {
         let files = Files::written(&stack.subfolder("vcenter")?, nodes, name)?;
-        let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.piped();
+        // It keeps little between two calls, so it would collect garbage many times a second.
+        let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.gogc(200).piped();
         let mut process = command
             .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])
             .arg("--credentials")
