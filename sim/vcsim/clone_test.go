@@ -253,6 +253,29 @@ func TestReconfiguration(t *testing.T) {
 	failsWith[*types.NotSupported](t, set(types.VirtualMachineConfigSpec{SwapPlacement: "hostLocal"}))
 }
 
+func TestTasksHaveTheNamesOfTheirMethods(t *testing.T) {
+	s := newSite(t)
+	c := s.login(false)
+	vm := s.create(c, "vm")
+	named := func(want string) func(*object.Task, error) {
+		return func(task *object.Task, err error) {
+			t.Helper()
+			s.done(task, err)
+			var props mo.Task
+			must(t, c.RetrieveOne(s.ctx, task.Reference(), []string{"info.name"}, &props))
+			if props.Info.Name != want {
+				t.Errorf("%s, wanted %s", props.Info.Name, want)
+			}
+		}
+	}
+	named("PowerOnVM_Task")(vm.PowerOn(s.ctx))
+	named("ResetVM_Task")(vm.Reset(s.ctx))
+	named("PowerOffVM_Task")(vm.PowerOff(s.ctx))
+	named("ReconfigVM_Task")(vm.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{Annotation: "a"}))
+	named("CreateSnapshot_Task")(vm.CreateSnapshot(s.ctx, "s", "", false, false))
+	named("Destroy_Task")(vm.Destroy(s.ctx))
+}
+
 func TestReservationsAreAdmitted(t *testing.T) {
 	s := newSite(t, func(o *spec.Options) { o.Spec.Hosts, o.Spec.HostMemoryMiB = 2, 8192 })
 	c := s.login(false)

@@ -174,6 +174,7 @@ func (vc *VCenter) Invoke(ctx *simulator.Context, this types.ManagedObjectRefere
 	if _, ok := target.(mo.Entity); ok {
 		vc.Hub.Touch(this)
 	}
+	vc.nameTask(ctx, res, name)
 	return res
 }
 

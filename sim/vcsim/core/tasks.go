@@ -86,6 +86,18 @@ func (vc *VCenter) setTask(ctx *simulator.Context, task *simulator.Task, changes
 	ctx.Map.AtomicUpdate(ctx, task, changes)
 }
 
+// nameTask gives the task of an answer of the library the name of its method, as vCenter does. The library's own names, such as "PowerOn",
+// are no methods: clients that look the method up fail.
+func (vc *VCenter) nameTask(ctx *simulator.Context, res soap.HasFault, method string) {
+	ref, ok := taskOf(res)
+	if !ok {
+		return
+	}
+	if task, ok := ctx.Map.Get(ref).(*simulator.Task); ok {
+		vc.setTask(ctx, task, vim.Change("info.name", method))
+	}
+}
+
 // FailedTask is the answer of a method whose task fails before it begins.
 func (vc *VCenter) FailedTask(this vim.Ref, method string, fault types.BaseMethodFault) soap.HasFault {
 	return vc.InTask(this, method, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
