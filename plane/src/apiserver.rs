@@ -34,7 +34,7 @@ pub(crate) fn command(
         write_private(&file, configuration.to_string().as_bytes())?;
         args.push(format!("--egress-selector-config-file={}", file.display()));
     }
-    // It takes half of the processor time of a stack.
+    // It uses half of the processor time of a stack.
     Ok(Command::new(stack, "kube-apiserver", exe)?.gogc(50).args(args))
 }
 
@@ -61,7 +61,7 @@ fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {
         // Kubernetes refuses a loopback address in the endpoints of its own Service.
         "--endpoint-reconciler-type=none".to_owned(),
         "--allow-privileged=true".to_owned(),
-        // Definitions of kinds are large, and each is written three times when a stack starts. The cache would keep all these versions.
+        // CustomResourceDefinitions are large, and each is written three times when a stack starts. The watch cache would keep all of it.
         "--watch-cache-sizes=customresourcedefinitions.apiextensions.k8s.io#0".to_owned(),
     ]
 }

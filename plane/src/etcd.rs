@@ -22,6 +22,7 @@ pub(crate) fn command(
 ) -> Result<Command> {
     let pki = stack.subfolder("pki")?;
     authorities.etcd.peer("etcd")?.write(&pki, "etcd")?;
+    // Its heap is small: more garbage costs little memory.
     let command = Command::new(stack, "etcd", exe)?.gogc(100).args(args(
         stack.folder(),
         &pki,
@@ -60,7 +61,7 @@ fn args(folder: &Path, pki: &Path, is_ephemeral: bool, client: u16, peer: u16) -
         format!("--peer-trusted-ca-file={}", file("etcd-ca.crt")),
         format!("--peer-cert-file={}", file("etcd.crt")),
         format!("--peer-key-file={}", file("etcd.key")),
-        // Etcd keeps the last 5000 writes in memory for members that fall behind. There is only one member.
+        // By default, etcd keeps the last 5000 writes in memory for members that fall behind. This etcd has one member.
         "--snapshot-catchup-entries=100".to_owned(),
         "--log-level=warn".to_owned(),
     ];

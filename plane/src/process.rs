@@ -36,7 +36,7 @@ pub struct Command {
 impl Command {
     /// A process of the stack, called `name` there, which logs to `logs/<name>.log` in the stack's folder.
     ///
-    /// It gets [`gogc`](Self::gogc) of 40.
+    /// A program in Go keeps 40 % garbage, unless [`gogc`](Self::gogc) says otherwise.
     pub fn new(stack: &Stack, name: &str, exe: &Path) -> Result<Self> {
         let command = Self {
             name: name.to_owned(),
@@ -52,8 +52,8 @@ impl Command {
         Ok(command.gogc(40))
     }
 
-    /// How much garbage a program in Go keeps, in percent of what it uses. Go's own default is 100; the less it keeps, the more
-    /// processor time it takes. A `GOGC` in our own environment takes precedence.
+    /// Sets how much garbage a program in Go keeps, in percent of the memory in use, as its variable `GOGC` does. Go's default is 100. With
+    /// less, the program uses less memory and more processor time. A `GOGC` in our own environment takes precedence.
     #[must_use]
     pub fn gogc(self, percent: u16) -> Self {
         const GOGC: &str = "GOGC";

@@ -55,7 +55,7 @@ impl Simulator {
         arguments: &[String],
     ) -> Result<Self, Error> {
         let files = Files::written(&stack.subfolder("vcenter")?, nodes, name)?;
-        // It keeps little between two calls, so it would collect garbage many times a second.
+        // Its heap is small: more garbage costs little memory.
         let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.gogc(200).piped();
         let mut process = command
             .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])

@@ -86,8 +86,8 @@ func (vc *VCenter) setTask(ctx *simulator.Context, task *simulator.Task, changes
 	ctx.Map.AtomicUpdate(ctx, task, changes)
 }
 
-// nameTask gives the task of an answer of the library the name of its method, as vCenter does. The library's own names, such as "PowerOn",
-// are no methods: clients that look the method up fail.
+// nameTask names the task of an answer after its method, as vCenter does. The library writes "PowerOn" for PowerOnVM_Task: clients that
+// look up the method of a running task fail on that.
 func (vc *VCenter) nameTask(ctx *simulator.Context, res soap.HasFault, method string) {
 	ref, ok := taskOf(res)
 	if !ok {
