@@ -63,11 +63,11 @@ fn on_site_of(variable: &str, steps: impl AsyncFnOnce(&RealSite, &str)) {
     }
     let waiting = schedule::enter();
     RUNTIME.block_on(async {
-        let _place = waiting.place().await;
+        let place = waiting.place().await;
         let image = BootImage::open(&image).unwrap();
         let release = image.name.rsplit_once("amd64-").unwrap().1.to_owned();
         let site = RealSite::start(image).await;
-        let run = std::panic::AssertUnwindSafe(steps(&site, &release));
+        let run = std::panic::AssertUnwindSafe(place.run(steps(&site, &release)));
         let outcome = futures::FutureExt::catch_unwind(run).await;
         if outcome.is_err() {
             site.print_diagnostics().await;

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::num::NonZero;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,6 +28,10 @@ const IDLE: Duration = Duration::from_secs(2);
 const FREE: u64 = 5 << 20;
 /// The weight of a story that is not in [`LONG`].
 const LIGHT: u32 = 1;
+/// The deadline of a story that is not in [`LONG`]. A longer story has twice its seconds in addition.
+const DEADLINE: Duration = Duration::from_mins(10);
+/// The time after the deadline in which a story must fail. A story that still runs then blocks its thread, and the program ends.
+const GRACE: Duration = Duration::from_mins(2);
 /// The number of slow stories that are printed.
 const SHOWN: usize = 10;
 
@@ -166,6 +171,9 @@ pub struct Place {
     weight: u32,
     lane: Choose,
     began: Instant,
+    deadline: Duration,
+    /// Ends the watch of the deadline when it is dropped.
+    _watch: mpsc::Sender<()>,
 }
 
 /// Enters the story that this thread runs: it runs beside others.
@@ -212,11 +220,14 @@ impl Waiting {
                     lane.waiting.remove(&entry);
                     lane.taken = sum;
                     STORIES.changed.notify_waiters();
+                    let deadline = DEADLINE + Duration::from_secs(u64::from(2 * self.seconds));
                     return Place {
-                        name: entry.1,
                         weight: self.weight,
                         lane: self.lane,
                         began: Instant::now(),
+                        deadline,
+                        _watch: watch(entry.1.clone(), deadline + GRACE),
+                        name: entry.1,
                     };
                 }
             }
@@ -228,6 +239,27 @@ impl Waiting {
     pub fn wait(self) -> Place {
         RUNTIME.block_on(self.place())
     }
+}
+
+impl Place {
+    /// Runs the steps of the story, which fails at its deadline.
+    pub async fn run<T>(&self, steps: impl Future<Output = T>) -> T {
+        let outcome = tokio::time::timeout(self.deadline, steps).await;
+        outcome.unwrap_or_else(|_| panic!("the story did not end within {:?}", self.deadline))
+    }
+}
+
+/// Ends this program if the returned sender is not dropped within `deadline`. `.ci/run` finds the story by the printed line.
+fn watch(name: String, deadline: Duration) -> mpsc::Sender<()> {
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || {
+        if ended.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
+            let text = format!("\nHANGING STORY {name}: it still blocks its thread after {deadline:?}\n");
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            std::process::exit(1);
+        }
+    });
+    sender
 }
 
 impl Drop for Place {

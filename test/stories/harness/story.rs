@@ -26,7 +26,7 @@ use sim::control::InventoryVm;
 use sim::guest::Phase;
 use support::wait::poll;
 
-use crate::harness::schedule;
+use crate::harness::schedule::{self, Place};
 use crate::harness::shared_stack::{RUNTIME, SharedStack};
 
 /// Time for a cluster of two nodes on two busy cores.
@@ -39,8 +39,8 @@ pub fn story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) 
     let waiting = schedule::enter();
     RUNTIME.block_on(async {
         let shared = SharedStack::get().await;
-        let _place = waiting.place().await;
-        let outcome = run_steps(Story::on(shared, namespace), steps).await;
+        let place = waiting.place().await;
+        let outcome = run_steps(&place, Story::on(shared, namespace), steps).await;
         outcome.unwrap_or_else(|panic| resume_unwind(panic));
     });
 }
@@ -49,9 +49,9 @@ pub fn story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) 
 pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
     let waiting = schedule::enter_one_by_one();
     RUNTIME.block_on(async {
-        let _place = waiting.place().await;
+        let place = waiting.place().await;
         let shared = SharedStack::get_disturbed().await;
-        let outcome = run_steps(Story::on(shared, namespace), steps).await;
+        let outcome = run_steps(&place, Story::on(shared, namespace), steps).await;
         if let Err(panic) = outcome {
             // Otherwise the next story would fail, too.
             let _ = shared.control().end_outages().await;
@@ -78,9 +78,9 @@ fn on_own_stack<F: Future<Output = ()>>(
 ) {
     let waiting = schedule::enter();
     RUNTIME.block_on(async {
-        let _place = waiting.place().await;
+        let place = waiting.place().await;
         let shared = SharedStack::start_own(registry).await;
-        let outcome = run_steps(Story::on(shared, namespace), steps).await;
+        let outcome = run_steps(&place, Story::on(shared, namespace), steps).await;
         shared.stop().await;
         outcome.unwrap_or_else(|panic| resume_unwind(panic));
     });
@@ -89,10 +89,11 @@ fn on_own_stack<F: Future<Output = ()>>(
 /// Runs the steps of a story. If they panic, it prints what blocks the story; else it deletes the story's machines, which would take
 /// processor time from other stories.
 async fn run_steps<F: Future<Output = ()>>(
+    place: &Place,
     story: Story,
     steps: impl FnOnce(Story) -> F,
 ) -> thread::Result<()> {
-    let outcome = AssertUnwindSafe(steps(story.clone())).catch_unwind().await;
+    let outcome = AssertUnwindSafe(place.run(steps(story.clone()))).catch_unwind().await;
     match outcome {
         Ok(()) => story.give_machines_up().await,
         Err(_) => story.print_diagnostics().await,

@@ -1,0 +1,136 @@
+//! Reads the output of `cargo test --no-fail-fast` and finds the tests that failed.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// The marker that a story prints before it ends a test program whose thread it blocks.
+const HANGS: &str = "HANGING STORY ";
+
+/// One test program in the output of Cargo.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// The executable. Empty for documentation tests, which have none.
+    pub executable: PathBuf,
+    /// The failed tests with the first line of their panic.
+    pub failed: Vec<Failure>,
+    /// The tests that passed or were ignored.
+    pub finished: BTreeSet<String>,
+    /// The number of tests that the program began to run.
+    pub begun: usize,
+    /// True if the program printed its result, so all its tests have finished.
+    pub has_result: bool,
+    /// True if Cargo says that the program failed.
+    pub is_failed: bool,
+}
+
+impl Run {
+    /// Returns the failure of a test, which is new if the test has none yet.
+    fn failure(&mut self, name: &str) -> &mut Failure {
+        let known = self.failed.iter().position(|failure| failure.name == name);
+        let index = known.unwrap_or_else(|| {
+            self.failed.push(Failure { name: name.to_owned(), cause: "it printed no cause".to_owned() });
+            self.failed.len() - 1
+        });
+        &mut self.failed[index]
+    }
+
+    /// Returns the listed tests that neither finished nor failed, because the program ended early.
+    pub fn unfinished(&self, listed: &[String]) -> Vec<String> {
+        if self.has_result || self.finished.len() + self.failed.len() >= self.begun {
+            return Vec::new();
+        }
+        let is_known = |name: &String| {
+            self.finished.contains(name) || self.failed.iter().any(|failure| failure.name == *name)
+        };
+        listed.iter().filter(|name| !is_known(name)).cloned().collect()
+    }
+}
+
+/// A test that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The name that the test program lists.
+    pub name: String,
+    /// The first line of its panic message.
+    pub cause: String,
+}
+
+/// Returns the test programs that failed.
+pub fn failed_runs(log: &str) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut part = Part::Progress;
+    for line in log.lines() {
+        if let Some(executable) = started(line) {
+            runs.push(Run { executable, ..Run::default() });
+            part = Part::Progress;
+        }
+        let Some(run) = runs.last_mut() else { continue };
+        part = part.read(line, run);
+    }
+    runs.retain(|run| run.is_failed);
+    runs
+}
+
+/// Returns the executable that Cargo starts with this line. It is empty for documentation tests.
+fn started(line: &str) -> Option<PathBuf> {
+    let line = line.trim_start();
+    if line.starts_with("Doc-tests ") {
+        return Some(PathBuf::new());
+    }
+    let (_, path) = line.strip_prefix("Running ")?.strip_suffix(')')?.rsplit_once(" (")?;
+    Some(path.into())
+}
+
+/// The part of a program's output that a line is in.
+enum Part {
+    /// One line for each finished test.
+    Progress,
+    /// The output of a failed test, until its panic message was read.
+    Output(String),
+    /// The line after `panicked at`, which is the message.
+    Message(String),
+}
+
+impl Part {
+    fn read(self, line: &str, run: &mut Run) -> Self {
+        if line.starts_with("error: ") && line.contains("test failed, to rerun pass") {
+            run.is_failed = true;
+            return Self::Progress;
+        }
+        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            run.failure(name);
+            return Self::Output(name.to_owned());
+        }
+        match self {
+            Self::Output(name) if line.contains(" panicked at ") => Self::Message(name),
+            Self::Message(name) => {
+                line.clone_into(&mut run.failure(&name).cause);
+                Self::Progress
+            }
+            Self::Output(name) => Self::Output(name),
+            Self::Progress => {
+                read_progress(line, run);
+                Self::Progress
+            }
+        }
+    }
+}
+
+/// Reads a line that says how far a program has come.
+fn read_progress(line: &str, run: &mut Run) {
+    if let Some((name, cause)) = line.strip_prefix(HANGS).and_then(|rest| rest.split_once(": ")) {
+        cause.clone_into(&mut run.failure(name).cause);
+    } else if let Some(count) = line.strip_prefix("running ") {
+        run.begun = count.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or_default();
+    } else if line.starts_with("test result: ") {
+        run.has_result = true;
+    } else if let Some((name, outcome)) =
+        line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... "))
+    {
+        if outcome == "ok" || outcome.starts_with("ignored") {
+            run.finished.insert(name.to_owned());
+        } else if outcome == "FAILED" {
+            run.failure(name);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Runs the tests that failed in a run of `cargo test` once more, each alone. A test that succeeds then is printed as
+//! `FLAKY NAME: first cause`. The exit status is 0 if all of them pass, else 1.
+//!
+//!     cargo test --workspace --no-fail-fast 2>&1 | tee LOG
+//!     cargo run -p rerun -- LOG
+
+mod log;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::{env, fs, path};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::log::{Failure, Run, failed_runs};
+
+/// The deadline of one test, as `timeout` reads it. Stories have shorter ones of their own.
+const DEADLINE: &str = "45m";
+
+fn main() -> Result<ExitCode> {
+    let logs: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
+    let mut runs = Vec::new();
+    for path in &logs {
+        let log = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        runs.extend(failed_runs(&String::from_utf8_lossy(&log)));
+    }
+    if runs.is_empty() {
+        bail!("no failed test is named in {logs:?}: the run failed for another reason");
+    }
+    let folders = package_folders()?;
+    let mut all_pass = true;
+    for run in &runs {
+        all_pass &= rerun(run, &folders)?;
+    }
+    Ok(if all_pass { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs the failed tests of a program again. Returns true if all of them pass.
+fn rerun(run: &Run, folders: &BTreeMap<PathBuf, PathBuf>) -> Result<bool> {
+    if run.executable.as_os_str().is_empty() {
+        println!("FAILED: documentation tests do not run again");
+        return Ok(false);
+    }
+    let program = &path::absolute(&run.executable)?;
+    let Some(folder) = folders.get(program) else {
+        bail!("{} is not a test program of this workspace", program.display());
+    };
+    let mut all_pass = true;
+    for Failure { name, cause } in &run.failed {
+        let succeeds = run_tests(program, folder, std::slice::from_ref(name))?;
+        println!("{} {name}: {cause}", if succeeds { "FLAKY" } else { "FAILED TWICE" });
+        all_pass &= succeeds;
+    }
+    let unfinished = run.unfinished(&list(program, folder)?);
+    // A program that ends early says little about the tests that it did not finish. They need not run alone.
+    if !unfinished.is_empty() {
+        println!("{} ended before {} of its tests", program.display(), unfinished.len());
+        all_pass &= run_tests(program, folder, &unfinished)?;
+    } else if run.failed.is_empty() {
+        println!("FAILED {}, and names no test", program.display());
+        all_pass = false;
+    }
+    Ok(all_pass)
+}
+
+/// Runs some tests of a program, also those that are ignored by default. Returns true if they pass.
+fn run_tests(program: &Path, folder: &Path, names: &[String]) -> Result<bool> {
+    println!("\n== again: {}", names.join(" "));
+    let status = Command::new("timeout")
+        .args(["--kill-after=30", DEADLINE])
+        .arg(program)
+        .args(["--exact", "--include-ignored"])
+        .args(names)
+        .current_dir(folder)
+        .env("CARGO_MANIFEST_DIR", folder)
+        .stdin(Stdio::null())
+        .status();
+    Ok(status.with_context(|| format!("cannot run {}", program.display()))?.success())
+}
+
+/// Returns the names of a program's tests that run by default.
+fn list(program: &Path, folder: &Path) -> Result<Vec<String>> {
+    let named = |ignored: bool| -> Result<Vec<String>> {
+        let mut command = Command::new(program);
+        command.arg("--list").args(ignored.then_some("--ignored")).current_dir(folder);
+        let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(ToOwned::to_owned).collect())
+    };
+    let ignored = named(true)?;
+    Ok(named(false)?.into_iter().filter(|name| !ignored.contains(name)).collect())
+}
+
+/// Returns the folder of the package of each test program. Cargo runs the program there.
+fn package_folders() -> Result<BTreeMap<PathBuf, PathBuf>> {
+    let output = Command::new("cargo")
+        .args(["test", "--workspace", "--no-run", "--quiet", "--message-format=json"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("cargo cannot list the test programs");
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    Ok(messages.filter_map(|message| package_folder(&message)).collect())
+}
+
+/// Returns the executable that a message of Cargo names, and the folder of its package.
+fn package_folder(message: &Value) -> Option<(PathBuf, PathBuf)> {
+    let executable = message["executable"].as_str()?;
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    Some((executable.into(), folder.to_owned()))
+}
