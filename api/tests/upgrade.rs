@@ -115,6 +115,7 @@ fn compare_schemas(path: &str, before: &Value, now: &Value, lost: &mut Vec<Strin
         // The API server takes what is stored already, and a limit this generous refuses nothing that makes sense.
         let generous = match bound {
             "maxLength" => now.and_then(Value::as_u64).is_some_and(|most| most >= 4096),
+            "maximum" => now.and_then(Value::as_f64).is_some_and(|most| most >= 5000.0),
             "maxItems" => now.and_then(Value::as_u64).is_some_and(|most| most >= 256),
             _ => false,
         };

@@ -71,7 +71,7 @@ pub const OWN_CERTIFICATE: SelfManaged = SelfManaged {
 pub struct Webhooks {
     /// The releases.
     pub release_cache: ReleaseCache,
-    /// For looking at a namespace's classes.
+    /// For looking at a namespace's classes and quotas.
     pub client: Client,
     /// Ranges that nodes must reach outside their clusters.
     pub management: Vec<IpNet>,
@@ -163,6 +163,16 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     if review.version == "v1alpha1" {
         denials.extend(old.as_ref().and_then(|old| admission::unseen_pools(&new, old)));
     }
+    let asks_more = old.as_ref().is_none_or(|old| names_other_classes(old, &new))
+        || admission::limits::grown(&new, old.as_ref()).is_some();
+    let is_asked = denials.is_empty() && asks_more;
+    let offer = if is_asked {
+        webhooks.lookers.find(Box::pin(NamespaceOffer::read(&new, &webhooks.client))).await
+    } else {
+        NamespaceOffer::default()
+    };
+    let quotas = offer.quotas.as_deref().unwrap_or_default();
+    denials.extend(admission::limits::quota_denials(&new, old.as_ref(), quotas));
     if !denials.is_empty() {
         let mut texts: Vec<String> =
             denials.into_iter().map(|denial| denial_text(denial, &review.version)).collect();
@@ -184,10 +194,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     }
     warnings.extend(admission::dropped::warnings(&new, old.as_ref()));
     warnings.extend(admission::queries::unsupported(&new, old.as_ref()));
-    if old.as_ref().is_none_or(|old| names_other_classes(old, &new)) {
-        let looking = webhooks.lookers.find(missing(&new, &webhooks.client));
-        warnings.extend(Box::pin(looking).await);
-    }
+    warnings.extend(offer.warnings(&new));
     if old.is_none() && !is_created {
         warnings.extend(reserved().iter().map(|denial| {
             let text = admission::path_in(&review.version, &denial.to_string());
@@ -250,25 +257,39 @@ fn names_other_classes(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluste
     old.spec.topology != new.spec.topology || storage(old) != storage(new)
 }
 
-/// Classes the cluster names and its namespace does not have. They may still come, so this only warns.
-async fn missing(tkc: &TanzuKubernetesCluster, client: &Client) -> Vec<String> {
-    let namespace = tkc.namespace().unwrap_or_default();
-    let all = ListParams::default();
-    let bindings = Api::<VirtualMachineClassBinding>::namespaced(client.clone(), &namespace);
-    let quotas = Api::<ResourceQuota>::namespaced(client.clone(), &namespace);
-    let (bindings, quotas) = tokio::join!(bindings.list(&all), quotas.list(&all));
-    let mut texts = Vec::new();
-    if let Ok(bindings) = bindings {
-        let bound = bindings.items.into_iter().map(|binding| binding.spec.class_ref.name).collect();
-        texts.extend(admission::nodes::unbound(&tkc.spec.topology, &namespace, &bound));
+/// The classes and quotas of a namespace; `None` where they could not be read in time.
+#[derive(Default)]
+struct NamespaceOffer {
+    bindings: Option<Vec<VirtualMachineClassBinding>>,
+    quotas: Option<Vec<ResourceQuota>>,
+}
+
+impl NamespaceOffer {
+    async fn read(tkc: &TanzuKubernetesCluster, client: &Client) -> Self {
+        let namespace = tkc.namespace().unwrap_or_default();
+        let all = ListParams::default();
+        let bindings = Api::<VirtualMachineClassBinding>::namespaced(client.clone(), &namespace);
+        let quotas = Api::<ResourceQuota>::namespaced(client.clone(), &namespace);
+        let (bindings, quotas) = tokio::join!(bindings.list(&all), quotas.list(&all));
+        Self { bindings: bindings.ok().map(|list| list.items), quotas: quotas.ok().map(|list| list.items) }
     }
-    if let Ok(quotas) = quotas {
-        let limits = quotas.items.into_iter().filter_map(|quota| quota.spec?.hard);
-        let assigned: BTreeSet<String> = limits.flat_map(|hard| assigned_classes(&hard)).collect();
-        texts.extend(admission::nodes::unassigned(&tkc.spec.topology, &namespace, &assigned));
-        texts.extend(admission::settings::unassigned(&tkc.spec, &namespace, &assigned));
+
+    /// Classes that the cluster names and its namespace does not have. They may still come, so this only warns.
+    fn warnings(self, tkc: &TanzuKubernetesCluster) -> Vec<String> {
+        let namespace = tkc.namespace().unwrap_or_default();
+        let mut texts = Vec::new();
+        if let Some(bindings) = self.bindings {
+            let bound = bindings.into_iter().map(|binding| binding.spec.class_ref.name).collect();
+            texts.extend(admission::nodes::unbound(&tkc.spec.topology, &namespace, &bound));
+        }
+        if let Some(quotas) = self.quotas {
+            let limits = quotas.into_iter().filter_map(|quota| quota.spec?.hard);
+            let assigned: BTreeSet<String> = limits.flat_map(|hard| assigned_classes(&hard)).collect();
+            texts.extend(admission::nodes::unassigned(&tkc.spec.topology, &namespace, &assigned));
+            texts.extend(admission::settings::unassigned(&tkc.spec, &namespace, &assigned));
+        }
+        texts
     }
-    texts
 }
 
 async fn validate_configuration(review: Review) -> Json<Value> {

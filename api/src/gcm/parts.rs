@@ -11,6 +11,9 @@ use crate::Quantity;
 use crate::conditions::Condition;
 use crate::gcm::authentication::AuthenticationSettings;
 
+/// The maximum number of nodes of a cluster, which is that of Kubernetes.
+pub const MAX_NODES: i32 = 5000;
+
 /// The shape of the cluster since v1alpha2: one control plane and any number of node pools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -30,7 +33,7 @@ pub struct Topology {
 pub struct ControlPlane {
     /// The number of nodes: 1 or 3. If left out: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = MAX_NODES))]
     pub replicas: Option<i32>,
     /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
     #[schemars(length(min = 1, max = 253))]
@@ -70,9 +73,9 @@ pub struct NodePool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub failure_domain: Option<String>,
-    /// The number of nodes. If left out, another component decides, such as an autoscaler.
+    /// The number of nodes, at most 5000. If left out, another component decides, such as an autoscaler.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = MAX_NODES))]
     pub replicas: Option<i32>,
     /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
     #[schemars(length(min = 1, max = 253))]

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::parts::{
-    ApiEndpoint, ClusterApiStatus, Distribution, NetworkSettings, RemediatedNode, Settings, StorageSettings,
-    Volume, node_status, phase, vm_status,
+    ApiEndpoint, ClusterApiStatus, Distribution, MAX_NODES, NetworkSettings, RemediatedNode, Settings,
+    StorageSettings, Volume, node_status, phase, vm_status,
 };
 use crate::conditions::Condition;
 
@@ -68,8 +68,8 @@ pub struct Topology {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["count", "class", "storageClass"]))]
 pub struct Nodes {
-    /// The number of nodes.
-    #[schemars(range(min = 0))]
+    /// The number of nodes, at most 5000.
+    #[schemars(range(min = 0, max = MAX_NODES))]
     pub count: i32,
     /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
     #[schemars(length(max = 253))]

@@ -11,6 +11,7 @@ mod dns;
 pub mod dropped;
 mod ignored;
 pub mod inherited;
+pub mod limits;
 pub mod network;
 pub mod node_images;
 pub mod node_text;
@@ -69,6 +70,7 @@ pub fn validate_with(
     }
     let mut denials = queries::denials(new, old);
     denials.extend(queries::bounds_denial(new, old));
+    denials.extend(limits::denials(new, old));
     if old.is_some_and(|old| old.spec == new.spec) {
         return denials;
     }
@@ -79,6 +81,7 @@ pub fn validate_with(
     denials.extend(node_images::denials(new, old, available, bundles, virtual_ip));
     denials.extend(trust::denial(new, old, available));
     denials.extend(network::denials(&new.spec));
+    denials.extend(network::share_denials(new, old));
     denials.extend(network::cni_denial(&new.spec, old.map(|old| &old.spec), bundles));
     denials.extend(settings::denials(&new.spec));
     denials.extend(authentication::denials(new, old, available));
@@ -132,7 +135,7 @@ pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) ->
         return Vec::new();
     }
     let mut warnings = version::warnings(new, available);
-    warnings.extend(network::warnings(&new.spec));
+    warnings.extend(network::share_warnings(new));
     warnings.extend(settings::warnings(&new.spec));
     warnings.extend(trust::warning(new, available));
     warnings.extend(ignored::warnings(&new.spec));

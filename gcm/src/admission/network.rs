@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use api::gcm::TanzuKubernetesClusterSpec;
+use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec};
 use api::names::{annotation, label};
 use ipnet::IpNet;
 
 use super::denial::FieldDenial;
 use super::dns::is_dns_subdomain;
+use super::limits;
 use crate::spec::network::{NetworkSpec, network_settings};
 
 /// The container networks that come with releases, and the built-in one; others come in ConfigMaps.
@@ -197,22 +198,57 @@ pub(super) fn change_denials(
         .collect()
 }
 
-/// A range with fewer shares than nodes works only where the container network does not hand out shares.
-pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
-    let topology = &spec.topology;
-    let workers: i64 = topology.node_pools.iter().map(|pool| i64::from(pool.replicas.unwrap_or(1))).sum();
-    let nodes = workers + i64::from(topology.control_plane.replicas.unwrap_or(1));
-    let pods = NetworkSpec::read(spec).pods;
-    pods.iter()
-        .filter_map(|text| {
-            let net: IpNet = text.trim().parse().ok()?;
-            let shares = 1_i64.checked_shl(u32::from(node_prefix(&net).checked_sub(net.prefix_len())?))?;
-            (shares < nodes).then(|| {
-                format!(
-                    "spec.settings.network.pods.cidrBlocks: {text} has a /{} for each of {shares} nodes, but the cluster has {nodes} nodes",
-                    node_prefix(&net)
-                )
-            })
+/// Returns the denials of ranges of pods that have fewer shares than the cluster has nodes, if its container network hands out shares.
+pub(super) fn share_denials(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+) -> Vec<FieldDenial> {
+    if !takes_shares(&new.spec) || limits::grown(new, old).is_none() {
+        return Vec::new();
+    }
+    let deny = |Shortage { field, reason, share }: Shortage| {
+        FieldDenial::new(
+            field,
+            reason,
+            format!(
+                "Use fewer nodes or a larger range: each node takes a /{share}. The range cannot be changed later"
+            ),
+        )
+    };
+    shortages(new).into_iter().map(deny).collect()
+}
+
+/// Returns warnings about such ranges where nothing is refused: the container network does not hand out shares, or the cluster
+/// was larger before.
+pub(super) fn share_warnings(tkc: &TanzuKubernetesCluster) -> Vec<String> {
+    shortages(tkc).into_iter().map(|Shortage { field, reason, .. }| format!("{field}: {reason}")).collect()
+}
+
+/// Whether the container network gives each node the share of the pods' range that Kubernetes allots to it. Calico has blocks of
+/// its own, and routed pods have addresses of NSX.
+fn takes_shares(spec: &TanzuKubernetesClusterSpec) -> bool {
+    matches!(NetworkSpec::read(spec).cni, "" | "antrea" | "flannel")
+}
+
+/// A range of pods with fewer shares than the cluster has nodes.
+struct Shortage {
+    field: String,
+    reason: String,
+    /// The prefix length of a share.
+    share: u8,
+}
+
+fn shortages(tkc: &TanzuKubernetesCluster) -> Vec<Shortage> {
+    let nodes = limits::count_nodes(tkc);
+    let pods = ranges("pods", NetworkSpec::read(&tkc.spec).pods, &mut Vec::new());
+    pods.into_iter()
+        .filter_map(|AddressRange { field, text, net }| {
+            let share = node_prefix(&net);
+            let shares = 1_i64.checked_shl(u32::from(share.checked_sub(net.prefix_len())?))?;
+            let reason = format!(
+                "{text} has a /{share} for each of {shares} nodes, but the cluster has {nodes} nodes"
+            );
+            (shares < nodes).then_some(Shortage { field, reason, share })
         })
         .collect()
 }

@@ -1,12 +1,13 @@
 //! Annotations and labels that ask for something: queries of releases and images, and what is not supported.
 
 use api::gcm::TanzuKubernetesCluster;
+use api::gcm::parts::MAX_NODES;
 use api::names::{annotation, label};
 use bounds::printable;
 use kube::ResourceExt;
 
 use super::denial::FieldDenial;
-use crate::autoscaling::{self, BOUNDS};
+use crate::autoscaling::{self, BOUNDS, Bounds};
 use crate::release::query;
 use crate::release::resolution::AvailableRelease;
 
@@ -43,11 +44,21 @@ pub(super) fn bounds_denial(
     old: Option<&TanzuKubernetesCluster>,
 ) -> Option<FieldDenial> {
     let written = |tkc: &TanzuKubernetesCluster| BOUNDS.map(|key| tkc.annotations().get(key).cloned());
-    let (key, reason) = autoscaling::bounds(new).err()?;
-    let is_new = old.is_none_or(|old| written(old) != written(new));
-    let remedy =
-        "Set both annotations: the minimum and the maximum number of nodes of each pool without replicas";
-    is_new.then(|| FieldDenial::new(format!("metadata.annotations[{key}]"), reason, remedy))
+    if old.is_some_and(|old| written(old) == written(new)) {
+        return None;
+    }
+    let (key, reason, remedy) = match autoscaling::bounds(new) {
+        Err((key, reason)) => {
+            let remedy = "Set both annotations: the minimum and the maximum number of nodes of each pool without replicas";
+            (key, reason, remedy.to_owned())
+        }
+        Ok(Some(Bounds { max, .. })) if max > MAX_NODES => {
+            let reason = format!("{max} nodes are more than the {MAX_NODES} that a cluster can have");
+            (annotation::AUTOSCALER_MAX_SIZE, reason, format!("Use at most {MAX_NODES}"))
+        }
+        Ok(_) => return None,
+    };
+    Some(FieldDenial::new(format!("metadata.annotations[{key}]"), reason, remedy))
 }
 
 /// Bounds that no pool has: each names its number of replicas.

@@ -20,7 +20,7 @@ use super::supervisor::{CLUSTER_INFO, SupervisorEndpoint, of_cluster_info};
 use super::wanted::Problem;
 
 /// What follows the name of a storage class in the keys of quotas.
-const OF_STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
+pub const OF_STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 /// A ResourceQuota without its selectors and without what is used of it, which changes all the time.
 #[derive(Clone, Debug, Deserialize, Resource)]

@@ -86,6 +86,10 @@ const REFUSALS: &[(&str, &str, &str, &[&str])] = &[
         &["count"],
     ),
     (THREE, "name: b,", "name: a,", &["nodePools", "a"]),
+    (THREE, "name: b, replicas: 1,", "name: b, replicas: 1000000,", &["nodePools[1].replicas", "5000"]),
+    (ONE, "workers: {count: 1,", "workers: {count: 1000000,", &["workers.count", "5000"]),
+    (THREE, "name: b, replicas: 1,", "name: b, replicas: 4999,", &["spec.topology", "5001 nodes"]),
+    (THREE, "name: b, replicas: 1,", "name: b, replicas: 300,", &["256 nodes", "302 nodes"]),
     (
         THREE,
         "name: v1.34.2---vmware.1-vkr.1",

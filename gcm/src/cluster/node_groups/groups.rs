@@ -16,7 +16,7 @@ use kube::{Resource, ResourceExt};
 
 use super::group_input::GroupInput;
 use super::recipe::Mark;
-use super::{control_plane, machines, workers};
+use super::{control_plane, machines, pace, workers};
 use crate::cluster::facts::Facts;
 use crate::cluster::invalid::Invalid;
 use crate::cluster::volumes::kind::volumes_as;
@@ -167,10 +167,24 @@ pub fn pool(
     let mut config = workers::pool_config(input, pool, kind);
     let mark = Mark::of_pool(&input.cluster, pool, &(template.name_any(), config.name_any()));
     let kept = live.and_then(|live| keep_templates(&mark, live, input, facts, &mut template, &mut config));
-    let mut deployment = machines::deployment(&input.cluster, pool, &template.name_any(), &config.name_any());
+    let mut deployment = deployment(input, facts, pool, &template.name_any(), &config.name_any());
     kept.as_ref().unwrap_or(&mark).put_on(&mut deployment);
     let check = machines::pool_check(input, pool, live.map(AsRef::as_ref));
     Ok(Some(PoolObjects { template, config, deployment, check }))
+}
+
+/// The MachineDeployment of a pool, with the replicas that it gets now.
+fn deployment(
+    input: &GroupInput<'_>,
+    facts: &Facts,
+    pool: &NodePool,
+    template: &str,
+    config: &str,
+) -> MachineDeployment {
+    let pools = &input.cluster.tkc.spec.topology.node_pools;
+    let mut deployment = machines::deployment(&input.cluster, pool, template, config);
+    deployment.spec.replicas = pace::next_replicas(pool, pools, &facts.deployments);
+    deployment
 }
 
 /// A pool that waits for the control plane: its machines stay what they are, and there may be more or fewer of them.
@@ -192,7 +206,7 @@ fn waiting_pool(
     let metadata = |name: String| input.cluster.metadata(&name, &[(label::NODE_POOL, &pool.name)]);
     template.metadata = metadata(template.name_any());
     config.metadata = metadata(config.name_any());
-    let mut deployment = machines::deployment(&input.cluster, pool, &template.name_any(), &config.name_any());
+    let mut deployment = deployment(input, facts, pool, &template.name_any(), &config.name_any());
     deployment.spec.template.spec.version.clone_from(&uses.version);
     for (key, value) in live.labels().iter().filter(|(key, _)| *key == label::TKR) {
         deployment.labels_mut().insert(key.clone(), value.clone());

@@ -10,6 +10,7 @@ pub mod group_input;
 pub mod groups;
 pub mod machines;
 pub mod nodes;
+pub mod pace;
 pub mod recipe;
 pub mod replicas;
 pub mod workers;

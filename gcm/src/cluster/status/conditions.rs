@@ -4,7 +4,7 @@ use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
 use api::conditions::{Condition, FALSE, INFO, READY, TRUE, WARNING, capi, find, metav1, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
-use api::gcm::parts::{node_status, vm_status};
+use api::gcm::parts::{NodePool, node_status, vm_status};
 use kube::ResourceExt;
 
 use super::blocking;
@@ -12,6 +12,7 @@ use crate::cluster::facts::Facts;
 use crate::cluster::guest::{ConditionWithCause, authentication, left_in_image, synced, usable};
 use crate::cluster::health::budget;
 use crate::cluster::node_groups::nodes::Node;
+use crate::cluster::node_groups::pace;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
 use crate::cluster::upgrade::is_control_plane_sent;
 use crate::release::resolution;
@@ -127,10 +128,8 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
             None,
         );
     }
-    let unsettled: Vec<String> = count_pools(facts)
-        .filter(|(_, group)| !group.is_settled())
-        .map(|(pool, group)| format!("{pool} has {} of {} nodes ready", group.ready, group.wanted))
-        .collect();
+    let unsettled: Vec<String> =
+        count_pools(facts).filter_map(|(pool, group)| describe_unsettled(wanted, &pool, &group)).collect();
     if unsettled.is_empty() {
         return Condition::is_true(words::NODE_POOLS_READY).into();
     }
@@ -140,6 +139,24 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
         workers().any(|node| [vm_status::ERROR, vm_status::NOT_FOUND].contains(&node.vm_status().as_str()));
     let reason = if failed { words::NODE_POOLS_FAILED } else { words::NODE_POOLS_UPDATING };
     unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause)
+}
+
+/// Describes a pool that is not what its spec says; nothing if it is.
+fn describe_unsettled(wanted: &[NodePool], pool: &str, group: &ReplicaCounts) -> Option<String> {
+    let of_spec = wanted.iter().find(|wanted| wanted.name == pool).and_then(|wanted| wanted.replicas);
+    let all = of_spec.filter(|all| *all > group.wanted);
+    if group.is_settled() && all.is_none() {
+        return None;
+    }
+    let text = format!("{pool} has {} of {} nodes ready", group.ready, all.unwrap_or(group.wanted));
+    Some(match all {
+        Some(_) if !group.is_settled() => format!(
+            "{text} ({} are requested so far: a cluster grows in steps of at most {} nodes)",
+            group.wanted,
+            pace::STEP
+        ),
+        _ => text,
+    })
 }
 
 /// Whether there are nodes, and all that stay are ready.
