@@ -20,6 +20,7 @@ use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use ipnet::IpNet;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
@@ -184,7 +185,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
         }
         return review.deny(&texts.join(" "));
     }
-    let mut warnings: Vec<String> = admission::warnings(&new, &available)
+    let mut warnings: Vec<String> = admission::warnings(&new, &available, Timestamp::now())
         .iter()
         .map(|text| admission::path_in(&review.version, text))
         .collect();
@@ -296,7 +297,11 @@ async fn validate_configuration(review: Review) -> Json<Value> {
     let (Some(new), _) = review.objects::<TkgServiceConfiguration>() else { return review.allow(&[]) };
     let denials: Vec<String> =
         admission::inherited::denials(&new.spec).iter().map(ToString::to_string).collect();
-    if denials.is_empty() { review.allow(&[]) } else { review.deny(&denials.join(" ")) }
+    if denials.is_empty() {
+        review.allow(&admission::inherited::warnings(&new.spec, Timestamp::now()))
+    } else {
+        review.deny(&denials.join(" "))
+    }
 }
 
 async fn converted(review: Conversion) -> Json<Value> {

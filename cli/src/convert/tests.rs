@@ -30,7 +30,7 @@ KUBERNETES_RELEASE: v1.34.2+vmware.1-vkr.1
 TKG_HTTP_PROXY: http://user:proxy-password@proxy.example.com:3128
 TKG_HTTPS_PROXY: http://user:proxy-password@proxy.example.com:3128
 TKG_NO_PROXY: \"10.0.0.0/8, .example.com\"
-TKG_PROXY_CA_CERT: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=
+TKG_PROXY_CA_CERT: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJRRENCNTZBREFnRUNBZ0VCTUFvR0NDcUdTTTQ5QkFNQ01BOHhEVEFMQmdOVkJBTU1CR052Y25Bd0lCY04KTWpBd01UQXhNREF3TURBd1doZ1BNakV5TURBeE1ERXdNREF3TURCYU1BOHhEVEFMQmdOVkJBTU1CR052Y25BdwpXVEFUQmdjcWhrak9QUUlCQmdncWhrak9QUU1CQndOQ0FBVFBreHM1T1Fvd2pMVXdkT2FtMDByQ21oQm9GTzV1CjBBRStFUUlpSHQvTGVteWE3Ni9sZ0RyMEhlbERQT1ZnbUtVTlFGSi9NdThyejBKQVczNjNCbG05b3pJd01EQVAKQmdOVkhSTUJBZjhFQlRBREFRSC9NQjBHQTFVZERnUVdCQlEwcGhvejRmUlFXSXh3QWRkK3JBQXpOZTFqYkRBSwpCZ2dxaGtqT1BRUURBZ05JQURCRkFpQVFyZHQ1OFdId3BWMHR4S0tYQWZoaEVycGVaOFp0K0JVb3pHRjEvclV1CnRnSWhBTnBlWDY2VUxtTzFWblFYT2ZXUmkvVWprSi9QekNsZnRzZTAzL0ZHZTVjbQotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==
 ENABLE_MHC:
 OUR_OWN: secret-of-ours
 ";
@@ -295,12 +295,12 @@ fn a_used_variable_changes_the_manifest() {
     {
         text = changed(&text, name, value);
     }
-    let certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+    let certificate = read_variables(SUPERVISOR).unwrap().remove("TKG_PROXY_CA_CERT").unwrap();
     for name in ["TKG_CUSTOM_IMAGE_REPOSITORY", "ADDITIONAL_IMAGE_REGISTRY_1", "ADDITIONAL_IMAGE_REGISTRY_2"]
     {
-        text = changed(&text, &format!("{name}_CA_CERTIFICATE"), certificate);
+        text = changed(&text, &format!("{name}_CA_CERTIFICATE"), &certificate);
     }
-    text = changed(&text, "ADDITIONAL_IMAGE_REGISTRY_3_CA_CERTIFICATE", certificate);
+    text = changed(&text, "ADDITIONAL_IMAGE_REGISTRY_3_CA_CERTIFICATE", &certificate);
     let variables = read_variables(&text).unwrap();
     let (manifest, outcomes) = cluster::convert(&variables, &no_flags()).unwrap();
     let used: Vec<_> = outcomes.iter().filter(|outcome| outcome.kind == OutcomeKind::Used).collect();

@@ -9,6 +9,7 @@ use gcm::release::resolution::{self, AvailableRelease};
 use gcm::release::version::Version;
 use gcm::spec::release::release_request;
 use ipnet::IpNet;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::finding::Finding;
@@ -26,7 +27,7 @@ pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
     // Without a release to compare with, admission denies every version: nothing is known of any.
     let denials = denials.iter().filter(|denial| !available.is_empty() || !of_version(denial));
     findings.extend(denials.map(|denial| report_denial(document, version, denial)));
-    let warnings = admission::warnings(&cluster, &available);
+    let warnings = admission::warnings(&cluster, &available, Timestamp::now());
     findings.extend(warnings.iter().map(|warning| report_warning(document, version, warning)));
     findings.extend(find_host_bits(document, &cluster));
     findings.extend(find_long_names(document, version, &cluster));

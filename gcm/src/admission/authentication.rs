@@ -9,8 +9,8 @@ use api::gcm::authentication::{ClaimMappings, ClaimValidationRule, Issuer, JwtAu
 use bounds::printable;
 use url::Url;
 
+use super::authorities::pem_fault;
 use super::denial::FieldDenial;
-use super::settings::pem_fault;
 use super::version;
 use crate::release::resolution::{self, AvailableRelease};
 use crate::spec::authentication::{FIRST_RELEASE, issuers};

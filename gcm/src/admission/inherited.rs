@@ -5,6 +5,7 @@
 
 use api::gcm::parts::{NetworkSettings, Settings};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec, TkgServiceConfigurationSpec};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::defaults::{DefaultValue, default_value};
@@ -13,6 +14,9 @@ use super::network::CNIS;
 use super::{is_created, node_text, settings};
 use crate::duration;
 use crate::spec::network::network_settings;
+
+/// Where a cluster has the proxy and the authorities of a configuration.
+const CLUSTER_PATH: &str = "spec.settings.network.";
 
 /// What a cluster leaves out and the configuration says, to be filled in before the general defaults.
 pub fn inherited_values(
@@ -66,13 +70,27 @@ fn drain_timeouts(
     paths.iter().map(|path| default_value(path, timeout)).collect()
 }
 
-/// Everything that is wrong with a configuration: the rules are those of the fields that it fills in.
-pub fn denials(configuration: &TkgServiceConfigurationSpec) -> Vec<FieldDenial> {
-    let TkgServiceConfigurationSpec { default_cni, proxy, trust, default_node_drain_timeout } = configuration;
+/// Returns warnings about a configuration, at the time `now`: those about the fields that it fills in.
+pub fn warnings(configuration: &TkgServiceConfigurationSpec, now: Timestamp) -> Vec<String> {
+    let texts = settings::warnings(&as_cluster(configuration), now);
+    texts.into_iter().map(|text| text.replace(CLUSTER_PATH, "spec.")).collect()
+}
+
+/// Returns a cluster with the proxy and the authorities of a configuration and nothing else.
+fn as_cluster(configuration: &TkgServiceConfigurationSpec) -> TanzuKubernetesClusterSpec {
+    let TkgServiceConfigurationSpec { default_cni: _, proxy, trust, default_node_drain_timeout: _ } =
+        configuration;
     let network = NetworkSettings { proxy: proxy.clone(), trust: trust.clone(), ..Default::default() };
     let settings = Some(Settings { network: Some(network), ..Default::default() });
-    let spec = TanzuKubernetesClusterSpec { settings, ..Default::default() };
-    let mut denials = settings::denials(&spec);
+    TanzuKubernetesClusterSpec { settings, ..Default::default() }
+}
+
+/// Everything that is wrong with a configuration: the rules are those of the fields that it fills in.
+pub fn denials(configuration: &TkgServiceConfigurationSpec) -> Vec<FieldDenial> {
+    let TkgServiceConfigurationSpec { default_cni, proxy: _, trust: _, default_node_drain_timeout } =
+        configuration;
+    let spec = as_cluster(configuration);
+    let mut denials = settings::denials(&spec, None);
     node_text::add_denials(&mut denials, &spec);
     // Bundles are of a namespace each: what all clusters get comes with their releases.
     let unknown = default_cni.as_deref().filter(|name| !name.is_empty() && !CNIS.contains(name));
@@ -88,7 +106,7 @@ pub fn denials(configuration: &TkgServiceConfigurationSpec) -> Vec<FieldDenial> 
         )
     }));
     for denial in &mut denials {
-        denial.field = denial.field.replace("spec.settings.network.", "spec.");
+        denial.field = denial.field.replace(CLUSTER_PATH, "spec.");
     }
     let timeout = default_node_drain_timeout.as_deref().filter(|text| !text.is_empty());
     denials.extend(timeout.filter(|text| duration::parse_seconds(text).is_none()).map(|text| {

@@ -4,6 +4,7 @@
 //! named as the stored version v1alpha3 has them; [`path_in`] turns a name into the one its author wrote.
 
 mod authentication;
+pub mod authorities;
 mod container_network;
 pub mod defaults;
 pub mod denial;
@@ -29,6 +30,7 @@ use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::release::resolution::AvailableRelease;
@@ -83,7 +85,7 @@ pub fn validate_with(
     denials.extend(network::denials(&new.spec));
     denials.extend(network::share_denials(new, old));
     denials.extend(network::cni_denial(&new.spec, old.map(|old| &old.spec), bundles));
-    denials.extend(settings::denials(&new.spec));
+    denials.extend(settings::denials(&new.spec, old.map(|old| &old.spec)));
     denials.extend(authentication::denials(new, old, available));
     node_text::add_denials(&mut denials, &new.spec);
     if let Some(old) = old {
@@ -129,14 +131,14 @@ pub fn is_created(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesClus
     old.is_none() && !new.finalizers().iter().any(|own| own == finalizer::TKC)
 }
 
-/// What is allowed and yet worth a word.
-pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) -> Vec<String> {
+/// Returns warnings about what is allowed and probably not meant, at the time `now`.
+pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease], now: Timestamp) -> Vec<String> {
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
     let mut warnings = version::warnings(new, available);
     warnings.extend(network::share_warnings(new));
-    warnings.extend(settings::warnings(&new.spec));
+    warnings.extend(settings::warnings(&new.spec, now));
     warnings.extend(trust::warning(new, available));
     warnings.extend(ignored::warnings(&new.spec));
     warnings.extend(queries::idle_bounds(new));

@@ -7,8 +7,8 @@
 use api::gcm::TanzuKubernetesClusterSpec;
 use serde_json::Value;
 
+use super::authorities::{contains_key, pem};
 use super::denial::FieldDenial;
-use super::settings::pem;
 
 /// What jinja begins its expressions, statements and comments with.
 const JINJA: [&str; 3] = ["{{", "{%", "{#"];
@@ -64,6 +64,13 @@ fn denial(text: &str, field: &str) -> Option<FieldDenial> {
     // What of it is no base64 is refused elsewhere, and reaches no node.
     let decoded = if is_encoded { pem(text).unwrap_or_default() } else { String::new() };
     let text = if is_encoded { decoded.as_str() } else { text };
+    if contains_key(text) {
+        return Some(FieldDenial::new(
+            field,
+            "it contains a private key, which every process on the nodes could read",
+            "Remove the key, and replace the key pair",
+        ));
+    }
     if JINJA.iter().any(|mark| text.contains(mark)) {
         return Some(FieldDenial::new(
             field,
@@ -83,6 +90,8 @@ fn denial(text: &str, field: &str) -> Option<FieldDenial> {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
 
     use super::*;
@@ -144,6 +153,10 @@ mod tests {
         let mut spec = full;
         // "{{ ds }}"
         spec["settings"]["network"]["trust"]["additionalTrustedCAs"][0]["data"] = json!("e3sgZHMgfX0=");
-        assert_eq!(denials(&serde_json::from_value(spec).unwrap()).len(), 1, "what is encoded");
+        assert_eq!(denials(&serde_json::from_value(spec.clone()).unwrap()).len(), 1, "what is encoded");
+        spec["settings"]["network"]["trust"]["additionalTrustedCAs"][0]["data"] =
+            json!(STANDARD.encode("-----BEGIN EC PRIVATE KEY-----"));
+        let denials = denials(&serde_json::from_value(spec).unwrap());
+        assert!(denials[0].to_string().contains("it contains a private key"), "{denials:?}");
     }
 }

@@ -97,6 +97,8 @@ pub fn unsupported(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesClu
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::super::defaults::with_defaults;
     use super::super::{validate, warnings};
     use super::*;
@@ -136,11 +138,14 @@ mod tests {
             full.spec.topology.control_plane.tkr.as_ref().unwrap().name(),
             Some("v1.34.2---vmware.1-vkr.1")
         );
-        assert_eq!((validate(&full, None, &available), warnings(&full, &available)), (vec![], vec![]));
+        assert_eq!(
+            (validate(&full, None, &available), warnings(&full, &available, Timestamp::UNIX_EPOCH)),
+            (vec![], vec![])
+        );
         // Named in full, and excluded by the query.
         let named = asking(annotation::RESOLVE_TKR, "v1.34");
         assert_eq!(validate(&named, None, &available), vec![]);
-        let idle = warnings(&named, &available);
+        let idle = warnings(&named, &available, Timestamp::UNIX_EPOCH);
         let texts = [
             unnamed("track=none"),
             unnamed("track in stable"),

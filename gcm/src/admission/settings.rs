@@ -5,27 +5,32 @@
 use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesClusterSpec;
-use api::gcm::parts::{Proxy, Trust, TrustedCa};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use api::gcm::parts::Proxy;
 use bounds::printable;
+use jiff::Timestamp;
 use url::Url;
 
+use super::authorities;
 use super::denial::FieldDenial;
 use super::nodes::offered;
 use crate::spec::network::network_settings;
 use crate::sync::storage_classes::first_edition;
 
 const PROXY: &str = "spec.settings.network.proxy";
-const TRUST: &str = "spec.settings.network.trust.additionalTrustedCAs";
 /// The most characters of an entry that a message repeats.
 const LONGEST_SHOWN: usize = 64;
 const SHAPE: &str = "Write http://user:password@address:port";
 
-pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
+/// Returns what is wrong with the proxy and the authorities of `spec`, which was `old` before.
+pub(super) fn denials(
+    spec: &TanzuKubernetesClusterSpec,
+    old: Option<&TanzuKubernetesClusterSpec>,
+) -> Vec<FieldDenial> {
     let Some(network) = network_settings(spec) else { return Vec::new() };
+    let before = old.and_then(network_settings);
     let mut denials = network.proxy.as_ref().map(proxy_denials).unwrap_or_default();
-    denials.extend(network.trust.as_ref().map(trust_denials).unwrap_or_default());
+    let trusted = before.and_then(|before| before.trust.as_ref());
+    denials.extend(network.trust.iter().flat_map(|trust| authorities::denials(trust, trusted)));
     denials
 }
 
@@ -91,75 +96,6 @@ fn proxy_url_fault(text: &str) -> Option<String> {
     }
 }
 
-/// What an authority's files are called before their endings: `corp` and `corp.crt` are one.
-pub fn stem(name: &str) -> &str {
-    name.trim_end_matches(".crt")
-}
-
-fn trust_denials(trust: &Trust) -> Vec<FieldDenial> {
-    let authorities = trust.additional_trusted_cas.as_deref().unwrap_or_default();
-    let mut denials = Vec::new();
-    for (at, TrustedCa { name, data }) in authorities.iter().enumerate() {
-        let field = format!("{TRUST}[{at}]");
-        let is_file_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-        if name.is_empty() || !is_file_name || name.starts_with('.') {
-            denials.push(FieldDenial::new(
-                format!("{field}.name"),
-                format!("{name:?} cannot be the name of a file"),
-                "Use letters, digits, '-', '_' and '.'",
-            ));
-        } else if authorities[..at].iter().any(|other| stem(&other.name) == stem(name)) {
-            denials.push(FieldDenial::new(
-                format!("{field}.name"),
-                format!("another authority has the name {:?}", stem(name)),
-                "Give each authority a unique name",
-            ));
-        }
-        denials.extend(certificate_fault(data).map(|reason| {
-            FieldDenial::new(format!("{field}.data"), reason, "Use the output of: base64 -w0 FILE.pem")
-        }));
-    }
-    denials
-}
-
-/// What is wrong with the base64 of a PEM file with certificates, or nothing.
-fn certificate_fault(data: &str) -> Option<String> {
-    if data.contains("-----BEGIN") {
-        return Some("it is PEM, but the field needs PEM encoded in base64".to_owned());
-    }
-    if data.contains("...") {
-        return Some("it still contains a placeholder (three dots)".to_owned());
-    }
-    let Some(pem) = pem(data) else {
-        return Some("it is not base64".to_owned());
-    };
-    pem_fault(&pem).map(|fault| format!("the decoded text {fault}"))
-}
-
-/// Returns the fault of a text that is to contain PEM certificates, without the subject of the sentence: `contains no PEM certificate`.
-pub(super) fn pem_fault(pem: &str) -> Option<&'static str> {
-    let mut blocks = certificates(pem).peekable();
-    if blocks.peek().is_none() {
-        return Some("contains no PEM certificate");
-    }
-    blocks.find(|der| der.first() != Some(&0x30)).map(|_| "contains a block that is not a certificate")
-}
-
-/// The text that base64 data stands for; line breaks in the data do not count.
-pub fn pem(data: &str) -> Option<String> {
-    let joined: String = data.split_whitespace().collect();
-    String::from_utf8(STANDARD.decode(joined).ok()?).ok()
-}
-
-/// The contents of the certificate blocks of a PEM text; a block that is not base64 is empty.
-fn certificates(pem: &str) -> impl Iterator<Item = Vec<u8>> {
-    pem.split("-----BEGIN CERTIFICATE-----").skip(1).map(|rest| {
-        let body: String =
-            rest.split("-----END CERTIFICATE-----").next().unwrap_or_default().split_whitespace().collect();
-        STANDARD.decode(body).unwrap_or_default()
-    })
-}
-
 /// Whether a cluster that is given `class` has `name` of it.
 fn is_edition(name: &str, class: &str) -> bool {
     class == name || class == first_edition(name)
@@ -190,7 +126,15 @@ pub fn unassigned(
         .collect()
 }
 
-pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
+/// Returns warnings about authorities, at the time `now`, and about storage classes.
+pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec, now: Timestamp) -> Vec<String> {
+    let trust = network_settings(spec).and_then(|network| network.trust.as_ref());
+    let mut warnings: Vec<_> = trust.iter().flat_map(|trust| authorities::warnings(trust, now)).collect();
+    warnings.extend(default_class_warning(spec));
+    warnings
+}
+
+fn default_class_warning(spec: &TanzuKubernetesClusterSpec) -> Option<String> {
     let storage = spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
     let default =
         storage.and_then(|storage| storage.default_class.as_deref()).filter(|class| !class.is_empty());
@@ -199,10 +143,10 @@ pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
         (Some(default), Some(classes))
             if !classes.is_empty() && !classes.iter().any(|class| is_edition(default, class)) =>
         {
-            vec![format!(
+            Some(format!(
                 "spec.settings.storage.defaultClass: {default:?} is not among spec.settings.storage.classes"
-            )]
+            ))
         }
-        _ => Vec::new(),
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@ mod references;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -206,11 +207,8 @@ fn what_would_mislead_programs_is_refused() {
 
 #[test]
 fn certificates_and_proxies_that_are_real_are_accepted() {
-    use base64::Engine;
-    let pem = "-----BEGIN CERTIFICATE-----\nMIICyzCCAbOgAwIBAgIBADANBgkqhkiG\n-----END CERTIFICATE-----\n";
-    let data = base64::engine::general_purpose::STANDARD.encode(pem);
     let network = json!({
-        "trust": {"additionalTrustedCAs": [{"name": "CompanyInternalCA-1", "data": data}]},
+        "trust": {"additionalTrustedCAs": [{"name": "CompanyInternalCA-1", "data": AUTHORITY}]},
         "proxy": {"httpProxy": "http://user:pw@10.0.0.1:3128", "httpsProxy": "http://10.0.0.1:3128", "noProxy": ["10.0.0.0/8"]},
     });
     assert_eq!(denied(set("/spec/settings/network", network)), Vec::<String>::new());
@@ -368,8 +366,9 @@ fn warnings_are_worth_their_words() {
     let network = old.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
     network.pods =
         Some(api::gcm::parts::NetworkRanges { cidr_blocks: Some(vec!["192.0.2.0/24".to_owned()]) });
-    insta::assert_yaml_snapshot!(warnings(&old, &available(&SITE_VERSIONS)));
-    assert!(warnings(&stored("v1.33.1---vmware.1-fips-vkr.2"), &available(&SITE_VERSIONS)).is_empty());
+    insta::assert_yaml_snapshot!(warnings(&old, &available(&SITE_VERSIONS), Timestamp::UNIX_EPOCH));
+    let sound = stored("v1.33.1---vmware.1-fips-vkr.2");
+    assert!(warnings(&sound, &available(&SITE_VERSIONS), Timestamp::UNIX_EPOCH).is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::{SITE_VERSIONS, available, changed, cluster, set_at, sound};
 
-const PEM: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+const PEM: &str = include_str!("../authorities/authority.pem");
 
 fn authenticator() -> Value {
     json!({
@@ -61,7 +61,7 @@ fn what_an_api_server_would_refuse_is_refused_with_its_field() {
         ("/issuer/audiences", json!(["a", "b"]), ".issuer.audienceMatchPolicy: it is \"\""),
         (POLICY, json!("MatchAll"), ".issuer.audienceMatchPolicy: it is \"MatchAll\""),
         (AUTHORITY, json!("hidden"), ".issuer.certificateAuthority: it contains no PEM certificate"),
-        (AUTHORITY, json!("-----BEGIN CERTIFICATE-----\nhidden\n"), "a block that is not a certificate"),
+        (AUTHORITY, json!("-----BEGIN CERTIFICATE-----\nhidden\n"), "a certificate that is cut off"),
         ("/claimMappings/username", json!({"claim": "sub"}), ".username.prefix: it is missing"),
         ("/claimMappings/username", json!({"claim": "", "prefix": ""}), ".username.claim: it is missing"),
         (PREFIX, json!("system:"), ".username.prefix: \"system:\" begins with system:"),

@@ -14,7 +14,7 @@ use api::gcm::parts::Trust;
 use api::names::{self, label};
 
 use super::group_input::GroupInput;
-use crate::admission::settings;
+use crate::admission::authorities;
 use crate::cluster::input::Input;
 use crate::cluster::login::objects::{USER, node_user};
 use crate::cluster::network::proxy;
@@ -131,7 +131,9 @@ fn trust_store(input: &Input<'_>) -> TrustStore {
 fn trusted_files(trust: &Trust, store: TrustStore) -> Vec<NodeFile> {
     let authorities = trust.additional_trusted_cas.iter().flatten();
     authorities
-        .filter_map(|authority| Some((settings::stem(&authority.name), settings::pem(&authority.data)?)))
+        .filter_map(|authority| {
+            Some((authorities::stem(&authority.name), authorities::pem(&authority.data)?))
+        })
         .flat_map(|(name, pem)| {
             let files = store.files(name).into_iter();
             files.map(move |path| NodeFile { path, permissions: "0644", content: pem.clone() })

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
 use kube::ResourceExt;
 use serde::de::DeserializeOwned;
@@ -31,6 +32,15 @@ fn all<K: DeserializeOwned>(documents: &[Value], kind: &str) -> Vec<Arc<K>> {
     of_kind.map(|document| Arc::new(from_value(document.clone()).unwrap())).collect()
 }
 
+/// The authority of the releases' clusters, which admission accepted then.
+const STORED: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUN5ekNDCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
+
+fn trust(tkc: &mut TanzuKubernetesCluster, data: &str) {
+    let network = tkc.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    let authorities = network.trust.as_mut().unwrap().additional_trusted_cas.as_mut().unwrap();
+    data.clone_into(&mut authorities[0].data);
+}
+
 #[test]
 fn an_upgrade_of_gcm_replaces_no_node_that_a_release_made() {
     let releases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test/releases");
@@ -41,6 +51,7 @@ fn an_upgrade_of_gcm_replaces_no_node_that_a_release_made() {
         let mut fixture = ClusterFixture::running(pools());
         let there = left_by(&release, fixture.facts());
         assert_eq!(there.deployments.len(), 3, "{}", release.display());
+        trust(&mut fixture.tkc, STORED);
         fixture.tkc.status = Some(shown(&fixture));
         // It was not noted.
         fixture.tkc.annotations_mut().remove(annotation::API_SERVER);

@@ -87,12 +87,12 @@ fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
 
 /// What of the plan differs from what is there: the control plane, then each pool.
 pub(super) fn rolls(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<bool> {
-    let plan = plan(tkc, facts).unwrap();
     let there = Plan {
         control_plane: (**facts.control_plane.as_ref().unwrap()).clone(),
         deployments: facts.deployments.iter().map(|live| (**live).clone()).collect(),
-        ..plan_of_nothing(tkc)
+        ..plan(tkc, facts).unwrap()
     };
+    let plan = plan(tkc, facts).unwrap();
     let by_name = |plan: &Plan| {
         let mut deployments: Vec<_> =
             plan.deployments.iter().map(ResourceExt::name_any).zip(replaces(plan).split_off(1)).collect();

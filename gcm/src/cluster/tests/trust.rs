@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use api::gcm::TanzuKubernetesCluster;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use kube::ResourceExt;
 
 use super::pools;
@@ -81,4 +83,22 @@ fn a_cluster_whose_image_is_gone_keeps_its_program() {
         changed.spec.topology.control_plane.vm_class = "guaranteed-large".to_owned();
         assert_eq!(trust(&changed, &gone), trust(&running.tkc, &of_system(running.facts(), os)), "{os}");
     }
+}
+
+/// It was stored before admission refused it.
+#[test]
+fn a_private_key_reaches_no_node_of_a_cluster_that_runs() {
+    let running = running_on("photon");
+    let mut tkc = running.tkc.clone();
+    let network = tkc.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    let authorities = network.trust.as_mut().unwrap().additional_trusted_cas.as_mut().unwrap();
+    authorities[0].data = STANDARD.encode("-----BEGIN PRIVATE KEY-----\nhidden\n-----END PRIVATE KEY-----\n");
+    let invalid = plan(&tkc, &running.facts()).unwrap_err().to_string();
+    assert!(
+        invalid.starts_with(
+            "spec.settings.network.trust.additionalTrustedCAs[0].data: it contains a private key"
+        ),
+        "{invalid}"
+    );
+    assert!(!invalid.contains("hidden"), "{invalid}");
 }
