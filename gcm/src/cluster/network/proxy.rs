@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use api::gcm::parts::Proxy;
 
-use crate::admission::settings::is_no_proxy_entry;
+use crate::admission::proxy::is_no_proxy_entry;
 use crate::cluster::node_file::NodeFile;
 use crate::spec::network::NetworkSpec;
 
