@@ -2,6 +2,7 @@
 //!
 //! Clusters of before these rules keep the volumes that they have: only a group whose volumes change is asked.
 
+use api::Quantity;
 use api::gcm::parts::{Topology, Volume};
 
 use super::denial::FieldDenial;
@@ -18,6 +19,10 @@ const FILLED: [&str; 6] =
     ["/opt/cni/bin", "/root", "/tmp", "/var/lib/cloud", "/var/lib/dpkg", "/var/lib/rpm"];
 /// Folders that a program wants whole: a disk for all of it, or none.
 const WHOLE: [&str; 2] = ["/var/lib/containerd", "/var/lib/etcd"];
+/// The largest virtual disk of vSphere, in bytes: 62 TiB.
+const LARGEST_DISK: i128 = 62 << 40;
+/// The size below which a unit is missing, in bytes: disks are made of whole MiB.
+const SMALLEST_DISK: i128 = 1 << 20;
 /// No system takes a longer path.
 const LONGEST_PATH: usize = 255;
 
@@ -50,11 +55,29 @@ pub fn group_denials(field: &str, volumes: Option<&[Volume]>) -> Vec<FieldDenial
         ));
     }
     for (at, volume) in volumes.iter().enumerate() {
+        let size = volume.capacity.get("storage").and_then(size_reason);
+        denials.extend(size.map(|(reason, remedy)| {
+            FieldDenial::new(format!("{field}.volumes[{at}].capacity.storage"), reason, remedy)
+        }));
         if let Some((reason, remedy)) = path_reason(&volume.mount_path) {
             denials.push(FieldDenial::new(format!("{field}.volumes[{at}].mountPath"), reason, remedy));
         }
     }
     denials
+}
+
+/// Why no disk can have that size, and what to do. What is no size at all, or none above 0, is refused elsewhere.
+fn size_reason(size: &Quantity) -> Option<(String, String)> {
+    let bytes = size.value().ok().filter(|bytes| *bytes > 0)?;
+    if bytes > LARGEST_DISK {
+        let reason = format!("{size} is more than 62Ti, the largest disk of vSphere");
+        return Some((reason, "Use at most 62Ti, or several volumes".to_owned()));
+    }
+    (bytes < SMALLEST_DISK).then(|| {
+        let number = size.0.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let reason = format!("{size} is {bytes} bytes, less than the 1Mi of the smallest disk");
+        (reason, format!("Write the size with its unit, such as {number}Gi"))
+    })
 }
 
 /// Why nothing can be mounted at that path, and what to do.
@@ -133,6 +156,26 @@ mod tests {
             "/home",
         ] {
             assert!(!refused(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_disk_has_a_size_that_vsphere_can_make() {
+        let refused = |size: &str| {
+            let mut volumes = volumes(&["/data"]);
+            volumes[0].capacity = BTreeMap::from([("storage".to_owned(), size.into())]);
+            group_denials("f", Some(&volumes)).iter().map(ToString::to_string).collect::<String>()
+        };
+        for size in ["1Mi", "20Gi", "20G", "21474836480", "62Ti", "1e10"] {
+            assert_eq!(refused(size), "", "{size}");
+        }
+        assert_eq!(
+            refused("20"),
+            "f.volumes[0].capacity.storage: 20 is 20 bytes, less than the 1Mi of the smallest disk. Write the size with its unit, such as 20Gi."
+        );
+        assert!(refused("20m").contains("20m is 1 bytes") && refused("20m").contains("such as 20Gi"));
+        for size in ["100Ti", "63Ti", "1Ei", "9e18"] {
+            assert!(refused(size).contains("the largest disk of vSphere"), "{size}");
         }
     }
 
