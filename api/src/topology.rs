@@ -2,7 +2,7 @@
 //!
 //! The Supervisor makes these objects; here are the fields that are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -104,3 +104,33 @@ pub struct ZonePlace {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ZoneStatus {}
+
+/// Returns the zones in which a namespace has a folder and a pool, by name: its own Zones, and AvailabilityZones that name it.
+///
+/// A virtual machine can be placed in each of them. There are none where vSphere has no zones.
+pub fn zones_of<'z>(
+    namespace: &str,
+    own: impl IntoIterator<Item = &'z Zone>,
+    wide: impl IntoIterator<Item = &'z AvailabilityZone>,
+) -> BTreeSet<String> {
+    let own = own.into_iter().filter(|zone| has_place(zone)).filter_map(|zone| zone.metadata.name.clone());
+    let is_of = |zone: &&AvailabilityZone| zone.spec.namespaces.get(namespace).is_some_and(is_place);
+    let wide = wide.into_iter().filter(is_of).filter_map(|zone| zone.metadata.name.clone());
+    own.chain(wide).collect()
+}
+
+fn has_place(zone: &Zone) -> bool {
+    let place = zone.spec.managed_vms.as_ref().or(zone.spec.namespace.as_ref());
+    place.is_some_and(|place| {
+        is_given(place.folder_mo_id.as_ref()) && place.pool_mo_ids.iter().any(|id| !id.is_empty())
+    })
+}
+
+fn is_place(info: &NamespaceInfo) -> bool {
+    is_given(info.folder_mo_id.as_ref())
+        && info.pool_mo_ids.iter().chain(&info.pool_mo_id).any(|id| !id.is_empty())
+}
+
+fn is_given(id: Option<&String>) -> bool {
+    id.is_some_and(|id| !id.is_empty())
+}

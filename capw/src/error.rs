@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::conditions::{contract, wcp_machine as reasons};
+use api::conditions::{contract, vmop, wcp_machine as reasons};
 use api::names::annotation::DELETE_FOR_MOVE;
 use kit::apply::{is_already_exists, is_conflict};
 use kit::events::named;
@@ -135,6 +135,21 @@ pub enum InvalidInput {
         /// What is wrong with it, and what to do.
         what: String,
     },
+    /// The machine's failure domain is not a zone of its namespace.
+    #[error(
+        "spec.failureDomain of Machine {machine}: namespace {namespace} has no zone {domain:?}. {}",
+        zone_advice(.zones)
+    )]
+    FailureDomain {
+        /// Name of the Machine.
+        machine: String,
+        /// The failure domain.
+        domain: String,
+        /// The namespace.
+        namespace: String,
+        /// The zones of the namespace.
+        zones: Vec<String>,
+    },
     /// A further disk cannot be made as it is asked for.
     #[error("spec.volumes: {volume}: {what}")]
     Volume {
@@ -154,6 +169,7 @@ impl InvalidInput {
             Self::VmName { .. } => reasons::VM_NAME_INVALID,
             Self::ProviderId(_) => contract::PROVIDER_ID_INVALID,
             Self::Bootstrap { .. } => contract::BOOTSTRAP_DATA_INVALID,
+            Self::FailureDomain { .. } => vmop::ZONE_MISMATCH,
             Self::Volume { .. } => reasons::VM_CREATION_FAILED,
         }
     }
@@ -230,6 +246,14 @@ impl Waiting {
     pub fn look_again(&self) -> Option<Duration> {
         matches!(self, Self::BootstrapSecret(_) | Self::Former { .. }).then_some(UNWATCHED)
     }
+}
+
+/// What to write instead of a failure domain that does not exist.
+fn zone_advice(zones: &[String]) -> String {
+    if zones.is_empty() {
+        return "It has no zones: leave failureDomain out of the node pool".to_owned();
+    }
+    format!("Set failureDomain of the node pool to one of {}, or leave it out", list_names(zones))
 }
 
 /// The first of these names, and how many more there are.

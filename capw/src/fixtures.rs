@@ -138,6 +138,7 @@ pub fn facts(control_plane: bool) -> Facts {
         paused: false,
         network: None,
         virtual_router: None,
+        zones: vec!["zone-a".to_owned(), "zone-b".to_owned()],
         network_provider: NetworkProvider::Nsx,
         drawn: Uuid::parse_str(UUID).unwrap(),
     }

@@ -15,6 +15,7 @@ use api::gcm::convert;
 use api::gcm::{TanzuKubernetesCluster, TkgServiceConfiguration};
 use api::ipam::InClusterIpPool;
 use api::names::label;
+use api::topology::{AvailabilityZone, Zone, zones_of};
 use api::vmop::VirtualMachineClassBinding;
 use axum::extract::State;
 use axum::routing::post;
@@ -22,10 +23,11 @@ use axum::{Json, Router};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use kit::api_error::is_not_served;
 use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
 use kit::webhook::self_managed::SelfManaged;
-use kube::api::ListParams;
+use kube::api::{ListParams, ObjectList};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -36,6 +38,7 @@ use crate::admission::overlap::UsedRange;
 use crate::admission::{self, Installation, defaults};
 use crate::release::cache::ReleaseCache;
 use crate::release::virtual_ip::VirtualIpFlags;
+use crate::spec::groups::zone;
 use crate::sync::namespace::assigned_classes;
 use service_configuration::ServiceConfiguration;
 
@@ -258,9 +261,10 @@ fn names_other_classes(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluste
     old.spec.topology != new.spec.topology || storage(old) != storage(new)
 }
 
-/// The classes and quotas of a namespace; `None` where they could not be read in time.
+/// The classes, quotas and zones of a namespace; `None` where they could not be read in time.
 #[derive(Default)]
 struct NamespaceOffer {
+    zones: Option<BTreeSet<String>>,
     bindings: Option<Vec<VirtualMachineClassBinding>>,
     quotas: Option<Vec<ResourceQuota>>,
 }
@@ -271,11 +275,14 @@ impl NamespaceOffer {
         let all = ListParams::default();
         let bindings = Api::<VirtualMachineClassBinding>::namespaced(client.clone(), &namespace);
         let quotas = Api::<ResourceQuota>::namespaced(client.clone(), &namespace);
-        let (bindings, quotas) = tokio::join!(bindings.list(&all), quotas.list(&all));
-        Self { bindings: bindings.ok().map(|list| list.items), quotas: quotas.ok().map(|list| list.items) }
+        let wants_zone = tkc.spec.topology.node_pools.iter().any(|pool| zone(pool).is_some());
+        let zones = async { if wants_zone { read_zones(&namespace, client).await } else { None } };
+        let (bindings, quotas, zones) = tokio::join!(bindings.list(&all), quotas.list(&all), zones);
+        let (bindings, quotas) = (bindings.ok(), quotas.ok());
+        Self { zones, bindings: bindings.map(|list| list.items), quotas: quotas.map(|list| list.items) }
     }
 
-    /// Classes that the cluster names and its namespace does not have. They may still come, so this only warns.
+    /// Classes and zones that the cluster names and its namespace does not have. They may still come, so this only warns.
     fn warnings(self, tkc: &TanzuKubernetesCluster) -> Vec<String> {
         let namespace = tkc.namespace().unwrap_or_default();
         let mut texts = Vec::new();
@@ -289,7 +296,28 @@ impl NamespaceOffer {
             texts.extend(admission::nodes::unassigned(&tkc.spec.topology, &namespace, &assigned));
             texts.extend(admission::settings::unassigned(&tkc.spec, &namespace, &assigned));
         }
+        if let Some(zones) = self.zones {
+            texts.extend(admission::nodes::unzoned(&tkc.spec.topology, &namespace, &zones));
+        }
         texts
+    }
+}
+
+/// Reads the zones of a namespace. A kind that is not served has no objects.
+async fn read_zones(namespace: &str, client: &Client) -> Option<BTreeSet<String>> {
+    let (own, wide) =
+        (Api::<Zone>::namespaced(client.clone(), namespace), Api::<AvailabilityZone>::all(client.clone()));
+    let some = ListParams::default().limit(MAX_OBJECTS);
+    let (own, wide) = tokio::join!(own.list(&some), wide.list(&some));
+    let (own, wide) = (list_served(own)?, list_served(wide)?);
+    Some(zones_of(namespace, &own, &wide))
+}
+
+fn list_served<K: Clone>(list: kube::Result<ObjectList<K>>) -> Option<Vec<K>> {
+    match list {
+        Ok(list) => Some(list.items),
+        Err(error) if is_not_served(&error) => Some(Vec::new()),
+        Err(_) => None,
     }
 }
 

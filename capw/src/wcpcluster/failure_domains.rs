@@ -1,11 +1,9 @@
 //! The failure domains of a cluster: the vSphere zones that its namespace may use. Pure.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::capw::FailureDomain;
-use api::topology::{AvailabilityZone, NamespaceInfo, Zone};
-use kube::ResourceExt;
+use api::topology::{AvailabilityZone, Zone, zones_of};
 
 /// The zones in which the namespace has a folder and a pool, by name: its own Zones, and AvailabilityZones that name it.
 ///
@@ -15,42 +13,15 @@ pub fn failure_domains(
     own: &[Arc<Zone>],
     wide: &[Arc<AvailabilityZone>],
 ) -> Vec<FailureDomain> {
-    let own = own.iter().filter(|zone| has_place(zone)).map(|zone| zone.name_any());
-    let wide = wide
-        .iter()
-        .filter(|zone| zone.spec.namespaces.get(namespace).is_some_and(is_place))
-        .map(|zone| zone.name_any());
-    let names: BTreeSet<String> = own.chain(wide).collect();
-    names
+    zones_of(namespace, own.iter().map(AsRef::as_ref), wide.iter().map(AsRef::as_ref))
         .into_iter()
         .map(|name| FailureDomain { name, control_plane: Some(true), ..FailureDomain::default() })
         .collect()
 }
 
-/// Whether a VM can lie in the zone.
-fn has_place(zone: &Zone) -> bool {
-    let place = zone.spec.managed_vms.as_ref().or(zone.spec.namespace.as_ref());
-    place.is_some_and(|place| {
-        is_given(place.folder_mo_id.as_ref()) && place.pool_mo_ids.iter().any(|id| is_set(id))
-    })
-}
-
-fn is_place(info: &NamespaceInfo) -> bool {
-    is_given(info.folder_mo_id.as_ref())
-        && info.pool_mo_ids.iter().chain(&info.pool_mo_id).any(|id| is_set(id))
-}
-
-fn is_given(id: Option<&String>) -> bool {
-    id.is_some_and(|id| is_set(id))
-}
-
-fn is_set(id: &str) -> bool {
-    !id.is_empty()
-}
-
 #[cfg(test)]
 mod tests {
-    use api::topology::ZonePlace;
+    use api::topology::{NamespaceInfo, ZonePlace};
 
     use super::*;
 

@@ -38,6 +38,8 @@ pub struct Facts {
     pub network: Option<Arc<VirtualNetwork>>,
     /// The number of the cluster's virtual router, if one was drawn.
     pub virtual_router: Option<u8>,
+    /// The zones of the namespace, as the WCPCluster lists them; none where vSphere has no zones.
+    pub zones: Vec<String>,
     /// Who connects machines of new clusters to a network.
     pub network_provider: NetworkProvider,
     /// Nobody may act on the WCPMachine.
@@ -78,10 +80,11 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
     let network = cluster.as_deref().and_then(|cluster| {
         beside(&ctx.caches.networks, wcp_machine, &names::virtual_network(&cluster.name_any()))
     });
-    let virtual_router = cluster.as_deref().and_then(|cluster| {
+    let wcp_cluster = cluster.as_deref().and_then(|cluster| {
         let reference = cluster.spec.infrastructure_ref.as_ref()?;
-        virtual_router(&*beside(&ctx.caches.wcp_clusters, wcp_machine, &reference.name)?)
+        beside(&ctx.caches.wcp_clusters, wcp_machine, &reference.name)
     });
+    let zones = wcp_cluster.iter().flat_map(|of| of.status.iter()).flat_map(|status| &status.failure_domains);
     let mut facts = Facts {
         machine,
         cluster,
@@ -91,7 +94,8 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
         claims: Vec::new(),
         paused,
         network,
-        virtual_router,
+        virtual_router: wcp_cluster.as_deref().and_then(virtual_router),
+        zones: zones.map(|zone| zone.name.clone()).collect(),
         network_provider: ctx.network,
         drawn: Uuid::new_v4(),
     };

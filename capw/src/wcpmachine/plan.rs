@@ -112,6 +112,9 @@ fn then(
     if !infrastructure_provisioned(cluster) {
         return Ok(Then::Wait(Waiting::ClusterInfrastructure(cluster.name_any())));
     }
+    if vm.is_none() {
+        check_zone(wcp_machine, machine, &facts.zones)?;
+    }
     let made = vm.is_some_and(is_made);
     if !made && let Some(former) = former_child(wcp_machine, facts)? {
         return Ok(Then::Wait(former));
@@ -139,6 +142,20 @@ fn then(
     let intent = virtual_machine(wcp_machine, machine, cluster, &name, &identity.uuid, network);
     let vm = repair::acceptable(vm, intent);
     Ok(Then::Apply(Box::new(MachineObjects { cloud_init, claims, vm })))
+}
+
+/// Checks that the machine's failure domain is a zone of its namespace. Without zones there is none: the label of a virtual machine
+/// has no effect then, and it would be placed anywhere.
+fn check_zone(wcp_machine: &WCPMachine, machine: &Machine, zones: &[String]) -> Result<(), InvalidInput> {
+    match failure_domain(wcp_machine, machine) {
+        Some(domain) if !zones.iter().any(|zone| zone == domain) => Err(InvalidInput::FailureDomain {
+            machine: machine.name_any(),
+            domain: domain.to_owned(),
+            namespace: machine.namespace().unwrap_or_default(),
+            zones: zones.to_vec(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Whether each own disk has a place of its own, and a size.

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Taint;
 use super::denial::FieldDenial;
 use super::dns::{is_dns_label, is_dns_subdomain};
 use crate::duration;
+use crate::spec::groups::zone;
 use crate::spec::labels::{kubelet_may_set, machine_label_reaches_node};
 
 /// The longest name of a cluster: `-control-plane-service` follows it, and names end at 63 characters.
@@ -332,6 +333,20 @@ pub fn unbound(topology: &Topology, namespace: &str, bound: &BTreeSet<String>) -
         .filter(|(_, class, ..)| !bound.contains(*class))
         .map(|(field, class, ..)| {
             format!("{field}.vmClass: VirtualMachineClass {class:?} is not bound to namespace {namespace:?}; the nodes wait until it is. {}", offered(bound))
+        })
+        .collect()
+}
+
+/// Warnings about failure domains that are not zones of the namespace.
+pub fn unzoned(topology: &Topology, namespace: &str, zones: &BTreeSet<String>) -> Vec<String> {
+    let pools = topology.node_pools.iter().enumerate();
+    pools
+        .filter_map(|(at, pool)| {
+            let zone = zone(pool).filter(|zone| !zones.contains(*zone))?;
+            Some(format!(
+                "spec.topology.nodePools[{at}].failureDomain: zone {zone:?} does not exist in namespace {namespace:?}; the nodes wait until it does. {}",
+                offered(zones)
+            ))
         })
         .collect()
 }

@@ -229,6 +229,8 @@ async fn objects_are_converted_all_or_none() {
 #[test]
 fn classes_that_a_namespace_lacks_are_named() {
     let topology = sound().spec.topology;
+    let mut zoned = topology.clone();
+    zoned.node_pools[0].failure_domain = Some("zone-typo".to_owned());
     let mut asks = sound().spec;
     asks.settings.as_mut().unwrap().storage = Some(api::gcm::parts::StorageSettings {
         classes: Some(vec!["gold".to_owned(), "lead".to_owned()]),
@@ -243,5 +245,7 @@ fn classes_that_a_namespace_lacks_are_named() {
         admission::nodes::unassigned(&topology, "ns", &BTreeSet::from(["gold".to_owned()])),
         admission::settings::unassigned(&asks, "ns", &some),
         admission::settings::unassigned(&asks, "ns", &BTreeSet::from(["gold".to_owned()])),
+        admission::nodes::unzoned(&zoned, "ns", &BTreeSet::from(["zone-1".to_owned()])),
+        admission::nodes::unzoned(&zoned, "ns", &BTreeSet::from(["zone-typo".to_owned()])),
     ]);
 }

@@ -200,6 +200,30 @@ fn it_waits_for_what_is_not_there_yet() {
     }
 }
 
+/// A virtual machine that is there stays where it is: a zone may be taken from its namespace later.
+#[test]
+fn a_machine_of_a_zone_that_does_not_exist_is_not_placed_anywhere() {
+    let mut machine = fixtures::machine(true);
+    machine.spec.failure_domain = Some("zone-typo".into());
+    let refused = |zones: &[&str]| {
+        let zones = zones.iter().map(|zone| (*zone).to_owned()).collect();
+        plan(&wcp_machine(), &Facts { machine: Some(Arc::new(machine.clone())), zones, ..facts(true) }).err()
+    };
+    let invalid = refused(&["zone-a", "zone-b"]).unwrap();
+    assert_eq!(invalid.reason(), "ZoneMismatch");
+    assert_eq!(
+        invalid.to_string(),
+        format!(
+            "spec.failureDomain of Machine {}: namespace {} has no zone \"zone-typo\". Set failureDomain of the node pool to one of zone-a, zone-b, or leave it out",
+            machine.name_any(),
+            machine.namespace().unwrap()
+        )
+    );
+    let without = refused(&[]).unwrap().to_string();
+    assert!(without.ends_with("It has no zones: leave failureDomain out of the node pool"), "{without}");
+    assert_eq!(refused(&["zone-typo"]), None);
+}
+
 #[test]
 fn the_identity_comes_before_anything_else_even_while_waiting() {
     let mut facts = facts(true);
@@ -338,10 +362,11 @@ proptest! {
     #[test]
     fn a_plan_of_the_planned_state_is_empty(control_plane: bool, zone in "[a-z]{0,3}", volumes in 0_usize..3) {
         let mut wcp_machine = wcp_machine();
-        wcp_machine.spec.failure_domain = Some(zone);
+        wcp_machine.spec.failure_domain = Some(zone.clone());
         wcp_machine.spec.volumes = (0..volumes)
             .map(|at| MachineVolume { name: format!("v{at}"), ..MachineVolume::default() })
             .collect();
+        let facts = |control_plane| Facts { zones: vec![zone.clone()], ..facts(control_plane) };
         let first = plan(&wcp_machine, &facts(control_plane)).unwrap();
         let wcp_machine = persisted(wcp_machine, &first);
         let mut live = made(first).vm;
