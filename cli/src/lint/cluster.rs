@@ -2,7 +2,7 @@
 //! only matter before there is a cluster.
 
 use api::gcm::{HUB, TanzuKubernetesCluster, convert};
-use api::names::{self, annotation};
+use api::names::annotation;
 use gcm::admission;
 use gcm::admission::denial::FieldDenial;
 use gcm::release::resolution::{self, AvailableRelease};
@@ -10,7 +10,8 @@ use gcm::release::version::Version;
 use gcm::spec::release::release_request;
 use ipnet::IpNet;
 use jiff::Timestamp;
-use serde_json::Value;
+use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use super::finding::Finding;
 use super::tree::YamlNode;
@@ -23,25 +24,52 @@ pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
         denial.field.starts_with("spec.distribution")
             || denial.field.ends_with("controlPlane.tkr.reference.name")
     };
-    let denials = admission::validate(&cluster, None, &available);
+    // Without a cluster nothing is known of the labels of releases and images that queries select.
+    let mut denials = admission::queries::denials(&cluster, None);
+    let cluster = without_queries(cluster);
+    denials.extend(admission::validate(&cluster, None, &available));
     // Without a release to compare with, admission denies every version: nothing is known of any.
     let denials = denials.iter().filter(|denial| !available.is_empty() || !of_version(denial));
     findings.extend(denials.map(|denial| report_denial(document, version, denial)));
-    let warnings = admission::warnings(&cluster, &available, Timestamp::now());
+    let mut warnings = admission::warnings(&cluster, &available, Timestamp::now());
+    warnings.extend(admission::queries::unsupported(&cluster, None));
     findings.extend(warnings.iter().map(|warning| report_warning(document, version, warning)));
     findings.extend(find_host_bits(document, &cluster));
-    findings.extend(find_long_names(document, version, &cluster));
     findings
 }
 
 /// The cluster in the stored version, filled with defaults where fields are missing.
 fn read_as_hub(document: &YamlNode) -> Option<TanzuKubernetesCluster> {
     let mut object = document.to_json();
-    // Admission asks only for spec and name; what else may be garbled is found by the schema.
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    object["metadata"] = serde_json::json!({ "name": name });
+    object["metadata"] = read_metadata(&object["metadata"]);
     object.as_object_mut()?.remove("status");
     serde_json::from_value(convert(&object, HUB).ok()?).ok()
+}
+
+/// The parts of the metadata that admission reads, as far as they are texts. The schema finds what is garbled.
+fn read_metadata(metadata: &Value) -> Value {
+    let texts = |key: &str| -> Value {
+        let entries = metadata[key].as_object().into_iter().flatten();
+        entries
+            .filter(|(_, value)| value.is_string())
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    let mut read = json!({
+        "name": metadata["name"].as_str().unwrap_or_default(),
+        "labels": texts("labels"), "annotations": texts("annotations"),
+    });
+    if metadata["namespace"].is_string() {
+        read["namespace"] = metadata["namespace"].clone();
+    }
+    read
+}
+
+fn without_queries(mut cluster: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
+    for key in [annotation::RESOLVE_TKR, annotation::RESOLVE_OS_IMAGE] {
+        cluster.annotations_mut().remove(key);
+    }
+    cluster
 }
 
 fn report_denial(document: &YamlNode, version: &str, denial: &FieldDenial) -> Finding {
@@ -54,7 +82,7 @@ fn report_denial(document: &YamlNode, version: &str, denial: &FieldDenial) -> Fi
 fn report_warning(document: &YamlNode, version: &str, warning: &str) -> Finding {
     let warning = admission::path_in(version, warning);
     match warning.split_once(": ") {
-        Some((field, reason)) if field.starts_with("spec.") => {
+        Some((field, reason)) if ["spec.", "metadata."].iter().any(|part| field.starts_with(part)) => {
             Finding::warning(document.find(field).0, field, reason, "")
         }
         _ => Finding::warning(
@@ -153,30 +181,6 @@ fn find_host_bits(document: &YamlNode, cluster: &TanzuKubernetesCluster) -> Vec<
             let meant = range.trunc();
             let reason = format!("{text} has bits beyond its prefix: it means {meant}");
             (meant != range).then(|| Finding::note(document.find(&field).0, &field, reason))
-        })
-        .collect()
-}
-
-/// Names of machines that do not fit into a host name are cut.
-fn find_long_names(document: &YamlNode, version: &str, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
-    let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    if name.len() > gcm::admission::nodes::LONGEST_NAME {
-        return Vec::new();
-    }
-    let pools = cluster.spec.topology.node_pools.iter().enumerate();
-    pools
-        .filter(|(_, pool)| {
-            let whole = format!("{name}-{}-", pool.name);
-            !names::machine_deployment("", name, &pool.name).starts_with(&whole)
-        })
-        .map(|(at, pool)| {
-            let field = admission::path_in(version, &format!("spec.topology.nodePools[{at}].name"));
-            let reason = format!(
-                "{name}-{} with the suffixes of its machines is longer than {} characters, so the names will be cut off",
-                pool.name,
-                names::MAX_MACHINE_NAME
-            );
-            Finding::warning(document.find(&field).0, &field, reason, "Use a shorter name for the cluster or the pool")
         })
         .collect()
 }

@@ -5,6 +5,7 @@
 //! place it belongs to.
 
 mod cluster;
+mod configuration;
 pub mod finding;
 mod schema;
 mod tree;
@@ -92,17 +93,20 @@ fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: 
     };
     report.checked += 1;
     let mut findings = schema::check_schema(document, schema, &FieldPlaces::of(crd, version));
-    if kind == "TanzuKubernetesCluster" {
-        // What is missing because it stands in the wrong place is reported once.
-        let is_reported = |field: &str| findings.iter().any(|finding| finding.field == field);
-        let more: Vec<_> = cluster::check_cluster(document, version)
-            .into_iter()
-            .filter(|finding| {
-                findings.is_empty() || (document.find(&finding.field).1 && !is_reported(&finding.field))
-            })
-            .collect();
-        findings.extend(more);
-    }
+    let more = match kind {
+        "TanzuKubernetesCluster" => cluster::check_cluster(document, version),
+        "TkgServiceConfiguration" => configuration::check_configuration(document),
+        _ => Vec::new(),
+    };
+    // What is missing because it stands in the wrong place is reported once.
+    let is_reported = |field: &str| findings.iter().any(|finding| finding.field == field);
+    let more: Vec<_> = more
+        .into_iter()
+        .filter(|finding| {
+            findings.is_empty() || (document.find(&finding.field).1 && !is_reported(&finding.field))
+        })
+        .collect();
+    findings.extend(more);
     report.findings.extend(findings);
 }
 

@@ -5,7 +5,7 @@ use gcm::admission::places::{FieldPlaces, METADATA, is_common, nearest};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::finding::Finding;
 use super::tree::{YamlEntry, YamlNode, YamlValue};
@@ -27,8 +27,7 @@ impl SchemaWalk<'_> {
     fn value(&mut self, node: &YamlNode, schema: &JSONSchemaProps, path: &str) {
         if node.is_null() {
             if schema.nullable != Some(true) {
-                let reason = format!("it is empty, but it must be {}", wanted(schema));
-                self.error(node.line, path, reason, "Set a value, or leave it out");
+                self.findings.push(Finding::note(node.line, path, "it is empty, and left out"));
             }
             return;
         }
@@ -40,10 +39,13 @@ impl SchemaWalk<'_> {
         }
         match (schema.type_.as_deref(), &node.kind) {
             (Some("object"), YamlValue::Map(_)) => self.object(node, schema, path),
-            (Some("array"), YamlValue::List(items)) => self.list(items, schema, path),
+            (Some("array"), YamlValue::List(items)) => self.list(node, items, schema, path),
             (Some("string"), YamlValue::Scalar(Value::String(text))) => self.text(node, text, schema, path),
             (Some("integer"), YamlValue::Scalar(Value::Number(number)))
-                if number.is_i64() || number.is_u64() => {}
+                if number.is_i64() || number.is_u64() =>
+            {
+                self.range(node, number, schema, path);
+            }
             (Some("number"), YamlValue::Scalar(Value::Number(_)))
             | (Some("boolean"), YamlValue::Scalar(Value::Bool(_)))
             | (None, _) => {}
@@ -68,16 +70,51 @@ impl SchemaWalk<'_> {
             self.error(node.line, path, format!("{text:?} is not a valid value here"), remedy);
         }
         let longest = schema.max_length.and_then(|longest| usize::try_from(longest).ok());
-        if let Some(longest) = longest.filter(|longest| text.chars().count() > *longest) {
+        let length = text.chars().count();
+        if let Some(longest) = longest.filter(|longest| length > *longest) {
             let remedy = format!("Use at most {longest} characters");
             self.error(node.line, path, "it is too long", remedy);
         }
+        let shortest = schema.min_length.and_then(|shortest| usize::try_from(shortest).ok());
+        if shortest.is_some_and(|shortest| length < shortest) {
+            self.error(node.line, path, "it is missing", format!("Write {}", wanted(schema)));
+        }
     }
 
-    fn list(&mut self, items: &[YamlNode], schema: &JSONSchemaProps, path: &str) {
+    fn range(&mut self, node: &YamlNode, number: &Number, schema: &JSONSchemaProps, path: &str) {
+        let Some(value) = number.as_f64() else { return };
+        if let Some(least) = schema.minimum.filter(|least| value < *least) {
+            self.error(
+                node.line,
+                path,
+                format!("{number} is less than {least}"),
+                format!("Use at least {least}"),
+            );
+        }
+        if let Some(most) = schema.maximum.filter(|most| value > *most) {
+            self.error(
+                node.line,
+                path,
+                format!("{number} is more than {most}"),
+                format!("Use at most {most}"),
+            );
+        }
+    }
+
+    fn list(&mut self, node: &YamlNode, items: &[YamlNode], schema: &JSONSchemaProps, path: &str) {
+        let most = schema.max_items.and_then(|most| usize::try_from(most).ok());
+        if let Some(most) = most.filter(|most| items.len() > *most) {
+            let reason = format!("it has {} entries", items.len());
+            self.error(node.line, path, reason, format!("Use at most {most}"));
+        }
         if let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items {
             for (at, node) in items.iter().enumerate() {
-                self.value(node, item, &format!("{path}[{at}]"));
+                let path = format!("{path}[{at}]");
+                if node.is_null() && item.nullable != Some(true) {
+                    self.wrong_type(node, &path, wanted(item));
+                } else {
+                    self.value(node, item, &path);
+                }
             }
         }
     }
@@ -90,6 +127,12 @@ impl SchemaWalk<'_> {
             let known = schema.properties.as_ref().and_then(|properties| properties.get(&entry.key));
             match (known, &schema.additional_properties) {
                 (Some(known), _) => self.value(&entry.value, known, &inner(&entry.key)),
+                // The API server leaves out an empty field, but no empty value of a map.
+                (None, Some(JSONSchemaPropsOrBool::Schema(values)))
+                    if entry.value.is_null() && values.nullable != Some(true) =>
+                {
+                    self.wrong_type(&entry.value, &inner(&entry.key), wanted(values));
+                }
                 (None, Some(JSONSchemaPropsOrBool::Schema(values))) => {
                     self.value(&entry.value, values, &inner(&entry.key));
                 }
@@ -98,7 +141,7 @@ impl SchemaWalk<'_> {
             }
         }
         for key in schema.required.iter().flatten() {
-            let there = entries.iter().any(|entry| entry.key == *key);
+            let there = entries.iter().any(|entry| entry.key == *key && !entry.value.is_null());
             if !there && !moved.contains(key) {
                 let reason = "it is missing";
                 self.error(node.line, &inner(key), reason, format!("Add {key} to {}", name_of(path)));
@@ -137,7 +180,8 @@ impl SchemaWalk<'_> {
             let Some(YamlNode { kind: YamlValue::Map(entries), .. }) = metadata.value.get(key) else {
                 continue;
             };
-            for entry in entries.iter().filter(|entry| entry.value.text().is_none()) {
+            let is_text = |entry: &&YamlEntry| entry.value.text().is_some() || entry.value.is_null();
+            for entry in entries.iter().filter(|entry| !is_text(entry)) {
                 let path = format!("metadata.{key}.{}", entry.key);
                 let reason = format!("it is {}, but it must be a text", kind_of(&entry.value));
                 self.error(entry.line, &path, reason, "Put it in quotes");

@@ -198,3 +198,115 @@ fn an_empty_file_is_no_error() {
         assert_eq!((report.checked, report.count(FindingSeverity::Error)), (0, 0), "{report}");
     }
 }
+
+/// A cluster that nothing is wrong with.
+const SOUND: &str = "\
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata:
+  name: linted
+  namespace: shop
+spec:
+  topology:
+    controlPlane:
+      replicas: 1
+      vmClass: best-effort-small
+      storageClass: silver
+      tkr: {reference: {name: v1.34}}
+    nodePools:
+    - name: np
+      replicas: 1
+      vmClass: best-effort-small
+      storageClass: silver
+";
+
+/// Parts of a manifest that admission refuses, at its end or in place of its metadata, and the expected words.
+#[test]
+fn what_admission_refuses_is_an_error() {
+    assert_eq!(findings(SOUND), "");
+    let volume = |size: &str| {
+        format!("      volumes: [{{name: a, mountPath: /data, capacity: {{storage: {size}}}}}]\n")
+    };
+    let proxy = |url: &str| {
+        format!(
+            "  settings: {{network: {{proxy: {{httpProxy: '{url}', httpsProxy: 'http://p:1', noProxy: [.corp]}}}}}}\n"
+        )
+    };
+    for (end, words) in [
+        (
+            volume("20"),
+            "20 is 20 bytes, less than the 1Mi of the smallest disk. Write the size with its unit, such as 20Gi",
+        ),
+        (volume("100Ti"), "100Ti is more than 62Ti, the largest disk of vSphere"),
+        (proxy("http://CORP\\svc:secret@proxy.shop.example:3128"), "percent-encoded: \\ as %5C"),
+        (proxy("http://svc:%ss@proxy.shop.example:3128"), "is not followed by two hexadecimal digits"),
+    ] {
+        let found = findings(&format!("{SOUND}{end}"));
+        assert!(found.contains(": error: ") && found.contains(words) && !found.contains("secret"), "{found}");
+    }
+    const BOUND: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group";
+    for (annotations, words) in [
+        (
+            format!("{{{BOUND}-min-size: '3', {BOUND}-max-size: '1'}}"),
+            "f:6: error: metadata.annotations[cluster.x-k8s.io/",
+        ),
+        (format!("{{{BOUND}-min-size: '1'}}"), "it has no effect without"),
+        (format!("{{{BOUND}-min-size: '1', {BOUND}-max-size: '9999'}}"), "9999 nodes are more than the 5000"),
+        ("{run.tanzu.vmware.com/resolve-os-image: os-name=a b}".to_owned(), "is not a label selector"),
+        ("{run.tanzu.vmware.com/resolve-tkr: track in stable}".to_owned(), "is not a label selector"),
+    ] {
+        let text = SOUND
+            .replace("  namespace: shop\n", &format!("  namespace: shop\n  annotations: {annotations}\n"));
+        let found = findings(&text);
+        assert!(found.contains(words) && found.contains(": error: "), "{found}");
+        assert_eq!(found.matches("is not a label selector").count().max(1), 1, "{found}");
+    }
+}
+
+#[test]
+fn a_service_configuration_is_checked_like_the_fields_that_it_fills_in() {
+    let text = "\
+apiVersion: run.tanzu.vmware.com/v1alpha1
+kind: TkgServiceConfiguration
+metadata:
+  name: tkg-configuration
+spec:
+  defaultCNI: Calico
+  proxy:
+    httpProxy: http://proxy.shop.example:3128
+  trust:
+    additionalTrustedCAs:
+    - {name: first, data: \"not base64!\"}
+";
+    let found = findings(text);
+    for words in [
+        "f:4: error: metadata.name: only one configuration can exist, for all clusters. Name it tkg-service-configuration.",
+        "f:6: error: spec.defaultCNI: \"Calico\" is not a container network",
+        "error: spec.proxy.httpsProxy: it is missing",
+        "f:11: error: spec.trust.additionalTrustedCAs[0].data: authority \"first\": it is not base64",
+    ] {
+        assert!(found.contains(words), "{words}\n{found}");
+    }
+}
+
+#[test]
+fn a_value_that_is_left_empty_is_no_error() {
+    let text = SOUND
+        .replace("      replicas: 1\n      vmClass: best-effort-small\n      storageClass: silver\n", "");
+    let text =
+        text.replace("    - name: np\n", "    - name: np\n      replicas: null\n      labels: {a: null}\n");
+    let text = text.replace("  namespace: shop\n", "  namespace: shop\n  labels: {tier: null}\n");
+    let found = findings(
+        &text.replace("controlPlane:\n", "controlPlane:\n      vmClass: a\n      storageClass: b\n"),
+    );
+    assert!(!found.contains(": error: spec.topology.nodePools[0].replicas"), "{found}");
+    assert!(!found.contains(": error: metadata"), "{found}");
+    assert!(
+        found.contains("note: spec.topology.nodePools[0].replicas: it is empty, and left out"),
+        "{found}"
+    );
+    assert!(
+        found.contains("nodePools[0].vmClass: it is missing"),
+        "what is required stays an error: {found}"
+    );
+}

@@ -100,8 +100,13 @@ impl YamlNode {
     }
 }
 
+/// The steps of a path. A key in brackets, such as that of an annotation, can have dots.
 fn steps(path: &str) -> impl Iterator<Item = &str> {
-    path.split(['.', '[', ']']).filter(|step| !step.is_empty())
+    let parts = path.split('[').enumerate().flat_map(|(at, part)| {
+        let (key, rest) = if at == 0 { ("", part) } else { part.split_once(']').unwrap_or((part, "")) };
+        std::iter::once(key).chain(rest.split('.'))
+    });
+    parts.filter(|step| !step.is_empty())
 }
 
 impl<'de> Deserialize<'de> for YamlNode {
@@ -193,6 +198,7 @@ mod tests {
         assert_eq!(first.find("b[0].c"), (4, true));
         assert_eq!(first.find("b[1].d.e[1]"), (7, true));
         assert_eq!(first.find("b[1].d.x.y"), (5, false));
+        assert_eq!(super::documents("m:\n  a.b/c: 1\n").unwrap()[0].find("m[a.b/c]"), (2, true));
         assert_eq!(first.get("b").unwrap().to_json()[0]["c"], "x");
         assert_eq!(documents.last().unwrap().find("f"), (11, true));
     }

@@ -14,6 +14,7 @@ mod go_url;
 mod ignored;
 pub mod inherited;
 pub mod limits;
+mod machine_names;
 pub mod network;
 pub mod node_images;
 pub mod node_text;
@@ -142,6 +143,7 @@ pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease], no
     warnings.extend(network::share_warnings(new));
     warnings.extend(settings::warnings(&new.spec, now));
     warnings.extend(trust::warning(new, available));
+    warnings.extend(machine_names::warnings(new));
     warnings.extend(ignored::warnings(&new.spec));
     warnings.extend(queries::idle_bounds(new));
     warnings

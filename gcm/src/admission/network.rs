@@ -49,7 +49,7 @@ pub(super) fn ranges<'a>(
 /// The container network that a cluster asks for, if nobody is known to provide one of that name.
 pub fn unlisted_cni(spec: &TanzuKubernetesClusterSpec) -> Option<&str> {
     let name = network_settings(spec)?.cni.as_ref()?.name.as_str();
-    (!CNIS.contains(&name)).then_some(name)
+    (!name.is_empty() && !CNIS.contains(&name)).then_some(name)
 }
 
 pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {

@@ -20,10 +20,7 @@ pub(super) const OS_IMAGE: &str = "metadata.annotations[run.tanzu.vmware.com/res
 pub(super) const SHOWN: usize = 200;
 
 /// Queries that are new and cannot be read.
-pub(super) fn denials(
-    new: &TanzuKubernetesCluster,
-    old: Option<&TanzuKubernetesCluster>,
-) -> Vec<FieldDenial> {
+pub fn denials(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Vec<FieldDenial> {
     let queries = [(TKR, annotation::RESOLVE_TKR), (OS_IMAGE, annotation::RESOLVE_OS_IMAGE)];
     queries
         .into_iter()

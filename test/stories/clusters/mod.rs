@@ -7,6 +7,7 @@ mod day_two;
 mod day_two_causes;
 mod idle;
 mod life;
+mod lint;
 mod login;
 mod node_images;
 mod node_pools;
