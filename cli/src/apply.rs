@@ -1,6 +1,7 @@
 //! Applies objects of whatever kind, as `kubectl apply` does.
 
 use anyhow::{Context, Result};
+use kit::api_error::is_not_served;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, ValidationDirective};
 use kube::discovery::{Scope, oneshot};
 use kube::{Api, Client};
@@ -136,8 +137,14 @@ async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<
         known
     } else {
         let found = oneshot::pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await;
-        let unknown = || format!("the API server does not serve kind {kind} of {group}/{version}");
-        let (resource, capabilities) = found.with_context(unknown)?;
+        let unknown = format!("the API server does not serve kind {kind} of {group}/{version}");
+        let (resource, capabilities) = match found {
+            Err(error) if is_not_served(&error) => {
+                let remedy = "Correct apiVersion; `kubectl api-resources` lists what is served";
+                return Err(ExitStatus::Refused.error(format!("{unknown}. {remedy}")));
+            }
+            found => found.context(unknown)?,
+        };
         (resource, capabilities.scope)
     };
     Ok(match scope {
@@ -145,6 +152,9 @@ async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<
         Scope::Namespaced => Api::namespaced_with(client.clone(), namespace, &resource),
     })
 }
+
+/// The versions of TanzuKubernetesCluster that are served. Another one is left to discovery, which says so.
+const CLUSTER_VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
 
 /// The kinds applied in numbers need no discovery each time.
 fn known(group: &str, version: &str, kind: &str) -> Option<(ApiResource, Scope)> {
@@ -154,7 +164,9 @@ fn known(group: &str, version: &str, kind: &str) -> Option<(ApiResource, Scope)>
         "ResourceQuota" => ("resourcequotas", Scope::Namespaced),
         "VirtualMachineClass" => ("virtualmachineclasses", Scope::Cluster),
         "VirtualMachineClassBinding" => ("virtualmachineclassbindings", Scope::Namespaced),
-        "TanzuKubernetesCluster" => ("tanzukubernetesclusters", Scope::Namespaced),
+        "TanzuKubernetesCluster" if CLUSTER_VERSIONS.contains(&version) => {
+            ("tanzukubernetesclusters", Scope::Namespaced)
+        }
         _ => return None,
     };
     let kind = GroupVersionKind::gvk(group, version, kind);
@@ -184,6 +196,23 @@ mod tests {
         assert_eq!(
             error.to_string(),
             format!("spec.topology.controlPlane.replicas was set by argocd-controller. {TAKE_OVER}")
+        );
+        assert_eq!(status_of_error(&error), ExitStatus::Refused);
+    }
+
+    #[tokio::test]
+    async fn a_version_that_is_not_served_is_named() {
+        let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
+        let object = json!({
+            "apiVersion": "run.tanzu.vmware.com/v1beta1", "kind": "TanzuKubernetesCluster",
+            "metadata": {"name": "c", "namespace": "dev"},
+        });
+        let options = ApplyOptions { force: false, dry_run: false };
+        let error = apply_as_user(&client, &object, "dev", options).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the API server does not serve kind TanzuKubernetesCluster of run.tanzu.vmware.com/v1beta1. Correct \
+             apiVersion; `kubectl api-resources` lists what is served"
         );
         assert_eq!(status_of_error(&error), ExitStatus::Refused);
     }

@@ -83,6 +83,7 @@ pub const VARIABLES: &[(&str, VariableDestination)] = &[
     ("OS_VERSION", Field(OS_IMAGE)),
     ("OS_ARCH", Field(OS_IMAGE)),
     ("IS_WINDOWS_WORKLOAD_CLUSTER", NO_WINDOWS),
+    ("CLUSTER_LABELS", LeftOut("set metadata.labels in the manifest")),
     ("CLUSTER_ANNOTATIONS", LeftOut("set metadata.annotations in the manifest")),
     // Networks.
     ("CNI", Field("spec.settings.network.cni.name")),

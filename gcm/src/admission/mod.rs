@@ -73,11 +73,12 @@ pub fn validate_with(
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
-    let mut denials = queries::denials(new, old);
+    let unreadable = queries::denials(new, old);
+    let mut denials = Vec::new();
     denials.extend(queries::bounds_denial(new, old));
     denials.extend(limits::denials(new, old));
     if old.is_some_and(|old| old.spec == new.spec) {
-        return denials;
+        return [unreadable, denials].concat();
     }
     denials.extend(nodes::name_denials(&new.name_any()));
     denials.extend(nodes::topology_denials(&new.spec.topology, new.metadata.namespace.as_deref()));
@@ -95,7 +96,9 @@ pub fn validate_with(
         denials.extend(network::change_denials(&old.spec, &new.spec));
         denials.extend(nodes::change_denials(&old.spec.topology, &new.spec.topology));
     }
-    denials
+    // A selector that cannot be read matches nothing, which is no second fault.
+    denials.retain(|denial| unreadable.iter().all(|query| query.field != denial.field));
+    [unreadable, denials].concat()
 }
 
 /// Node pools that a change by v1alpha1 would remove or rename, because what keeps them was not sent along.

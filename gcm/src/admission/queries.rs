@@ -99,7 +99,7 @@ mod tests {
     use super::super::defaults::with_defaults;
     use super::super::{validate, warnings};
     use super::*;
-    use crate::testing::{SITE_VERSIONS, available, sound};
+    use crate::testing::{SITE_VERSIONS, available, node_image, sound};
 
     #[test]
     fn bounds_of_pools_are_checked_once_and_idle_ones_are_warned_of() {
@@ -152,6 +152,11 @@ mod tests {
         let unreadable = asking(annotation::RESOLVE_OS_IMAGE, "os-name=a b");
         assert_eq!(validate(&unreadable, Some(&unreadable), &available), vec![], "it was there before");
         insta::assert_debug_snapshot!((texts, idle));
+        let mut imaged = available.clone();
+        for release in &mut imaged {
+            release.images = vec![node_image("photon", &[("os-name", "photon")])];
+        }
+        assert_eq!(validate(&unreadable, None, &imaged).len(), 1, "one fault is reported once");
     }
 
     #[test]

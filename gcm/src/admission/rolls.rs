@@ -13,7 +13,7 @@ use crate::spec::release::current_version;
 pub struct Roll {
     /// The group: `spec.topology.controlPlane`, or a pool such as `spec.topology.nodePools[0]`.
     pub field: String,
-    /// How many nodes it has, as far as its author says.
+    /// How many nodes it has and keeps, as far as its author says.
     pub nodes: Option<i32>,
     /// The fields whose change replaces them.
     pub causes: Vec<String>,
@@ -29,13 +29,15 @@ pub fn rolls(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<
         changed(&field, &control_plane_fields(&was.control_plane), &control_plane_fields(&is.control_plane));
     let own = own.into_iter().chain(authentication_cause(old, new));
     let causes = shared.iter().cloned().chain(own).collect();
-    let mut rolls = vec![Roll { field, nodes: Some(is.control_plane.replicas.unwrap_or(1)), causes }];
+    let kept = |before: Option<i32>, after: Option<i32>| Some(before?.min(after?));
+    let [before, after] = [was, is].map(|topology| topology.control_plane.replicas.or(Some(1)));
+    let mut rolls = vec![Roll { field, nodes: kept(before, after), causes }];
     for (at, pool) in is.node_pools.iter().enumerate() {
         let Some(before) = was.node_pools.iter().find(|before| before.name == pool.name) else { continue };
         let field = format!("spec.topology.nodePools[{at}]");
         let own = changed(&field, &pool_fields(before), &pool_fields(pool));
         let causes = shared.iter().cloned().chain(own).collect();
-        rolls.push(Roll { field, nodes: pool.replicas, causes });
+        rolls.push(Roll { field, nodes: kept(before.replicas, pool.replicas), causes });
     }
     rolls.retain(|roll| !roll.causes.is_empty() && roll.nodes != Some(0));
     rolls
@@ -126,6 +128,21 @@ mod tests {
         assert!(all.iter().all(|(_, warnings)| !warnings.is_empty()), "{all:?}");
         assert!(!format!("{all:?}").contains("secret"));
         insta::assert_debug_snapshot!(all);
+    }
+
+    #[test]
+    fn only_nodes_that_exist_are_replaced() {
+        let replaced = |before: i32, after: i32| {
+            let mut old = sound();
+            old.spec.topology.node_pools[0].replicas = Some(before);
+            let mut new = old.clone();
+            new.spec.topology.node_pools[0].replicas = Some(after);
+            new.spec.topology.node_pools[0].vm_class = "large".to_owned();
+            rolls(&old, &new).into_iter().map(|roll| roll.nodes).collect::<Vec<_>>()
+        };
+        assert_eq!(replaced(1, 3), [Some(1)], "two are added");
+        assert_eq!(replaced(3, 2), [Some(2)]);
+        assert_eq!(replaced(0, 3), []);
     }
 
     #[test]
