@@ -1,6 +1,7 @@
 //! What is watched, and how an event finds the objects it concerns without a scan.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use api::cns::CnsNodeVmAttachment;
 use api::names::annotation;
@@ -238,4 +239,17 @@ pub fn held(vm: &VirtualMachine) -> Vec<String> {
         status.endpoint_addresses.iter().chain(&status.kept_addresses).cloned().collect()
     };
     vm.status.as_ref().map(of).unwrap_or_default()
+}
+
+/// The addresses that the guest of a VirtualMachine without an endpoint address reports. Some of them can belong to other
+/// VirtualMachines.
+pub fn awaited(vm: &VirtualMachine) -> Vec<String> {
+    let Some(status) = vm.status.as_ref().filter(|status| status.endpoint_addresses.is_empty()) else {
+        return Vec::new();
+    };
+    let interfaces = status.network_interfaces.iter().flat_map(|nic| &nic.ip_addresses);
+    let reported = status.vm_ip.iter().chain(interfaces);
+    let addresses = reported.filter_map(|text| text.split('/').next()?.parse::<IpAddr>().ok());
+    let distinct: BTreeSet<String> = addresses.map(|ip| ip.to_canonical().to_string()).collect();
+    distinct.into_iter().collect()
 }

@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use sim::control::PowerAction;
+use sim::control::{GuestReport, PowerAction};
 use tokio::task::JoinSet;
 
 use crate::clusters::day_two_causes;
@@ -29,6 +29,7 @@ fn a_running_cluster_is_repaired_and_changed() {
         what_is_everybodys_replaces_every_node(&story).await;
         its_control_plane_grows(&story).await;
         a_pool_is_renamed(&story).await;
+        its_nodes_exchange_their_addresses(&story).await;
         virtual_machines_rest_with_their_cluster(&story).await;
         a_paused_cluster_is_not_deleted_and_says_so(&story).await;
         story.delete("TanzuKubernetesCluster", "days", CLUSTER).await;
@@ -179,6 +180,41 @@ async fn a_pool_is_renamed(story: &Story) {
     change(story, json!({"topology": {"nodePools": []}})).await;
     let cluster = wait_until_settled(story).await;
     assert_eq!(cluster["status"]["totalWorkerReplicas"], 0);
+}
+
+/// A DHCP server that lost its leases gives two nodes each other's address, and then three nodes the next one's.
+async fn its_nodes_exchange_their_addresses(story: &Story) {
+    let address = |vm: &Value| vm["status"]["endpointAddresses"][0].as_str().map(str::to_owned);
+    let before = machines(story).await;
+    let mut nodes = Vec::new();
+    for vm in story.list("VirtualMachine").await {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        nodes.push((text(&vm["metadata"]["name"]), text(&vm["status"]["uniqueID"]), address(&vm).unwrap()));
+    }
+    assert_eq!(nodes.len(), 3);
+    for next in [[1, 0, 2], [1, 2, 0]] {
+        let leased = next.map(|next| nodes[next].2.clone());
+        for ((_, moid, ip), leased) in nodes.iter_mut().zip(leased) {
+            let report = GuestReport { ip: Some(leased.clone()), host_name: None, tools_running: true };
+            story.shared.control().report(moid, &report).await.unwrap();
+            *ip = leased;
+        }
+        for (name, _, leased) in &nodes {
+            let what = format!("{name} has the address {leased}");
+            let has_it = |vm: &Value| {
+                let ready = condition(vm, "Ready").is_some_and(|ready| ready["status"] == "True");
+                address(vm).as_ref() == Some(leased) && ready && vm["status"]["keptAddresses"].is_null()
+            };
+            story.wait_for_object(&what, SOON, ("VirtualMachine", name), has_it).await;
+            let has_it = |machine: &Value| {
+                let addresses = machine["status"]["addresses"].as_array().into_iter().flatten();
+                addresses.into_iter().any(|address| address["address"] == leased.as_str())
+            };
+            story.wait_for_object(&what, SOON, ("WCPMachine", name), has_it).await;
+        }
+    }
+    wait_until_settled(story).await;
+    assert_eq!(machines(story).await, before, "no node is replaced");
 }
 
 async fn virtual_machines_rest_with_their_cluster(story: &Story) {

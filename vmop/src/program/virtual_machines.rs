@@ -15,7 +15,7 @@ use kit::watch::Change;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
-use crate::caches::{hard_keys, held, made_for};
+use crate::caches::{awaited, hard_keys, held, made_for};
 use crate::data_sources::DataSourceWatches;
 use crate::probe::Prober;
 use crate::program::parts::Parts;
@@ -28,6 +28,9 @@ use crate::watches::{
     annotated_networks, annotated_placement, name, namespace, namespaced_name, to, when_changed,
     when_it_comes_or_goes,
 };
+
+/// The maximum number of VirtualMachines that a released address wakes.
+const MAX_NOTIFIED: usize = 8;
 
 /// Reconciles VirtualMachines until the program ends; `enqueued` are those with a cause outside the API server.
 ///
@@ -75,6 +78,7 @@ where
         .watches_optional(&caches.shared.availability_zones, to(&by_namespace, zone_namespaces))
         .watches(&caches.shared.storage_classes, to(&vms.index(storage_class), name))
         .watches_changes(vms, sharing_an_address(&caches.vms_by_address))
+        .watches_changes(vms, awaiting_an_address(&vms.index(awaited)))
         .wakes_on(enqueued)
         // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start
         // all VirtualMachines wait for the inventory, and what waits takes memory. Half is what one namespace gets, so that
@@ -165,6 +169,21 @@ fn sharing_an_address(
     }
 }
 
+/// The VirtualMachines that wait for an address which another VirtualMachine has released, such as after a DHCP server has
+/// exchanged their leases. Any number of guests can report one address, and only one gets it: the rest looks every minute.
+fn awaiting_an_address(
+    by_awaited: &Index<VirtualMachine>,
+) -> impl Fn(&Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
+    let by_awaited = by_awaited.clone();
+    move |change| {
+        let Some(old) = &change.old else { return Vec::new() };
+        let after = change.new.as_deref().map(held).unwrap_or_default();
+        let released = held(old).into_iter().filter(|address| !after.contains(address));
+        let waiting = released.flat_map(|address| by_awaited.each(&address));
+        waiting.map(|vm| reference(&*vm)).take(MAX_NOTIFIED).collect()
+    }
+}
+
 fn zone_namespaces(zone: &AvailabilityZone) -> Vec<String> {
     zone.spec.namespaces.keys().cloned().collect()
 }
@@ -186,6 +205,7 @@ fn interfaces(vm: &VirtualMachine) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use api::vmop::NetworkInterfaceStatus;
     use kit::watch::Cache;
 
     use super::*;
@@ -211,7 +231,34 @@ mod tests {
         assert_eq!(notified(Some(&before), &after), [reference(&holder)]);
         assert!(notified(None, &after).is_empty(), "it is seen for the first time");
         assert!(notified(Some(&after), &after).is_empty());
-        let freed = notified(Some(&after), &before);
-        assert_eq!(freed, [], "VMs that wait for the address check it every minute");
+        assert_eq!(notified(Some(&after), &before), [], "a holder does not wait");
+    }
+
+    #[test]
+    fn an_address_that_is_released_wakes_a_bounded_number_of_the_vms_that_wait_for_it() {
+        let waiting = |name: &str, addresses: &[&str]| {
+            let mut vm = vm(name, &[]);
+            let status = vm.status.get_or_insert_default();
+            status.network_interfaces = vec![NetworkInterfaceStatus {
+                ip_addresses: addresses.iter().map(|&address| address.to_owned()).collect(),
+                ..NetworkInterfaceStatus::default()
+            }];
+            vm
+        };
+        let (before, after) = (Arc::new(vm("other", &["192.0.2.1"])), Arc::new(vm("other", &[])));
+        let woken =
+            |cached: Vec<VirtualMachine>, old: &Arc<VirtualMachine>, new: Option<&Arc<VirtualMachine>>| {
+                let awaiting = awaiting_an_address(&Cache::filled(cached).index(awaited));
+                awaiting(&Change { old: Some(Arc::clone(old)), new: new.cloned() })
+            };
+        let waits = waiting("waits", &["fe80::1/64", "192.0.2.1/24"]);
+        let elsewhere = waiting("elsewhere", &["192.0.2.2/24"]);
+        let cached = || vec![waits.clone(), elsewhere.clone(), vm("holds", &["192.0.2.1"])];
+        assert_eq!(woken(cached(), &before, Some(&after)), [reference(&waits)]);
+        assert_eq!(woken(cached(), &before, None), [reference(&waits)], "its holder was deleted");
+        assert!(woken(cached(), &before, Some(&before)).is_empty());
+        assert!(woken(cached(), &after, Some(&before)).is_empty(), "it is taken");
+        let crowd = (0..1000).map(|n| waiting(&format!("vm-{n}"), &["192.0.2.1/24"])).collect();
+        assert_eq!(woken(crowd, &before, Some(&after)).len(), MAX_NOTIFIED);
     }
 }

@@ -73,7 +73,7 @@ fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
     let overdue = report_due(vm, vsphere_vm, facts.runtime.report_timeout, facts.now)
         .map(|due| due.duration_since(facts.now))
         .filter(SignedDuration::is_positive);
-    // Nobody tells when an address that two guests report is free.
+    // A released address wakes a bounded number of the VirtualMachines that wait for it.
     let contested = facts.runtime.address_conflict.as_ref().map(|_| CONTESTED);
     match next_look(vm, vsphere_vm, facts.now).into_iter().chain(overdue).chain(contested).min() {
         Some(wait) => {
