@@ -4,9 +4,11 @@ mod queue;
 
 use std::sync::Arc;
 
+use api::names::hex;
 use bounds::printable;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
+use sha2::{Digest, Sha256};
 
 use crate::events::queue::Queue;
 use crate::expectations;
@@ -89,11 +91,22 @@ async fn publish_queued(queue: Arc<Queue>, client: Client, reporter: Reporter) {
         let recorder = Recorder::new(client.clone(), reporter.clone());
         for _ in 0..REMEMBERED {
             let (event, object) = queue.pop().await;
-            if let Err(error) = recorder.publish(&event, &object).await {
-                tracing::debug!(reason = event.reason, %error, "event not published");
+            let reason = event.reason.clone();
+            if let Err(error) = recorder.publish(&distinct(event), &object).await {
+                tracing::debug!(reason, %error, "event not published");
             }
         }
     }
+}
+
+/// Adds a digest of the note to the action. The recorder counts an event as a repetition if only its note differs, and an event's
+/// note is immutable, so a later cause would be shown with the words of the first one.
+fn distinct(event: Event) -> Event {
+    let note = event.note.as_deref().unwrap_or_default();
+    let digest = Sha256::digest(note);
+    // The API server takes no action of more than 128 characters.
+    let action = format!("{:.100}-{}", event.action, hex(&digest[..4]));
+    Event { action, ..event }
 }
 
 /// The conditions of `new` whose status or reason `old` did not have.
@@ -122,8 +135,47 @@ pub fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::{Value, json};
+    use support::api_server::server;
+    use support::wait::within;
+
     use super::*;
     use crate::status::condition;
+
+    /// Yields until `is_so`.
+    async fn until(is_so: impl Fn() -> bool) {
+        within("the events", async {
+            while !is_so() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn an_event_with_the_same_reason_and_another_note_is_another_event() {
+        let (client, requests) = server(|request| (201, request.body.clone()));
+        let events = Events::new(&Runtime::detached(client), "tests");
+        let object: ConfigMap =
+            serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u"}}))
+                .unwrap();
+        for (sent, note) in
+            ["class c does not exist", "the guest failed", "the guest failed"].iter().enumerate()
+        {
+            events.warning(&object, "Blocked", *note);
+            until(|| requests.lock().len() > sent).await;
+        }
+        let requests = requests.lock();
+        let seen: Vec<(&str, &Value, &Value)> = requests
+            .iter()
+            .map(|request| (request.method.as_str(), &request.body["note"], &request.body["series"]["count"]))
+            .collect();
+        let (class, guest) = (json!("class c does not exist"), json!("the guest failed"));
+        let (none, two) = (Value::Null, json!(2));
+        assert_eq!(seen, [("POST", &class, &none), ("POST", &guest, &none), ("PATCH", &guest, &two)]);
+        assert_eq!(requests[0].body["reason"], "Blocked");
+    }
 
     #[test]
     fn only_a_new_status_or_reason_is_a_change() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::conditions::vmop as known;
+use api::conditions::{ERROR, INFO, WARNING, vmop as known};
 use kit::expectations::StaleCache;
 use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
@@ -122,6 +122,16 @@ impl Error {
             Self::Vcenter(error) => error.category(),
             Self::Unsettled(_) => known::WAITING_FOR_VCENTER,
             Self::StaleCache(_) | Self::Api(_) => known::API_SERVER,
+        }
+    }
+
+    /// Returns the severity of a condition with this error: only what needs somebody's action, or fails, is worth a warning.
+    pub fn severity(&self) -> &'static str {
+        match self {
+            Self::Blocked(Blocked::Unmet(unmet)) if unmet.underway => INFO,
+            Self::Unsettled(_) => INFO,
+            Self::Vcenter(error) if error.retryable() => WARNING,
+            _ => ERROR,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use api::conditions::{self, Condition, READY, vmop as known};
 use api::vmop::VirtualMachine;
-use kit::events::{Events, changed};
+use kit::events::Events;
 
 const CREATE_SUCCESS: &str = "CreateSuccess";
 const CREATE_FAILURE: &str = "CreateFailure";
@@ -45,7 +45,8 @@ fn changes(
     warns: impl Fn(&str) -> bool,
 ) -> Vec<VmEvent> {
     let failure = failure_reason(deleted, new);
-    let changed = changed(old, new);
+    let changed: Vec<_> =
+        new.iter().filter(|condition| !old.iter().any(|old| is_same(old, condition))).collect();
     let ready = conditions::holds(new, READY);
     let just_made = changed.iter().any(|condition| {
         condition.type_ == known::VIRTUAL_MACHINE_CREATED && condition.status == conditions::TRUE
@@ -75,6 +76,17 @@ fn changes(
         }
     });
     events.collect()
+}
+
+/// Returns true if nothing happened between two conditions. A cause that was expected and now needs action has the same reason and
+/// another severity, such as a volume that was being attached and cannot be.
+fn is_same(old: &Condition, new: &Condition) -> bool {
+    let known = |condition: &Condition| {
+        let Condition { type_, status, severity, reason, last_transition_time: _, message: _ } =
+            condition.clone();
+        (type_, status, severity, reason)
+    };
+    known(old) == known(new)
 }
 
 fn failure_reason(deleted: bool, conditions: &[Condition]) -> &'static str {
@@ -115,6 +127,12 @@ mod tests {
         assert_eq!(recorded(false, &booting, &up), one(false, "Ready Ready is True"));
         let both = "CreateSuccess The VM was created in vCenter, and is ready";
         assert_eq!(recorded(false, &waits, &up), one(false, both));
+        let (attaching, failed) = (ready(INFO, "VolumesNotAttached"), ready(ERROR, "VolumesNotAttached"));
+        let attaching = [attaching, created.clone()];
+        let (waits_for_it, fails) =
+            ("VolumesNotAttached so it is", "UpdateFailure VolumesNotAttached: so it is");
+        assert_eq!(recorded(false, &booting, &attaching), one(false, waits_for_it), "the normal course");
+        assert_eq!(recorded(false, &attaching, &[failed, created.clone()]), one(true, fails));
         let ill = [ready(WARNING, "NotFound"), created];
         assert_eq!(recorded(false, &up, &ill), one(true, "UpdateFailure NotFound: so it is"));
         assert_eq!(recorded(true, &up, &ill), one(true, "DeleteFailure NotFound: so it is"));

@@ -22,8 +22,13 @@ pub fn power_condition(
     let wanted = power_word(wanted_power(vm));
     match (stopped, vsphere_vm.power_state) {
         (Some(error), _) if vsphere_vm.power_state != Some(wanted_power(vm)) => {
-            let message = format!("The power state can't be changed to {wanted}: {}", error.advised());
-            Condition::is_false(condition_types::POWER, ERROR, error.reason(), message)
+            let severity = error.severity();
+            let message = if severity == INFO {
+                format!("The power state is not changed to {wanted} yet: {}", error.advised())
+            } else {
+                format!("The power state can't be changed to {wanted}: {}", error.advised())
+            };
+            Condition::is_false(condition_types::POWER, severity, error.reason(), message)
         }
         (_, None) => {
             let message =

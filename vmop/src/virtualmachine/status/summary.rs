@@ -211,13 +211,7 @@ fn made(old: &VirtualMachineStatus) -> bool {
 }
 
 fn stopped_by(error: &Error) -> Condition {
-    let severity = match error {
-        Error::Blocked(Blocked::Unmet(unmet)) if unmet.underway => INFO,
-        Error::Unsettled(_) => INFO,
-        Error::Vcenter(error) if error.retryable() => WARNING,
-        _ => ERROR,
-    };
-    Condition::is_false(known::VIRTUAL_MACHINE_CREATED, severity, error.reason(), error.advised())
+    Condition::is_false(known::VIRTUAL_MACHINE_CREATED, error.severity(), error.reason(), error.advised())
 }
 
 /// The sum: the first thing that is not as it should be, else what the probe says.
@@ -237,7 +231,8 @@ fn ready(
         return sum;
     }
     if let (Some(_), Outcome::Stopped(error)) = (vsphere_vm, outcome) {
-        return Condition::is_false(conditions::READY, WARNING, error.reason(), error.advised());
+        let severity = if error.severity() == INFO { INFO } else { WARNING };
+        return Condition::is_false(conditions::READY, severity, error.reason(), error.advised());
     }
     let off = vsphere_vm.is_some_and(|vsphere_vm| vsphere_vm.power_state != Some(PowerState::On));
     match probe {
