@@ -117,6 +117,9 @@ pub fn cluster_facts() -> wcpcluster::gather::Facts {
         network: None,
         service: None,
         address_claim: None,
+        former_claims: Vec::new(),
+        next_claim: None,
+        occupied: None,
         address: None,
         pool: PoolState::default(),
         flags: nsx(),
@@ -142,6 +145,12 @@ pub fn facts(control_plane: bool) -> Facts {
         network_provider: NetworkProvider::Nsx,
         drawn: Uuid::parse_str(UUID).unwrap(),
     }
+}
+
+/// The flags of an installation without NSX or load balancers.
+pub fn on_port_groups() -> NetworkFlags {
+    let endpoint_pool = "GlobalInClusterIPPool/vips".parse().ok();
+    NetworkFlags { network_provider: NetworkProvider::Named, endpoint_pool, ..NetworkFlags::default() }
 }
 
 /// Caches that hold nothing.

@@ -142,6 +142,14 @@ pub fn control_plane_address(cluster: &str) -> String {
     joined(cluster, "-control-plane-address", MAX_MACHINE_NAME)
 }
 
+/// The IPAddressClaim that a cluster makes after this number of earlier ones, whose addresses other machines use.
+pub fn control_plane_address_after(cluster: &str, earlier: usize) -> String {
+    match earlier {
+        0 => control_plane_address(cluster),
+        earlier => joined(cluster, &format!("-control-plane-address-{earlier}"), MAX_MACHINE_NAME),
+    }
+}
+
 /// The Secret with what a node's cloud-init reads.
 pub fn cloud_init_secret(wcp_machine: &str) -> String {
     format!("{wcp_machine}-cloud-init")

@@ -9,11 +9,13 @@ use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
 use kit::apply::Applied;
 use kit::watch::Watchable;
+use kube::ResourceExt;
 use serde::Serialize;
 use serde_json::json;
 
 use super::context::Context;
 use super::gather::Facts;
+use super::occupied::OccupiedAddress;
 use super::plan::{Front, Plan, claimed_address, endpoint, load_balancer_address};
 use crate::error::Error;
 use crate::virtual_router::virtual_router;
@@ -46,6 +48,8 @@ pub enum FrontResult {
     LoadBalancer(Result<Arc<VirtualMachineService>, Error>),
     /// The claim of an address, and what an IPAM provider answered.
     VirtualIp(Result<Arc<IpAddressClaim>, Error>, Option<Arc<IpAddress>>),
+    /// Another machine uses the address that an IPAM provider gave.
+    InUse(OccupiedAddress),
     /// Somebody gave the endpoint.
     Given,
     /// There is no endpoint to be had.
@@ -58,7 +62,7 @@ impl FrontResult {
         match self {
             Self::LoadBalancer(service) => service.as_deref().ok().and_then(load_balancer_address),
             Self::VirtualIp(_, address) => address.as_deref().and_then(claimed_address),
-            Self::Given | Self::Missing => None,
+            Self::InUse(_) | Self::Given | Self::Missing => None,
         }
     }
 
@@ -66,7 +70,7 @@ impl FrontResult {
         match self {
             Self::LoadBalancer(service) => service.err(),
             Self::VirtualIp(claim, _) => claim.err(),
-            Self::Given | Self::Missing => None,
+            Self::InUse(_) | Self::Given | Self::Missing => None,
         }
     }
 }
@@ -132,9 +136,13 @@ async fn carry_out_front(front: &Front, facts: &Facts, ctx: &Context) -> FrontRe
             FrontResult::LoadBalancer(apply(&**service, facts.service.as_ref(), ctx).await)
         }
         Front::VirtualIp(claim) => {
-            let claim = apply(&**claim, facts.address_claim.as_ref(), ctx).await;
-            FrontResult::VirtualIp(claim, facts.address.clone())
+            // The claim that follows one whose address is in use is new, and has no address yet.
+            let name = claim.name_any();
+            let live = facts.address_claim.as_ref().filter(|live| live.name_any() == name);
+            let address = facts.address.clone().filter(|address| address.spec.claim_ref.name == name);
+            FrontResult::VirtualIp(apply(&**claim, live, ctx).await, address)
         }
+        Front::InUse(occupied) => FrontResult::InUse(occupied.clone()),
         Front::Given => FrontResult::Given,
         Front::Missing => FrontResult::Missing,
     }
@@ -161,7 +169,7 @@ async fn persist_endpoint(
         let patch = json!({ "spec": { "controlPlaneEndpoint": endpoint } });
         let written = ctx.api.patch(&**cluster, patch).await;
         *cluster = Arc::new(written.map_err(Error::api(&**cluster, "persisting the endpoint of"))?);
-        let at = format!("the API server answers at {}:{}", endpoint.host, endpoint.port);
+        let at = format!("the API server will answer at {}:{}", endpoint.host, endpoint.port);
         ctx.events.normal(&**cluster, "ControlPlaneEndpointKnown", at);
     }
     Ok(Some(endpoint))

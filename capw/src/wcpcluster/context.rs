@@ -9,6 +9,7 @@ use kit::apply::Api;
 use kit::events::Events;
 use kit::index::Index;
 
+use super::occupied::Occupied;
 use crate::caches::Caches;
 use crate::network::NetworkFlags;
 use crate::virtual_router::Draws;
@@ -31,6 +32,8 @@ pub struct Context {
     pub(super) network: NetworkFlags,
     /// Which virtual router was drawn for whom.
     pub(super) draws: Draws,
+    /// The addresses that answered before their clusters had nodes.
+    pub(super) occupied: Occupied,
     /// Writes to the API server.
     pub(super) api: Api,
     /// Publishes events.

@@ -24,7 +24,9 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
     }
     let mut left = Vec::new();
     left.extend(delete_child(cluster, facts.service.as_ref(), ctx).await?);
-    left.extend(delete_child(cluster, facts.address_claim.as_ref(), ctx).await?);
+    for claim in facts.address_claim.iter().chain(&facts.former_claims) {
+        left.extend(delete_child(cluster, Some(claim), ctx).await?);
+    }
     left.extend(delete_child(cluster, facts.network.as_ref(), ctx).await?);
     left.extend(delete_child(cluster, facts.policy.as_ref(), ctx).await?);
     if !left.is_empty() {

@@ -15,9 +15,10 @@ use kube::{Resource, ResourceExt};
 use super::address_pool::{self, PoolState};
 use super::context::Context;
 use super::failure_domains::failure_domains;
+use super::occupied::{MAX_CLAIMS, OccupiedAddress};
 use crate::error::Error;
 use crate::network::NetworkFlags;
-use crate::upstream::{self, beside};
+use crate::upstream::{self, beside, is_controlled};
 
 /// What is known when a plan is made.
 pub struct Facts {
@@ -33,6 +34,12 @@ pub struct Facts {
     pub service: Option<Arc<VirtualMachineService>>,
     /// The claim of the address at which the API servers answer.
     pub address_claim: Option<Arc<IpAddressClaim>>,
+    /// The cluster's earlier claims: other machines use their addresses, which stay claimed.
+    pub former_claims: Vec<Arc<IpAddressClaim>>,
+    /// The name of the claim that follows, while the cluster may make another.
+    pub next_claim: Option<String>,
+    /// The claimed address, if it answers although the cluster has no node yet.
+    pub occupied: Option<OccupiedAddress>,
     /// What an IPAM provider answered to it.
     pub address: Option<Arc<IpAddress>>,
     /// How the pool is that the claim names.
@@ -68,7 +75,10 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     let mut machines: Vec<_> =
         machines.iter().map(|it| named(&**it)).chain(vms.iter().map(|it| named(&**it))).collect();
     machines.sort();
-    let address_claim = ctx.caches.address_claims.current(namespace, &names::control_plane_address(&name))?;
+    let mut claims = address_claims(wcp_cluster, &name, ctx)?;
+    let next_claim = claims.last().map_or(0, |(earlier, _)| earlier + 1);
+    let next_claim = (next_claim < MAX_CLAIMS).then(|| names::control_plane_address_after(&name, next_claim));
+    let address_claim = claims.pop().map(|(_, claim)| claim);
     let address = address_claim.as_deref().and_then(|claim| {
         let name = &claim.status.as_ref()?.address_ref.as_ref()?.name;
         ctx.caches
@@ -86,6 +96,9 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
             .map(|claim| address_pool::state(claim, &ctx.caches))
             .unwrap_or_default(),
         address_claim,
+        former_claims: claims.into_iter().map(|(_, claim)| claim).collect(),
+        next_claim,
+        occupied: None,
         address,
         accounts: ctx.accounts.objects(&key(namespace, &wcp_cluster.name_any())),
         flags: ctx.network.clone(),
@@ -100,6 +113,27 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     })
 }
 
+/// The claims of control plane addresses that the cluster has made, each with the number of earlier ones. An object of another owner
+/// counts only under the name of the first claim, which every cluster needs.
+fn address_claims(
+    cluster: &WCPCluster,
+    name: &str,
+    ctx: &Context,
+) -> Result<Vec<(usize, Arc<IpAddressClaim>)>, Error> {
+    let namespace = cluster.meta().namespace.as_deref();
+    let mut claims = Vec::new();
+    for earlier in 0..MAX_CLAIMS {
+        let claim = names::control_plane_address_after(name, earlier);
+        let claim = ctx.caches.address_claims.current(namespace, &claim)?;
+        claims.extend(
+            claim
+                .filter(|claim| earlier == 0 || is_controlled(cluster, &**claim))
+                .map(|claim| (earlier, claim)),
+        );
+    }
+    Ok(claims)
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use api::vmop::VirtualMachineSpec;
@@ -112,6 +146,7 @@ pub(super) mod tests {
     use super::*;
     use crate::fixtures::{client, no_caches, nsx, wcp_cluster, wcp_machine};
     use crate::virtual_router::Draws;
+    use crate::wcpcluster::occupied::Occupied;
 
     /// The context of a reconcile whose caches contain only these virtual machines.
     pub fn context(started: &Runtime, vms: Vec<VirtualMachine>) -> Context {
@@ -127,10 +162,38 @@ pub(super) mod tests {
             availability_zones: clusters.availability_zones.cache().index(|_| Vec::new()),
             network: nsx(),
             draws: Draws::default(),
+            occupied: Occupied::default(),
             api: Api::new(started, "test"),
             events: Events::new(started, "test"),
             caches: Arc::new(clusters),
         }
+    }
+
+    #[tokio::test]
+    async fn the_last_claim_of_the_cluster_is_in_use_and_one_of_another_owner_is_none() {
+        let started = Runtime::detached(client(None));
+        let claim = |earlier: usize, owned: bool| {
+            let mut claim = IpAddressClaim::default();
+            claim.metadata.namespace = Some("ben-test".to_owned());
+            claim.metadata.name = Some(names::control_plane_address_after("test-cluster", earlier));
+            claim.metadata.owner_references = owned.then(|| vec![controlled_by(&wcp_cluster())]);
+            claim
+        };
+        let found = |claims: Vec<IpAddressClaim>| {
+            let mut ctx = context(&started, Vec::new());
+            Arc::get_mut(&mut ctx.caches).unwrap().address_claims = Cache::filled(claims);
+            let facts = facts(&wcp_cluster(), &ctx).expect("facts");
+            let current = facts.address_claim.map(|claim| claim.name_any());
+            (current, facts.former_claims.len(), facts.next_claim)
+        };
+        let named = |earlier| Some(names::control_plane_address_after("test-cluster", earlier));
+        assert_eq!(found(Vec::new()), (None, 0, named(0)));
+        assert_eq!(found(vec![claim(0, true)]), (named(0), 0, named(1)));
+        let more = vec![claim(0, true), claim(1, true), claim(2, false)];
+        assert_eq!(found(more), (named(1), 1, named(2)));
+        assert_eq!(found(vec![claim(0, false)]).0, named(0), "a taken name is reported");
+        let all = (0..MAX_CLAIMS).map(|earlier| claim(earlier, true)).collect();
+        assert_eq!(found(all), (named(MAX_CLAIMS - 1), MAX_CLAIMS - 1, None));
     }
 
     #[tokio::test]

@@ -6,6 +6,8 @@ pub mod context;
 pub mod delete;
 pub mod failure_domains;
 pub mod gather;
+pub mod look;
+pub mod occupied;
 pub mod plan;
 pub mod status;
 
@@ -30,9 +32,10 @@ use crate::error::Error;
 use crate::network::NetworkFlags;
 use crate::upstream;
 use crate::virtual_router::Draws;
-use act::Done;
+use act::{Done, FrontResult};
 use context::Context;
 use gather::Facts;
+use occupied::{LOOK_AGAIN, Occupied};
 
 /// Runs the controller until the program ends.
 pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &NetworkFlags) {
@@ -48,6 +51,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
             .cache()
             .index(|zone| zone.spec.namespaces.keys().cloned().collect()),
         draws: Draws::default(),
+        occupied: Occupied::default(),
         api: Api::new(started, "capw/cluster"),
         events: Events::new(started, "capw-wcpcluster"),
     };
@@ -89,7 +93,8 @@ async fn reconcile(mut cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Ne
     if kit::is_moving(&*cluster) || upstream::is_externally_managed(&*cluster) {
         return Ok(Next::OnChange);
     }
-    let facts = gather::facts(&cluster, &ctx)?;
+    let mut facts = gather::facts(&cluster, &ctx)?;
+    facts.occupied = look::look(&cluster, &facts, &ctx.occupied).await;
     if facts.paused {
         return report(&cluster, &facts, Ok(Done::Nothing), &ctx).await;
     }
@@ -124,7 +129,11 @@ async fn report(
         status::publish_changes(&ctx.events, cluster, old, &status.conditions);
     }
     match outcome? {
-        Done::Tried(made) => made.failure().map_or(Ok(Next::OnChange), Err),
+        Done::Tried(made) => {
+            let waits = matches!(made.front, FrontResult::InUse(..));
+            let next = if waits { Next::After(LOOK_AGAIN) } else { Next::OnChange };
+            made.failure().map_or(Ok(next), Err)
+        }
         Done::Nothing | Done::Gone => Ok(Next::OnChange),
     }
 }

@@ -16,6 +16,7 @@ use kit::events::named;
 use kube::ResourceExt;
 
 use super::gather::Facts;
+use super::occupied::OccupiedAddress;
 use crate::error::{Error, InvalidInput, Waiting};
 use crate::network::{AddressPool, EndpointProvider, NetworkProvider};
 use crate::upstream::{self, Claim, child, claim};
@@ -41,6 +42,8 @@ pub enum Front {
     LoadBalancer(Box<VirtualMachineService>),
     /// An address of a pool, which the control plane nodes hold.
     VirtualIp(Box<IpAddressClaim>),
+    /// An address of a pool that another machine uses.
+    InUse(OccupiedAddress),
     /// The endpoint that somebody gave.
     Given,
     /// Nothing: nobody gave an endpoint, and there is no pool.
@@ -206,12 +209,23 @@ fn front(cluster: &WCPCluster, facts: &Facts) -> Result<Front, Stop> {
         }
         (None, None) => return Ok(Front::Missing),
     };
-    Ok(Front::VirtualIp(Box::new(address_claim(cluster, name, pool))))
+    let claim = match (claimed, &facts.occupied, &facts.next_claim) {
+        (Some(_), Some(occupied), Some(next)) if occupied.is_lasting => next.clone(),
+        (Some(_), Some(occupied), _) => return Ok(Front::InUse(occupied.clone())),
+        (Some(claim), None, _) => claim.name_any(),
+        (None, ..) => names::control_plane_address(name),
+    };
+    Ok(Front::VirtualIp(Box::new(address_claim(cluster, name, claim, pool))))
 }
 
-fn address_claim(cluster: &WCPCluster, name: &str, pool_ref: IpAddressClaimPoolRef) -> IpAddressClaim {
+fn address_claim(
+    cluster: &WCPCluster,
+    name: &str,
+    claim: String,
+    pool_ref: IpAddressClaimPoolRef,
+) -> IpAddressClaim {
     IpAddressClaim {
-        metadata: child(cluster, names::control_plane_address(name), name),
+        metadata: child(cluster, claim, name),
         spec: IpAddressClaimSpec { cluster_name: Some(name.to_owned()), pool_ref },
         status: None,
     }

@@ -36,7 +36,7 @@ pub fn status(
     let generation = cluster.meta().generation;
     let mut status = WCPClusterStatus { observed_generation: generation, ..old.clone() };
     let mut new = match outcome {
-        Ok(Done::Tried(made)) => of_steps(made, facts.pool, generation),
+        Ok(Done::Tried(made)) => of_steps(made, facts, generation),
         Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => keep_conditions(&old.conditions),
         Err(error) => of_error(cluster, error, &old.conditions),
     };
@@ -113,11 +113,11 @@ fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condi
     new
 }
 
-fn of_steps(made: &StepResults, pool: PoolState, generation: Option<i64>) -> Vec<Condition> {
+fn of_steps(made: &StepResults, facts: &Facts, generation: Option<i64>) -> Vec<Condition> {
     let aspects = [
         policy_condition(&made.policy, generation),
         network_condition(made.network.as_ref(), generation),
-        endpoint_condition(made, pool, generation),
+        endpoint_condition(made, facts, generation),
     ];
     let first = aspects.iter().find(|aspect| aspect.status != conditions::TRUE);
     let ready = match first {
@@ -179,7 +179,8 @@ fn network_condition(
     }
 }
 
-fn endpoint_condition(made: &StepResults, pool: PoolState, generation: Option<i64>) -> Condition {
+fn endpoint_condition(made: &StepResults, facts: &Facts, generation: Option<i64>) -> Condition {
+    let (pool, former) = (facts.pool, &facts.former_claims);
     let aspect = |ready: bool, reason: &str, message: String| {
         condition(reasons::LOAD_BALANCER_READY, ready, reason, message, generation)
     };
@@ -193,7 +194,10 @@ fn endpoint_condition(made: &StepResults, pool: PoolState, generation: Option<i6
         (FrontResult::LoadBalancer(Ok(service)), Ok(Some(endpoint))) => {
             aspect(true, contract::READY, describe_other_address(service, endpoint))
         }
-        (_, Ok(Some(_))) => aspect(true, contract::READY, String::new()),
+        (_, Ok(Some(_))) => aspect(true, contract::READY, describe_former(former)),
+        (FrontResult::InUse(occupied), Ok(None)) => {
+            aspect(false, reasons::ENDPOINT_IN_USE, occupied.to_string())
+        }
         (FrontResult::LoadBalancer(Ok(service)), Ok(None)) => {
             let waits = format!("{} has no address yet", named(&**service));
             aspect(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, find_cause(service).unwrap_or(waits))
@@ -206,6 +210,18 @@ fn endpoint_condition(made: &StepResults, pool: PoolState, generation: Option<i6
             aspect(false, reasons::CONTROL_PLANE_ENDPOINT_MISSING, NO_ENDPOINT.to_owned())
         }
     }
+}
+
+/// Names the claims whose addresses other machines use.
+fn describe_former(former: &[Arc<IpAddressClaim>]) -> String {
+    let names: Vec<_> = former.iter().map(|claim| named(&**claim)).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "the addresses of {} were not used, because other machines answer there. Remove these addresses from the pool",
+        names.join(", ")
+    )
 }
 
 /// Why a claim has brought no address yet.

@@ -1,22 +1,28 @@
-//! Checks that nobody else uses the addresses that control planes get next.
+//! Checks that no other machine uses the addresses that control planes have, or get next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
+use std::{fmt, io};
 
-use api::capi::IpAddress;
+use api::capi::{IpAddress, IpAddressClaim};
 use api::ipam::GlobalInClusterIpPool;
 use futures::future::join_all;
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Secret;
 use kit::api_error::is_not_served;
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Config, ResourceExt as _};
+use rustls::CertificateError;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use tokio::net::TcpStream;
 
 use crate::connection::served;
 
-const FREE: Check = Check::new("LC0803", "free addresses of pools do not answer");
+const FREE: Check = Check::new("LC0803", "no other machine answers at addresses of pools");
 
 /// The checks of this file.
 pub const ALL: &[Check] = &[FREE];
@@ -25,6 +31,8 @@ pub const ALL: &[Check] = &[FREE];
 const PORT: u16 = 6443;
 /// The time that an address has to answer.
 const WITHIN: Duration = Duration::from_millis(500);
+/// The time that an API server has to answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// The most addresses of a pool that are probed: those that are assigned next.
 const MOST: usize = 32;
 const MOST_POOLS: usize = 8;
@@ -51,7 +59,8 @@ pub async fn check(client: &Client) -> Diagnosis {
         free.into_iter().map(|address| (pool.name_any(), address)).collect::<Vec<_>>()
     });
     let probes = next.map(|(pool, address)| async move { (answers(address).await, pool, address) });
-    judge(&join_all(probes).await)
+    let (answering, foreign) = tokio::join!(join_all(probes), find_foreign(client, &addresses));
+    judge(&answering, &foreign)
 }
 
 /// The first addresses of a pool that nobody was given.
@@ -81,7 +90,78 @@ async fn answers(address: IpAddr) -> bool {
     tokio::time::timeout(WITHIN, connected).await.is_ok_and(|connected| connected.is_ok())
 }
 
-fn judge(probed: &[(bool, String, IpAddr)]) -> Diagnosis {
+/// An assigned address, and the cluster that has it.
+#[derive(Clone, Debug)]
+struct Assigned {
+    address: IpAddr,
+    namespace: String,
+    cluster: String,
+}
+
+impl fmt::Display for Assigned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, namespace, cluster } = self;
+        write!(f, "{address} of Cluster {namespace}/{cluster}")
+    }
+}
+
+/// The assigned addresses at which an API server answers whose certificate the cluster's authority has not signed.
+async fn find_foreign(client: &Client, addresses: &[IpAddress]) -> Vec<Assigned> {
+    let claims = Api::<IpAddressClaim>::all(client.clone()).list(&ListParams::default()).await;
+    let claims: BTreeMap<_, _> = claims
+        .into_iter()
+        .flatten()
+        .filter_map(|claim| Some(((claim.namespace()?, claim.name_any()), claim.spec.cluster_name?)))
+        .collect();
+    let assigned = addresses.iter().filter_map(|address| {
+        let namespace = address.namespace()?;
+        let cluster = claims.get(&(namespace.clone(), address.spec.claim_ref.name.clone()))?.clone();
+        Some(Assigned { address: address.spec.address.parse().ok()?, namespace, cluster })
+    });
+    let looks = assigned.take(MOST).map(|assigned| async move {
+        let is_foreign = is_foreign(client, &assigned).await.unwrap_or_default();
+        is_foreign.then_some(assigned)
+    });
+    join_all(looks).await.into_iter().flatten().collect()
+}
+
+/// Returns `None` if the cluster's authority cannot be read.
+async fn is_foreign(client: &Client, assigned: &Assigned) -> Option<bool> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &assigned.namespace);
+    let authority =
+        secrets.get_opt(&format!("{}-ca", assigned.cluster)).await.ok()??.data?.remove("tls.crt")?;
+    let certificates = CertificateDer::pem_slice_iter(&authority.0);
+    let certificates: Vec<_> = certificates.flatten().map(|certificate| certificate.to_vec()).collect();
+    let server = format!("https://{}", SocketAddr::new(assigned.address, PORT));
+    let mut config = Config::new(server.parse().ok()?);
+    (config.root_cert, config.connect_timeout) = (Some(certificates), Some(WITHIN));
+    let guest = kit::client::client(config).ok()?;
+    let answer = tokio::time::timeout(ANSWERED_WITHIN, guest.apiserver_version()).await.ok()?;
+    Some(answer.is_err_and(|error| is_of_another_authority(&error)))
+}
+
+/// Returns true if a connection failed because another authority signed the server's certificate. The authorities of all clusters have
+/// the same name, so the signature can be what differs.
+fn is_of_another_authority(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(rustls::Error::InvalidCertificate(why)) = error.downcast_ref() {
+            return matches!(why, CertificateError::UnknownIssuer | CertificateError::BadSignature);
+        }
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = wrapped.map(|wrapped| wrapped as &(dyn Error + 'static)).or_else(|| error.source());
+    }
+    false
+}
+
+fn judge(probed: &[(bool, String, IpAddr)], foreign: &[Assigned]) -> Diagnosis {
+    if !foreign.is_empty() {
+        let named: Vec<_> = foreign.iter().map(ToString::to_string).collect();
+        return FREE.warning(
+            format!("port {PORT} answers with another cluster's certificate at {}", named.join(", ")),
+            "Find the machine that has the address: two management clusters with the same pool give it to two clusters. Use a pool of addresses that no other management cluster has, and delete the newer cluster",
+        );
+    }
     let taken: Vec<_> = probed.iter().filter(|(answers, ..)| *answers).collect();
     if taken.is_empty() {
         return FREE.ok(format!("{} addresses were probed", probed.len()));
@@ -126,9 +206,34 @@ mod tests {
     #[test]
     fn an_address_that_answers_is_named_with_its_pool() {
         let probed = |answers| vec![(answers, "control-planes".to_owned(), "10.0.0.2".parse().unwrap())];
-        assert_eq!(judge(&probed(false)).outcome, Outcome::Ok);
-        let taken = judge(&probed(true));
+        assert_eq!(judge(&probed(false), &[]).outcome, Outcome::Ok);
+        let taken = judge(&probed(true), &[]);
         assert_eq!(taken.outcome, Outcome::Warning);
         assert!(taken.found.contains("10.0.0.2 of GlobalInClusterIPPool control-planes"), "{}", taken.found);
+    }
+    #[test]
+    fn an_assigned_address_at_which_another_cluster_answers_is_named() {
+        let assigned = Assigned {
+            address: "10.0.0.2".parse().unwrap(),
+            namespace: "dev".to_owned(),
+            cluster: "two".to_owned(),
+        };
+        let foreign = judge(&[], &[assigned]);
+        assert_eq!(foreign.outcome, Outcome::Warning);
+        let words = "answers with another cluster's certificate at 10.0.0.2 of Cluster dev/two";
+        assert!(foreign.found.contains(words), "{}", foreign.found);
+    }
+
+    #[test]
+    fn only_a_certificate_of_another_authority_is_foreign() {
+        let refused = |why: CertificateError| {
+            let tls = io::Error::other(rustls::Error::InvalidCertificate(why));
+            is_of_another_authority(&kube::Error::Service(Box::new(tls)))
+        };
+        assert!(refused(CertificateError::UnknownIssuer));
+        assert!(refused(CertificateError::BadSignature), "authorities of clusters have the same name");
+        assert!(!refused(CertificateError::Expired));
+        let gone = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert!(!is_of_another_authority(&kube::Error::Service(Box::new(gone))));
     }
 }

@@ -3,16 +3,10 @@ use std::sync::Arc;
 use api::capi::IpAddressSpec;
 use api::vmop::{LoadBalancerIngress, LoadBalancerStatus, VirtualMachineServiceStatus};
 
-use crate::fixtures::{cluster, cluster_facts, nsx, wcp_cluster};
+use crate::fixtures::{cluster, cluster_facts, nsx, on_port_groups, wcp_cluster};
 use crate::network::NetworkFlags;
 
 use super::*;
-
-/// The flags of an installation without NSX or load balancers.
-fn on_port_groups() -> NetworkFlags {
-    let endpoint_pool = "GlobalInClusterIPPool/vips".parse().ok();
-    NetworkFlags { network_provider: NetworkProvider::Named, endpoint_pool, ..NetworkFlags::default() }
-}
 
 /// A Cluster that nobody gave an endpoint.
 fn without_endpoint() -> Arc<Cluster> {

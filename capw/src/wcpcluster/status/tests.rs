@@ -5,6 +5,7 @@ use api::conditions::Condition as Graded;
 
 use crate::error::{InvalidInput, Waiting};
 use crate::fixtures::{cluster_facts, wcp_cluster};
+use crate::wcpcluster::occupied::OccupiedAddress;
 use crate::wcpcluster::plan;
 
 use super::*;
@@ -148,7 +149,7 @@ fn a_load_balancer_with_another_address_than_the_endpoint_is_mentioned() {
     let mut message = |ip: &str| {
         service.status.get_or_insert_default().load_balancer = ingress(ip);
         made.front = FrontResult::LoadBalancer(Ok(Arc::new(service.clone())));
-        let condition = endpoint_condition(&made, PoolState::default(), None);
+        let condition = endpoint_condition(&made, &cluster_facts(), None);
         assert_eq!(condition.status, "True");
         condition.message
     };
@@ -157,6 +158,28 @@ fn a_load_balancer_with_another_address_than_the_endpoint_is_mentioned() {
         message("192.168.123.9")
             .ends_with("has address 192.168.123.9, but the endpoint remains 192.168.123.3")
     );
+}
+
+#[test]
+fn an_address_of_another_machine_is_named_until_the_cluster_has_one_and_its_claim_after_that() {
+    let occupied = OccupiedAddress {
+        address: "192.168.0.9".parse().unwrap(),
+        claim: "IPAddressClaim ben-test/vip".into(),
+        is_lasting: false,
+    };
+    let front = FrontResult::InUse(occupied);
+    let waits = of(StepResults { network: None, front, ..made(None, false) });
+    assert_eq!((ready(&waits).0, waits.ready), ("EndpointInUse", Some(false)));
+    let words = "port 6443 of 192.168.0.9, the address of IPAddressClaim ben-test/vip, answers";
+    assert!(ready(&waits).1.starts_with(words), "{}", ready(&waits).1);
+    let mut claim = IpAddressClaim::default();
+    (claim.metadata.namespace, claim.metadata.name) = (Some("ben-test".into()), Some("vip".into()));
+    let facts = Facts { former_claims: vec![Arc::new(claim)], ..cluster_facts() };
+    let front = FrontResult::Given;
+    let made = StepResults { network: None, front, ..made(None, true) };
+    let ready = endpoint_condition(&made, &facts, None);
+    assert_eq!(ready.status, "True");
+    assert!(ready.message.contains("IPAddressClaim ben-test/vip were not used"), "{}", ready.message);
 }
 
 #[test]
