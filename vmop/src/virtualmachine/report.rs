@@ -23,10 +23,13 @@ use super::identity::find::Found;
 use super::power::operation::next_look;
 use super::status::{Outcome, blocked_status, let_go_status, paused_status, status};
 use super::throttle::{WAITS, can_wait, quiet_after_error, quiet_while_booting};
+use crate::caches::held;
 use crate::pause;
 
 /// How soon a VM is looked at again whose address is another's.
 const CONTESTED: SignedDuration = SignedDuration::from_mins(1);
+/// The same for a VM that had an address of its own until now.
+const JUST_CONTESTED: SignedDuration = SignedDuration::from_secs(2);
 
 /// What carrying out a plan came to.
 pub struct Attempt {
@@ -73,14 +76,20 @@ fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
     let overdue = report_due(vm, vsphere_vm, facts.runtime.report_timeout, facts.now)
         .map(|due| due.duration_since(facts.now))
         .filter(SignedDuration::is_positive);
-    // A released address wakes a bounded number of the VirtualMachines that wait for it.
-    let contested = facts.runtime.address_conflict.as_ref().map(|_| CONTESTED);
+    let contested = facts.runtime.address_conflict.as_ref().map(|_| contested_interval(vm));
     match next_look(vm, vsphere_vm, facts.now).into_iter().chain(overdue).chain(contested).min() {
         Some(wait) => {
             Next::After(Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(100)))
         }
         None => Next::OnChange,
     }
+}
+
+/// Returns when to look again at a VM whose address belongs to another one. A released address wakes a bounded number of the
+/// VirtualMachines that wait for it, and none whose status did not show yet that it waits: one that has just lost its own address is
+/// looked at again soon.
+fn contested_interval(vm: &VirtualMachine) -> SignedDuration {
+    if held(vm).is_empty() { CONTESTED } else { JUST_CONTESTED }
 }
 
 /// What `step` comes to, and whether it took so long that the object got a status meanwhile.
@@ -171,4 +180,18 @@ async fn write(
         events::record(vm, old, &status.conditions, warns, &ctx.events);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures;
+
+    #[test]
+    fn a_vm_that_has_just_lost_its_address_is_looked_at_again_soon() {
+        let mut vm = fixtures::virtual_machine();
+        assert_eq!(contested_interval(&vm), CONTESTED);
+        vm.status.get_or_insert_default().kept_addresses = vec!["10.1.0.9".to_owned()];
+        assert_eq!(contested_interval(&vm), JUST_CONTESTED);
+    }
 }

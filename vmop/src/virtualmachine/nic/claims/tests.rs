@@ -174,7 +174,7 @@ proptest! {
     #[test]
     fn guests_that_report_different_addresses_all_get_theirs(
         before in events(0),
-        addresses in Just((0..VMS as u8).collect::<Vec<_>>()).prop_shuffle(),
+        addresses in Just(vec![0_u8, 1, 2, 3, 4]).prop_shuffle(),
         order in Just((0..VMS).collect::<Vec<_>>()).prop_shuffle(),
     ) {
         let mut site = Site::new(VMS);
