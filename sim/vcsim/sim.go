@@ -72,7 +72,7 @@ func assemble(vc *core.VCenter) *Sim {
 	s := &Sim{VCenter: vc, storage: storage.New(vc), outages: outage.New(vc), privileges: access.New(vc), policy: policy.New(vc)}
 	s.inventory = inventory.New(vc, s.storage, s.outages)
 	s.compute = compute.New(vc, s.storage, s.inventory)
-	s.properties = properties.New(vc, s.outages)
+	s.properties = properties.New(vc, s.outages, s.inventory.Unreserved)
 	s.wire = wire.New(vc, s.outages, s.privileges)
 	s.library = library.New(vc, s.wire, s.inventory, s.compute, s.privileges)
 	s.backups = backup.New(vc, s.wire, s.inventory, s.outages)
@@ -118,7 +118,7 @@ func (s *Sim) start(certificate tls.Certificate) error {
 // takeOver puts ours in place of what the library does otherwise than vCenter.
 func (s *Sim) takeOver() {
 	for _, methods := range []map[string]core.Override{
-		s.Methods(), s.storage.Methods(), s.inventory.Methods(), s.compute.Methods(), s.properties.Methods(), s.privileges.Methods(),
+		s.Methods(), s.storage.Methods(), s.outages.Methods(), s.inventory.Methods(), s.compute.Methods(), s.properties.Methods(), s.privileges.Methods(),
 	} {
 		s.Replace(methods)
 	}

@@ -110,7 +110,7 @@ func (c *cloning) check(ctx *simulator.Context) types.BaseMethodFault {
 	spec := c.req.Spec
 	location := spec.Location
 	switch {
-	case c.req.Name == "" || len(c.req.Name) > 80:
+	case !vim.IsName(c.req.Name):
 		return &types.InvalidName{Name: c.req.Name}
 	case location.Pool == nil && c.template:
 		return &types.InvalidArgument{InvalidProperty: "spec.location.pool"}
@@ -158,8 +158,8 @@ func (c *cloning) check(ctx *simulator.Context) types.BaseMethodFault {
 	if fault := checkConfig("spec.config", spec.Config); fault != nil {
 		return fault
 	}
-	if !c.divides(spec.Config) {
-		return &types.InvalidArgument{InvalidProperty: "spec.config.numCPUs"}
+	if fault := checkSizes("spec.config", &c.config, spec.Config); fault != nil {
+		return fault
 	}
 	c.vApp, fault = mergeVApp(c.vApp, spec.Config.VAppConfig)
 	return fault
@@ -178,15 +178,6 @@ func (c *cloning) sameDatastore(ctx *simulator.Context, wanted vim.Ref) types.Ba
 		}
 	}
 	return nil
-}
-
-// divides tells whether the CPUs fill whole sockets; what a spec leaves out stays the source's.
-func (c *cloning) divides(spec *types.VirtualMachineConfigSpec) bool {
-	cpus, cores := spec.NumCPUs, c.config.Hardware.NumCoresPerSocket
-	if spec.NumCoresPerSocket != nil {
-		cores = spec.NumCoresPerSocket
-	}
-	return cpus == 0 || cores == nil || *cores <= 1 || cpus%*cores == 0
 }
 
 func hasSnapshot(tree []types.VirtualMachineSnapshotTree, wanted vim.Ref) bool {
@@ -288,10 +279,11 @@ func (c *cloning) changeDevices(ctx *simulator.Context, vm vim.Ref) types.BaseMe
 		return nil
 	}
 	devices := vim.VMConfig(ctx, made).Hardware.Device
-	changes := completed(devices, spec.Config.DeviceChange)
+	changes := ownFiles(devices, completed(devices, spec.Config.DeviceChange))
 	if fault := checkDisks(devices, changes); fault != nil {
 		return fault
 	}
+	ctx.WithLock(made, func() { number(made.Config.Hardware.Device, changes) })
 	if fault := c.change(ctx, vm, changes); fault != nil {
 		return fault
 	}
@@ -314,7 +306,7 @@ func (c *cloning) spec(instanceUUID string) types.VirtualMachineConfigSpec {
 	source := c.config.ToConfigSpec()
 	path := object.DatastorePath{Datastore: c.datastore, Path: inventory.Escaped(c.req.Name)}
 	config := types.VirtualMachineConfigSpec{
-		Name:         c.req.Name,
+		Name:         vim.Unescaped(c.req.Name), // the library escapes it
 		Uuid:         vim.NewUUID(),
 		InstanceUuid: instanceUUID,
 		Files:        &types.VirtualMachineFileInfo{VmPathName: path.String()},

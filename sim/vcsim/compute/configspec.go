@@ -46,6 +46,9 @@ func checkConfig(path string, spec *types.VirtualMachineConfigSpec) types.BaseMe
 		}
 		return notSupported(path + "." + jsonName(field))
 	}
+	if !vim.IsName(spec.Name) && spec.Name != "" {
+		return &types.InvalidName{Name: spec.Name}
+	}
 	for _, p := range profilesOf(spec) {
 		if p == "" {
 			return &types.InvalidArgument{InvalidProperty: path + ".vmProfile"}
@@ -149,7 +152,7 @@ func checkDisks(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDe
 		}
 		for _, disk := range vim.Disks(devices) {
 			if disk.Key == wanted.Key && vim.LinkedDisk(disk) != nil &&
-				max(wanted.CapacityInBytes, wanted.CapacityInKB<<10) > max(disk.CapacityInBytes, disk.CapacityInKB<<10) {
+				capacityOf(wanted) > capacityOf(disk) {
 				return &types.InvalidDeviceOperation{}
 			}
 		}

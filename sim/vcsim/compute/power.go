@@ -32,6 +32,7 @@ func (cp *Compute) Methods() map[string]core.Override {
 	return map[string]core.Override{
 		"AcquireTicket":     cp.acquireTicket,
 		"CloneVM_Task":      cp.cloneVM,
+		"CreateImportSpec":  cp.createImportSpec,
 		"CreateVM_Task":     cp.createVM,
 		"CustomizeVM_Task":  cp.customize,
 		"ImportVApp":        cp.importVApp,
@@ -56,6 +57,10 @@ func (cp *Compute) powerOn(ctx *simulator.Context, _ *core.Call, body types.AnyT
 	}
 	cp.inventory.Admission.Lock()
 	defer cp.inventory.Admission.Unlock()
+	config := vim.VMConfig(ctx, vm)
+	if fault := checkPowerOn(&config, cp.inventory.Threads(ctx, req.This)); fault != nil {
+		return cp.FailedTask(req.This, "PowerOnVM_Task", fault)
+	}
 	host, fault := cp.inventory.Admit(ctx, req.This, core.Demand{})
 	if fault != nil {
 		return cp.FailedTask(req.This, "PowerOnVM_Task", fault)

@@ -24,6 +24,7 @@ func (cp *Compute) ReconfigVM(ctx *simulator.Context, _ *core.Call, body types.A
 	if fault := checkConfig("spec", &req.Spec); fault != nil {
 		return fail(fault)
 	}
+	req.Spec.Name = vim.Escaped(req.Spec.Name)
 	release, fault := cp.claimRename(ctx, vm, req)
 	if fault != nil {
 		return fail(fault)
@@ -107,22 +108,37 @@ func checkReconfig(vm *simulator.VirtualMachine, spec *types.VirtualMachineConfi
 	if spec.ChangeVersion != "" && spec.ChangeVersion != vm.Config.ChangeVersion {
 		return &types.ConcurrentAccess{}
 	}
-	enabled := func(b *bool) bool { return b != nil && *b }
 	if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
-		if spec.NumCPUs != 0 && spec.NumCPUs != vm.Config.Hardware.NumCPU && !enabled(vm.Config.CpuHotAddEnabled) {
+		if spec.NumCPUs != 0 && spec.NumCPUs != vm.Config.Hardware.NumCPU && !isTrue(vm.Config.CpuHotAddEnabled) {
 			return &types.CpuHotPlugNotSupported{}
 		}
-		if spec.MemoryMB != 0 && spec.MemoryMB != int64(vm.Config.Hardware.MemoryMB) && !enabled(vm.Config.MemoryHotAddEnabled) {
+		if spec.MemoryMB != 0 && spec.MemoryMB != int64(vm.Config.Hardware.MemoryMB) && !isTrue(vm.Config.MemoryHotAddEnabled) {
 			return &types.MemoryHotPlugNotSupported{}
 		}
 	}
-	return checkDisks(vm.Config.Hardware.Device, spec.DeviceChange)
+	if fault := checkSizes("spec", vm.Config, spec); fault != nil {
+		return fault
+	}
+	if fault := checkProperties(vm.Config.VAppConfig, spec.VAppConfig); fault != nil {
+		return fault
+	}
+	devices := vm.Config.Hardware.Device
+	if fault := checkFiles(devices, spec.DeviceChange); fault != nil {
+		return fault
+	}
+	if vm.Snapshot != nil && len(vm.Snapshot.RootSnapshotList) != 0 {
+		if fault := checkSnapshots(devices, spec.DeviceChange); fault != nil {
+			return fault
+		}
+	}
+	return checkDisks(devices, spec.DeviceChange)
 }
 
 // adjust prepares a spec for the library; the VM is locked.
 func adjust(ctx *simulator.Context, vm *simulator.VirtualMachine, spec *types.VirtualMachineConfigSpec) {
 	spec.ExtraConfig = withoutVoid(vm.Config.ExtraConfig, spec.ExtraConfig)
 	spec.DeviceChange = completed(vm.Config.Hardware.Device, spec.DeviceChange)
+	number(vm.Config.Hardware.Device, spec.DeviceChange)
 	if spec.CpuAllocation != nil {
 		spec.CpuAllocation = mergeAllocation(vm.Config.CpuAllocation, spec.CpuAllocation)
 	}
@@ -140,6 +156,9 @@ func (cp *Compute) createVM(ctx *simulator.Context, _ *core.Call, body types.Any
 	if req.Config.Name == "" {
 		return cp.Invoke(ctx, req.This, "CreateVM_Task", body)
 	}
+	if fault := checkNew(&req.Config); fault != nil {
+		return cp.FailedTask(req.This, "CreateVM_Task", fault)
+	}
 	host, fault := cp.inventory.Reachable(ctx, req.Pool, req.Host, req.Config.Files)
 	if fault != nil {
 		return vim.FaultBody(vim.FaultText(fault), fault)
@@ -149,6 +168,7 @@ func (cp *Compute) createVM(ctx *simulator.Context, _ *core.Call, body types.Any
 	if fault != nil {
 		return cp.FailedTask(req.This, "CreateVM_Task", fault)
 	}
+	req.Config.Name = vim.Unescaped(req.Config.Name) // the library escapes it
 	uuid, releaseUUID := cp.inventory.ClaimInstanceUUID(req.Config.InstanceUuid, vim.Ref{})
 	req.Config.InstanceUuid = uuid
 	if req.Config.Uuid == "" {
@@ -161,10 +181,22 @@ func (cp *Compute) createVM(ctx *simulator.Context, _ *core.Call, body types.Any
 	})
 }
 
+// checkNew refuses settings that no new VM can have, and numbers its devices.
+func checkNew(spec *types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	if !vim.IsName(spec.Name) {
+		return &types.InvalidName{Name: spec.Name}
+	}
+	number(nil, spec.DeviceChange)
+	return checkSizes("config", nil, spec)
+}
+
 // importVApp refuses a name that the folder has already: an OVF deployment comes to this.
 func (cp *Compute) importVApp(ctx *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
 	req := body.(*types.ImportVApp)
 	if spec, ok := req.Spec.(*types.VirtualMachineImportSpec); ok && req.Folder != nil {
+		if fault := checkNew(&spec.ConfigSpec); fault != nil {
+			return vim.FaultBody(vim.FaultText(fault), fault)
+		}
 		if holder, taken := cp.inventory.ChildNamed(*req.Folder, spec.ConfigSpec.Name); taken {
 			fault := &types.DuplicateName{Name: spec.ConfigSpec.Name, Object: holder}
 			return vim.FaultBody(vim.FaultText(fault), fault)

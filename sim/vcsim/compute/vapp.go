@@ -31,6 +31,9 @@ func mergeVApp(source, wanted types.BaseVmConfigSpec) (types.BaseVmConfigSpec, t
 		case c.Operation == types.ArrayUpdateOperationAdd:
 			merged.Property = append(merged.Property, c)
 		case c.Operation == types.ArrayUpdateOperationEdit:
+			if fault := checkProperty(merged.Property[at].Info, c.Info.Value); fault != nil {
+				return nil, fault
+			}
 			merged.Property[at].Info = c.Info
 		default:
 			merged.Property = slices.Delete(merged.Property, at, at+1)

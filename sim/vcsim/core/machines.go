@@ -29,6 +29,8 @@ type Machine struct {
 	ShutdownCount int `json:"shutdownCount"`
 	// The disks by their places: the guest sees those, and no file of the datastore.
 	Disks []GuestDisk `json:"disks"`
+	// The MAC addresses of the network adapters.
+	MACs []string `json:"macs"`
 }
 
 // GuestDisk is a disk as the guest sees it.
@@ -150,6 +152,9 @@ func (m *Machines) read(r vim.Ref) (Row, bool) {
 			BootCount:     boots,
 			ShutdownCount: shutdowns,
 			Disks:         GuestDisks(vm),
+		}
+		for _, adapter := range vim.Adapters(vm.Config.Hardware.Device) {
+			now.MACs = append(now.MACs, adapter.MacAddress)
 		}
 		now.Demand = DemandOf(vm)
 		if vm.ResourcePool != nil {

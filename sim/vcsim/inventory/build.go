@@ -134,7 +134,7 @@ func (b *builder) networks() error {
 	for _, name := range b.spec.PortGroups {
 		if name != spec.StockNetwork {
 			task, err := b.dvs.AddPortgroup(b.ctx, []types.DVPortgroupConfigSpec{{
-				Name:     name,
+				Name:     Escaped(name),
 				Type:     string(types.DistributedVirtualPortgroupPortgroupTypeEarlyBinding),
 				NumPorts: 128,
 			}})
@@ -146,7 +146,7 @@ func (b *builder) networks() error {
 			}
 		}
 		folder := registry.Get(folders.NetworkFolder.Reference()).(*simulator.Folder)
-		entity := registry.FindByName(name, folder.ChildEntity)
+		entity := registry.FindByName(Escaped(name), folder.ChildEntity)
 		if entity == nil {
 			return fmt.Errorf("network %s: not found", name)
 		}
@@ -220,7 +220,7 @@ func (b *builder) resize(host *simulator.HostSystem) {
 	bytes := b.spec.HostMemoryMiB << 20
 	summary := *host.Summary.Hardware
 	summary.MemorySize = bytes
-	summary.NumCpuCores = cores
+	summary.NumCpuCores, summary.NumCpuThreads = cores, 2*cores
 	summary.CpuMhz = int32(b.spec.HostCPUMHz / cores)
 	host.Summary.Hardware = &summary
 	hardware := *host.Hardware

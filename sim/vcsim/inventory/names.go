@@ -38,6 +38,9 @@ func (c *claims) claim(key string, free func() bool) (release func(), ok bool) {
 
 // ClaimName reserves a VM's name in its folder.
 func (inv *Inventory) ClaimName(folder vim.Ref, name string) (release func(), fault types.BaseMethodFault) {
+	if !vim.IsName(name) {
+		return nil, &types.InvalidName{Name: name}
+	}
 	var holder vim.Ref
 	release, ok := inv.claims.claim("name/"+folder.Value+"/"+Escaped(name), func() bool {
 		var found bool
@@ -78,9 +81,7 @@ func is(ctx *simulator.Context, e mo.Entity, parent vim.Ref, name string) (same 
 }
 
 // Escaped is a name as vCenter stores it.
-func Escaped(name string) string {
-	return strings.NewReplacer("%", "%25", "/", "%2f", `\`, "%5c").Replace(name)
-}
+func Escaped(name string) string { return vim.Escaped(name) }
 
 // ClaimInstanceUUID gives the wanted UUID if no other VM has it, else a new one, as vCenter does.
 func (inv *Inventory) ClaimInstanceUUID(wanted string, self vim.Ref) (uuid string, release func()) {

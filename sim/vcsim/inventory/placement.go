@@ -50,6 +50,19 @@ func (inv *Inventory) ChooseHost(ctx *simulator.Context, pool vim.Ref, datastore
 	return chosen, least >= 0
 }
 
+// Threads are those of the host of the VM's cluster that has most, which is the most CPUs that the VM can have.
+func (inv *Inventory) Threads(ctx *simulator.Context, self vim.Ref) (most int32) {
+	inv.Machines.Refresh()
+	me, ok := inv.Machines.Row(self)
+	if !ok {
+		return 0
+	}
+	for _, host := range inv.hostsOf(ctx, me.Pool) {
+		ctx.WithLock(host, func() { most = max(most, int32(host.Summary.Hardware.NumCpuThreads)) })
+	}
+	return most
+}
+
 // admitted are the VMs that are being powered on.
 type admitted struct {
 	mu  sync.Mutex
@@ -177,6 +190,57 @@ func (inv *Inventory) admitToPool(ctx *simulator.Context, self, pool vim.Ref, wa
 		}
 		pool = *parent
 	}
+}
+
+// admitPool decides whether a new pool can reserve what its settings want.
+func (inv *Inventory) admitPool(ctx *simulator.Context, above vim.Ref, config *types.ResourceConfigSpec) types.BaseMethodFault {
+	var wanted, most core.Demand
+	wanted.Memory, _ = vim.Allocation(&config.MemoryAllocation)
+	wanted.CPU, _ = vim.Allocation(&config.CpuAllocation)
+	if wanted == most {
+		return nil
+	}
+	if fault := inv.admitToPool(ctx, vim.Ref{}, above, wanted); fault != nil {
+		return fault
+	}
+	for _, host := range inv.hostsOf(ctx, above) {
+		most = most.Plus(inv.free(ctx, host, vim.Ref{}))
+	}
+	if most.Memory < wanted.Memory || most.CPU < wanted.CPU {
+		return insufficient(wanted, most)
+	}
+	return nil
+}
+
+// Unreserved is what a pool can still give to the reservations of its VMs: what is left of its own reservation, and, if it may expand,
+// of those above it.
+func (inv *Inventory) Unreserved(ctx *simulator.Context, pool vim.Ref) (free core.Demand) {
+	p, ok := ctx.Map.Get(pool).(*simulator.ResourcePool)
+	if !ok {
+		return free
+	}
+	var config types.ResourceConfigSpec
+	var parent *vim.Ref
+	ctx.WithLock(p, func() { config, parent = p.Config, p.Parent })
+	if parent == nil || parent.Type != "ResourcePool" {
+		for _, host := range inv.hostsOf(ctx, pool) {
+			free = free.Plus(inv.free(ctx, host, vim.Ref{}))
+		}
+		return free
+	}
+	used := inv.used(func(r core.Row) bool { return inv.inPool(ctx, r.Pool, pool) })
+	above := inv.Unreserved(ctx, *parent)
+	of := func(info types.ResourceAllocationInfo, used, above int64) int64 {
+		reservation, limit := vim.Allocation(&info)
+		free := max(reservation-used, 0)
+		if info.ExpandableReservation == nil || *info.ExpandableReservation {
+			free += above
+		}
+		return max(min(free, left(limit, used)), 0)
+	}
+	free.Memory = of(config.MemoryAllocation, used.Memory, above.Memory)
+	free.CPU = of(config.CpuAllocation, used.CPU, above.CPU)
+	return free
 }
 
 // left is what a limit leaves; no limit leaves everything.

@@ -45,6 +45,8 @@ func New(vc *core.VCenter, s *storage.Storage, o *outage.Outages) *Inventory {
 // Methods are those of the tree of folders.
 func (inv *Inventory) Methods() map[string]core.Override {
 	return map[string]core.Override{
+		"CreateFolder":        inv.createFolder,
+		"CreateResourcePool":  inv.createPool,
 		"Destroy_Task":        inv.destroy,
 		"FindByUuid":          inv.findByUUID,
 		"MoveIntoFolder_Task": inv.moveIntoFolder,
@@ -52,9 +54,41 @@ func (inv *Inventory) Methods() map[string]core.Override {
 	}
 }
 
+// createFolder refuses names that no folder can have. The library escapes the name, those of its escapes too.
+func (inv *Inventory) createFolder(ctx *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
+	req := body.(*types.CreateFolder)
+	if !vim.IsName(req.Name) {
+		return invalidName(req.Name)
+	}
+	req.Name = vim.Unescaped(req.Name)
+	return inv.Invoke(ctx, req.This, "CreateFolder", body)
+}
+
+// createPool refuses names that no pool can have, and more reserved than the pool above can give.
+func (inv *Inventory) createPool(ctx *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
+	req := body.(*types.CreateResourcePool)
+	if !vim.IsName(req.Name) {
+		return invalidName(req.Name)
+	}
+	if fault := inv.admitPool(ctx, req.This, &req.Spec); fault != nil {
+		return vim.FaultBody(vim.FaultText(fault), fault)
+	}
+	req.Name = vim.Escaped(req.Name)
+	return inv.Invoke(ctx, req.This, "CreateResourcePool", body)
+}
+
+func invalidName(name string) soap.HasFault {
+	fault := &types.InvalidName{Name: name}
+	return vim.FaultBody(vim.FaultText(fault), fault)
+}
+
 // rename refuses a name that is taken with vCenter's fault.
 func (inv *Inventory) rename(ctx *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
 	req := body.(*types.Rename_Task)
+	if !vim.IsName(req.NewName) {
+		return inv.FailedTask(req.This, "Rename_Task", &types.InvalidName{Name: req.NewName})
+	}
+	req.NewName = vim.Escaped(req.NewName)
 	e, ok := ctx.Map.Get(req.This).(mo.Entity)
 	if !ok || req.This.Type != "VirtualMachine" && req.This.Type != "Folder" {
 		return inv.Invoke(ctx, req.This, "Rename_Task", body)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -246,6 +247,28 @@ func (l *Libraries) noteImage(vm vim.Ref, path string) {
 		l.compute.Images.Set(vm, item.Value.Name)
 	}
 	l.takeFirmware(vm, id)
+}
+
+// missingFile is a file that an item's descriptor names and the item does not have. The library deploys a disk without it.
+func (l *Libraries) missingFile(item string) string {
+	found, _ := filepath.Glob(filepath.Join(l.Dir, "datastore-*", "contentlib-*", item, "*.ovf"))
+	if len(found) == 0 {
+		return ""
+	}
+	envelope, err := readDescriptor(found[0])
+	if err != nil {
+		return ""
+	}
+	for _, file := range envelope.References {
+		name, err := url.PathUnescape(file.Href)
+		if err != nil {
+			name = file.Href
+		}
+		if _, err := os.Stat(filepath.Join(filepath.Dir(found[0]), filepath.Base(name))); err != nil {
+			return file.Href
+		}
+	}
+	return ""
 }
 
 // takeFirmware gives a deployed VM the firmware that its descriptor names, which the library leaves out.

@@ -89,6 +89,9 @@ func (l *Libraries) captured(wanted capture) map[string]any {
 }
 
 func (l *Libraries) captureItem(wanted capture) (string, error) {
+	if !vim.IsName(wanted.Spec.Name) {
+		return "", fmt.Errorf("%q is no name of an item", wanted.Spec.Name)
+	}
 	vm, ok := l.VMOf(l.Fresh(), wanted.Source.ID)
 	if !ok || wanted.Source.Type != "VirtualMachine" {
 		return "", fmt.Errorf("there is no %s %s", wanted.Source.Type, wanted.Source.ID)

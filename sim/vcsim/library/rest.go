@@ -62,6 +62,10 @@ func (l *Libraries) forward(out *traffic.Answer, r *http.Request) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if missing := l.missingFile(strings.TrimPrefix(r.URL.Path, deployPath)); missing != "" {
+			wire.RestError(out, http.StatusNotFound, "not_found", "The item has no file "+missing)
+			return
+		}
 	}
 	l.vapi.ServeHTTP(out, r)
 	if deploys {

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -341,7 +342,10 @@ func (l *Libraries) fillItem(session *updateSession) error {
 		now = &content{version: 1}
 		l.uploads.contents[session.item] = now
 	}
-	for _, file := range session.files {
+	// Disks first: the library reads them, and of an item that it refuses nothing is left.
+	files := slices.Clone(session.files)
+	slices.SortStableFunc(files, func(a, b *updateFile) int { return cmp.Compare(rank(a.name), rank(b.name)) })
+	for _, file := range files {
 		if !file.kept() {
 			continue
 		}
@@ -358,6 +362,13 @@ func (l *Libraries) fillItem(session *updateSession) error {
 	}
 	now.version++
 	return l.vapiCall(libraryPath+"/item/update-session/id:"+inner+"?~action=complete", nil, nil)
+}
+
+func rank(file string) int {
+	if strings.HasSuffix(strings.ToLower(file), ".vmdk") {
+		return 0
+	}
+	return 1
 }
 
 // contentOf is what an item shows of its files; ok tells whether they came by a session.

@@ -278,7 +278,7 @@ func (o *Outages) OutOfReach(k *core.Call, body types.AnyType) types.BaseMethodF
 			return &types.HostNotConnected{}
 		}
 	}
-	if k.This.Type == "HostSystem" && o.Away(k.This) && strings.HasSuffix(k.Name, "_Task") {
+	if k.This.Type == "HostSystem" && o.Away(k.This) && strings.HasSuffix(k.Name, "_Task") && k.Name != "ReconnectHost_Task" {
 		return &types.HostNotConnected{}
 	}
 	if k.This.Type != "VirtualMachine" || slices.Contains(worksAnywhere, k.Name) {

@@ -16,7 +16,7 @@ import (
 func (c *collector) RetrievePropertiesEx(ctx *simulator.Context, r *types.RetrievePropertiesEx) soap.HasFault {
 	res := c.PropertyCollector.RetrievePropertiesEx(ctx, r)
 	if body, ok := res.(*methods.RetrievePropertiesExBody); ok && body.Res != nil && body.Res.Returnval != nil {
-		propertiesOf(ctx).leaveOut(body.Res.Returnval.Objects)
+		propertiesOf(ctx).correct(ctx, body.Res.Returnval.Objects)
 		if len(body.Res.Returnval.Objects) == 0 {
 			body.Res.Returnval = nil
 		}
@@ -28,7 +28,7 @@ func (c *collector) RetrievePropertiesEx(ctx *simulator.Context, r *types.Retrie
 func (c *collector) RetrieveProperties(ctx *simulator.Context, r *types.RetrieveProperties) soap.HasFault {
 	res := c.PropertyCollector.RetrieveProperties(ctx, r)
 	if body, ok := res.(*methods.RetrievePropertiesBody); ok && body.Res != nil {
-		propertiesOf(ctx).leaveOut(body.Res.Returnval)
+		propertiesOf(ctx).correct(ctx, body.Res.Returnval)
 	}
 	return res
 }
@@ -37,12 +37,13 @@ func (c *collector) RetrieveProperties(ctx *simulator.Context, r *types.Retrieve
 func (c *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, r *types.ContinueRetrievePropertiesEx) soap.HasFault {
 	res := c.PropertyCollector.ContinueRetrievePropertiesEx(ctx, r)
 	if body, ok := res.(*methods.ContinueRetrievePropertiesExBody); ok && body.Res != nil {
-		propertiesOf(ctx).leaveOut(body.Res.Returnval.Objects)
+		propertiesOf(ctx).correct(ctx, body.Res.Returnval.Objects)
 	}
 	return res
 }
 
-func (p *Properties) leaveOut(objects []types.ObjectContent) {
+func (p *Properties) correct(ctx *simulator.Context, objects []types.ObjectContent) {
+	p.showUnreserved(ctx, objects)
 	p.outages.LeaveOut(objects)
 	leaveOutUnset(objects)
 }

@@ -49,13 +49,15 @@ func (v *containerView) Get() mo.Reference {
 type Properties struct {
 	*core.VCenter
 	outages *outage.Outages
+	// unreserved is what a resource pool can still reserve.
+	unreserved func(*simulator.Context, vim.Ref) core.Demand
 
 	Waits atomic.Int64 // in progress
 }
 
 // New gives the properties of a vCenter's objects.
-func New(vc *core.VCenter, o *outage.Outages) *Properties {
-	return &Properties{VCenter: vc, outages: o}
+func New(vc *core.VCenter, o *outage.Outages, unreserved func(*simulator.Context, vim.Ref) core.Demand) *Properties {
+	return &Properties{VCenter: vc, outages: o, unreserved: unreserved}
 }
 
 // Methods are those that read properties. With StockCollector, the library's collector serves them.

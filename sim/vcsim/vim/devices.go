@@ -53,6 +53,14 @@ func VMConfig(ctx *simulator.Context, vm *simulator.VirtualMachine) (config type
 	return config
 }
 
+// SetIfGiven sets a field to a value that is not zero.
+func SetIfGiven[T comparable](field *T, value T) {
+	var zero T
+	if value != zero {
+		*field = value
+	}
+}
+
 // Allocation gives reservation and limit; -1 is no limit.
 func Allocation(info *types.ResourceAllocationInfo) (reservation, limit int64) {
 	limit = -1
