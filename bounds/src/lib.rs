@@ -1,17 +1,20 @@
 //! Bounds on work that others cause: how many bytes it may make ([`Budget`]), how many may work at a time ([`Lane`]),
-//! what of a stranger's text may be shown ([`printable`]), and YAML that is read within a budget ([`from_yaml`]).
+//! what of a stranger's text may be shown ([`printable`]), input from Secrets that no message can contain
+//! ([`Confidential`]), and YAML that is read within a budget ([`from_yaml`]).
 //!
 //! Knows neither Kubernetes nor vCenter, and has no clock: whoever starts the work stops its budget when time is up.
 //! `kit::bounded::compute` puts the parts together.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod budget;
+mod confidential;
 mod lane;
 mod places;
 mod text;
 mod yaml;
 
 pub use budget::{Budget, Exceeded};
+pub use confidential::Confidential;
 pub use lane::{Lane, Turn};
 pub use places::Places;
 pub use text::printable;

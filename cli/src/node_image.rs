@@ -30,7 +30,7 @@ mod tests {
         let files: Vec<_> = BUILT_IN.iter().flat_map(|built_in| built_in.bundle().files).collect();
         let named: Vec<_> = files
             .iter()
-            .flat_map(|file| file.text.lines())
+            .flat_map(|file| file.text.expose().lines())
             .filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("image: "))
             .chain([KEEPALIVED_IMAGE])
             .collect();

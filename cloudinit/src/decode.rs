@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read as _;
 
-use base64::Engine as _;
 use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, Engine as _};
 use bounds::{Budget, Exceeded};
 use flate2::read::MultiGzDecoder;
 
@@ -84,9 +84,9 @@ fn value(
     // Without its white space, and what base64 stands for.
     budget.spend(raw.len().saturating_mul(2))?;
     match encoding {
-        "base64" | "b64" => BASE64.decode(unwrapped()).map(Some).map_err(|error| garbled(error.to_string())),
+        "base64" | "b64" => BASE64.decode(unwrapped()).map(Some).map_err(|error| garbled(not_base64(&error))),
         "gzip+base64" | "gz+b64" => {
-            let packed = BASE64.decode(unwrapped()).map_err(|error| garbled(error.to_string()))?;
+            let packed = BASE64.decode(unwrapped()).map_err(|error| garbled(not_base64(&error)))?;
             match gunzip(&packed, budget) {
                 Ok(plain) => Ok(Some(plain)),
                 Err(Gunzip::Garbled(error)) => Err(garbled(error.to_string())),
@@ -94,6 +94,16 @@ fn value(
             }
         }
         _ => Ok(Some(raw.clone().into_bytes())),
+    }
+}
+
+/// Returns what is wrong with base64. The decoder's own text contains a character of the value.
+fn not_base64(error: &DecodeError) -> String {
+    match error {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => {
+            format!("character {} is none of base64", at + 1)
+        }
+        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => "its end is missing".to_owned(),
     }
 }
 

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use bounds::{Budget, Exceeded};
 use serde_json::{Map, Value};
 
-use crate::functions::{Failure, SPARSE, exactly};
-use crate::value::{Held, append, brief, copy, cost, kind, show};
+use crate::functions::{Failure, Reason, SPARSE, exactly};
+use crate::value::{Held, append, copy, cost, show};
 
 /// The value of a field that is not there, of sparse data.
 static EMPTY: Value = Value::String(String::new());
@@ -81,7 +81,8 @@ pub(super) fn call<'a>(name: &str, args: &[Held<'a>], budget: &Budget) -> Option
 
 fn needs(args: &[Held<'_>], least: usize) -> Result<(), Failure> {
     if args.len() < least {
-        return Err(format!("it needs at least {least} arguments and has {}", args.len()).into());
+        let counts = [least, args.len()];
+        return Err(Reason::with_counts("it needs at least {} arguments and has {}", &counts).into());
     }
     Ok(())
 }
@@ -100,7 +101,7 @@ fn len<'a>(value: &Value, budget: &Budget) -> Called<'a> {
             budget.spend(map.len())?;
             map.keys().filter(|key| *key != SPARSE).count()
         }
-        other => return Err(format!("{} has no length", brief(other)).into()),
+        _ => return Err("only a string, a list or a map has a length".into()),
     }))
 }
 
@@ -119,14 +120,14 @@ fn element<'v>(value: &'v Value, key: &Value, budget: &Budget) -> Result<&'v Val
         (Value::Array(items), Value::Number(number)) => {
             let position = number.as_u64().and_then(|at| usize::try_from(at).ok());
             let item = position.and_then(|position| items.get(position));
-            let outside = || format!("index {number} is out of range: there are {}", items.len());
+            let outside = || Reason::with_counts("the index is out of range: there are {}", &[items.len()]);
             Ok(item.ok_or_else(outside)?)
         }
         (Value::Object(map), Value::String(key)) => {
             budget.spend(key.len())?;
             Ok(map.get(key).unwrap_or(&Value::Null))
         }
-        (other, key) => Err(format!("{} can't be indexed by {}", kind(other), brief(key)).into()),
+        _ => Err("only a list can be indexed by a number, and only a map by a string".into()),
     }
 }
 
@@ -136,9 +137,9 @@ fn slice<'a>(value: &Value, bounds: &[Held<'_>], budget: &Budget) -> Called<'a> 
         Some(bound) => bound
             .as_u64()
             .and_then(|bound| usize::try_from(bound).ok())
-            .ok_or_else(|| format!("{} is not a position", brief(bound))),
+            .ok_or(Failure::from("a bound of the slice is not a position")),
     };
-    let outside = || "the slice is out of range".to_owned();
+    let outside = || Failure::from("the slice is out of range");
     match value {
         Value::String(text) => {
             let part = text.get(bound(0, 0)?..bound(1, text.len())?).ok_or_else(outside)?;
@@ -149,7 +150,7 @@ fn slice<'a>(value: &Value, bounds: &[Held<'_>], budget: &Budget) -> Called<'a> 
             let part: Result<Vec<_>, _> = part.iter().map(|item| copy(item, budget)).collect();
             Ok(Held::made(part?))
         }
-        other => Err(format!("{} can't be sliced", brief(other)).into()),
+        _ => Err("only a string or a list can be sliced".into()),
     }
 }
 
@@ -176,7 +177,7 @@ fn println<'a>(args: &[Held<'_>], budget: &Budget) -> Called<'a> {
 }
 
 fn printf<'a>(format: &Value, args: &[Held<'_>], budget: &Budget) -> Called<'a> {
-    let format = format.as_str().ok_or_else(|| format!("{} is not a format", brief(format)))?;
+    let format = format.as_str().ok_or("the format is not a string")?;
     budget.spend(format.len())?;
     let mut text = String::new();
     let mut args = args.iter();
@@ -191,7 +192,7 @@ fn printf<'a>(format: &Value, args: &[Held<'_>], budget: &Budget) -> Called<'a> 
             append("%", &mut text, budget)?;
             continue;
         }
-        let value = args.next().ok_or_else(|| format!("%{verb} has no argument"))?;
+        let value = args.next().ok_or("the format uses more arguments than there are")?;
         verbatim(verb, value.get(), &mut text, budget)?;
     }
     if args.next().is_some() {
@@ -212,7 +213,7 @@ fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Re
             append(&Value::String(plain).to_string(), text, budget)?;
         }
         'x' | 'X' | 'o' | 'b' => {
-            let number = value.as_i64().ok_or_else(|| format!("%{verb} needs a whole number"))?;
+            let number = value.as_i64().ok_or("a verb of the format needs a whole number")?;
             budget.spend(64)?;
             let digits = match verb {
                 'x' => format!("{number:x}"),
@@ -222,7 +223,7 @@ fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Re
             };
             append(&digits, text, budget)?;
         }
-        other => return Err(format!("%{} is not supported", other.escape_default()).into()),
+        _ => return Err("a verb of the format is not supported".into()),
     }
     Ok(())
 }
@@ -259,7 +260,7 @@ fn compared<'a>(args: &[Held<'_>], budget: &Budget, holds: fn(Ordering) -> bool)
         }
         (one, other) => match (one.as_f64(), other.as_f64()) {
             (Some(one), Some(other)) => one.total_cmp(&other),
-            _ => return Err(format!("{} and {} can't be compared", brief(one), brief(other)).into()),
+            _ => return Err("only two strings or two numbers can be compared".into()),
         },
     };
     Ok(Held::made(holds(order)))

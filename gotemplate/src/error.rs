@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use bounds::{Exceeded, printable};
+use bounds::Exceeded;
 
-use crate::functions::Failure;
-
-/// The most characters of what is wrong: a template may have longer names and literals than anybody reads.
-const LONGEST: usize = 300;
+use crate::functions::{Failure, Reason};
 
 /// What is wrong with a template, and where.
+///
+/// An error is reported where more people read than may read the template, such as in conditions and events. So it quotes
+/// neither the template nor its data: no name, no string, no number of theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The line, from 1.
@@ -17,7 +17,7 @@ pub struct Error {
     /// The column, from 1.
     pub column: usize,
     /// What is wrong there.
-    pub what: String,
+    pub what: Reason,
     /// The bound that it exceeds there, if that is what is wrong.
     pub exceeded: Option<Exceeded>,
 }
@@ -34,17 +34,17 @@ impl std::error::Error for Error {}
 #[derive(Debug)]
 pub(crate) struct Fault {
     at: usize,
-    what: String,
+    what: Reason,
     exceeded: Option<Exceeded>,
 }
 
 impl Fault {
-    pub(crate) fn new(at: usize, what: impl AsRef<str>) -> Self {
-        Self { at, what: printable(what.as_ref(), LONGEST), exceeded: None }
+    pub(crate) fn new(at: usize, what: impl Into<Reason>) -> Self {
+        Self { at, what: what.into(), exceeded: None }
     }
 
     pub(crate) fn exceeded(at: usize, exceeded: Exceeded) -> Self {
-        Self { exceeded: Some(exceeded), ..Self::new(at, exceeded.to_string()) }
+        Self { exceeded: Some(exceeded), ..Self::new(at, exceeded) }
     }
 
     pub(crate) fn of(at: usize, failure: Failure) -> Self {

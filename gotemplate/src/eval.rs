@@ -7,7 +7,7 @@ use crate::ast::{Node, Pipeline, Root, Term};
 use crate::builtin;
 use crate::error::Fault;
 use crate::functions::{Failure, Functions};
-use crate::value::{Held, append, brief, cost, kind, show};
+use crate::value::{Held, append, cost, show};
 
 /// How many actions one rendering may take, and how long its result may get.
 const MOST_STEPS: usize = 100_000;
@@ -106,7 +106,7 @@ impl<'a> Evaluation<'a> {
                 return Ok(place);
             }
         }
-        Err(Fault::new(at, format!("the variable ${name} is not defined")))
+        Err(Fault::new(at, "the variable is not defined"))
     }
 
     fn range(
@@ -119,7 +119,7 @@ impl<'a> Evaluation<'a> {
         let exceeded = |error| Fault::exceeded(over.at, error);
         let value = self.pipeline(over, dot)?;
         let Some(elements) = value.elements(self.budget).map_err(exceeded)? else {
-            return Err(Fault::new(over.at, format!("range can't iterate over {}", brief(value.get()))));
+            return Err(Fault::new(over.at, "range needs a list or a map"));
         };
         if elements.is_empty() {
             return self.all(otherwise, dot);
@@ -205,7 +205,7 @@ impl<'a> Evaluation<'a> {
             })),
             None => builtin::call(name, args, self.budget),
         };
-        let unknown = || Err(Failure::Wrong(format!("the function {name} does not exist")));
+        let unknown = || Err("the function does not exist".into());
         called.unwrap_or_else(unknown).map_err(|failure| Fault::of(at, failure))
     }
 
@@ -217,8 +217,8 @@ impl<'a> Evaluation<'a> {
         let found = value.part(self.budget, |value| {
             let mut at = value;
             for name in &term.fields {
-                let missing = || Failure::Wrong(format!("the field {name} does not exist in {}", kind(at)));
-                at = builtin::member(at, name, self.budget)?.ok_or_else(missing)?;
+                let found = builtin::member(at, name, self.budget)?;
+                at = found.ok_or(Failure::from("the field does not exist"))?;
             }
             Ok(at)
         });

@@ -1,6 +1,6 @@
 //! Text and the tokens of its actions.
 
-use bounds::{Budget, printable};
+use bounds::Budget;
 use serde_json::Value;
 
 use crate::error::Fault;
@@ -131,7 +131,7 @@ fn closed(text: &str, at: usize) -> Option<(usize, bool)> {
     Some((after(tail), true))
 }
 
-fn token(rest: &str) -> Result<(Kind, usize), String> {
+fn token(rest: &str) -> Result<(Kind, usize), &'static str> {
     let first = rest.chars().next().unwrap_or_default();
     let name = |skip: usize| {
         let tail = &rest[skip..];
@@ -154,20 +154,20 @@ fn token(rest: &str) -> Result<(Kind, usize), String> {
         }
         c if c.is_ascii_digit() || c == '-' || c == '+' => number(rest)?,
         c if c.is_alphabetic() || c == '_' => (Kind::Word(name(0)), name(0).len()),
-        other => return Err(format!("unexpected {other:?}")),
+        _ => return Err("a character here has no meaning in a template"),
     })
 }
 
-fn number(rest: &str) -> Result<(Kind, usize), String> {
+fn number(rest: &str) -> Result<(Kind, usize), &'static str> {
     let tail = &rest[1..];
     let end = 1 + tail.find(|c: char| !(c.is_alphanumeric() || c == '.')).unwrap_or(tail.len());
     let text = rest[..end].trim_start_matches('+');
     let value = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<f64>().map(Value::from));
-    let value = value.map_err(|_| format!("{:?} is not a number", printable(text, 60)))?;
+    let value = value.map_err(|_| "it is not a number")?;
     Ok((Kind::Literal(value), end))
 }
 
-fn quoted(rest: &str) -> Result<(Kind, usize), String> {
+fn quoted(rest: &str) -> Result<(Kind, usize), &'static str> {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
         match c {
@@ -183,5 +183,5 @@ fn quoted(rest: &str) -> Result<(Kind, usize), String> {
             _ => {}
         }
     }
-    Err("the string has no end".to_owned())
+    Err("the string has no end")
 }

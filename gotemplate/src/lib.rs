@@ -9,6 +9,9 @@
 //! [`Budget`] of its caller before they are made; it has 100,000 steps, and its result a MiB. What lies in the
 //! data is borrowed and costs nothing.
 //!
+//! A template can come from a Secret. So no error quotes a template or its data: an [`Error`] says where, and a [`Reason`] of
+//! fixed text says why.
+//!
 //! ```
 //! use bounds::Budget;
 //! use gotemplate::{NoFunctions, Template};
@@ -39,8 +42,8 @@ use bounds::Budget;
 use serde_json::Value;
 
 pub use error::Error;
-pub use functions::{Failure, Functions, NoFunctions, SPARSE, exactly};
-pub use value::{brief, cost};
+pub use functions::{Failure, Functions, NoFunctions, Reason, SPARSE, exactly};
+pub use value::cost;
 
 /// A parsed template.
 #[derive(Clone, Debug)]

@@ -10,6 +10,8 @@ use crate::lex::{Kind, Piece, Token};
 
 /// Deeper ones are nobody's work.
 const DEEPEST: usize = 64;
+const UNSUPPORTED: &str = "define, template, block, break and continue are not supported";
+const UNCLOSED: &str = "if, range or with has no end";
 
 /// Builds the nodes of a template.
 pub(super) fn parse(pieces: Vec<Piece>) -> Result<Vec<Node>, Fault> {
@@ -52,7 +54,7 @@ impl Parser {
                 Some("if") => nodes.push(self.nested(at, |parser| parser.branches(at, tokens))?),
                 Some("range") => nodes.push(self.nested(at, |parser| parser.range(at, tokens))?),
                 Some("with") => nodes.push(self.nested(at, |parser| parser.with(at, tokens))?),
-                Some(other) => return Err(Fault::new(at, format!("{other} is not supported"))),
+                Some(_) => return Err(Fault::new(at, UNSUPPORTED)),
                 None => nodes.push(tokens.statement()?),
             }
         }
@@ -80,14 +82,14 @@ impl Parser {
             let (body, end) = self.list()?;
             branches.push((condition, body));
             let otherwise = match end {
-                End::Text => return Err(unclosed(at, "if")),
+                End::Text => return Err(Fault::new(at, UNCLOSED)),
                 End::Close(_) => Vec::new(),
                 End::Else(_, mut more) => match more.keyword().as_deref() {
                     Some("if") => {
                         tokens = more;
                         continue;
                     }
-                    _ => self.last(at, "if", &more)?,
+                    _ => self.last(at, &more)?,
                 },
             };
             return Ok(Node::If { branches, otherwise });
@@ -97,38 +99,34 @@ impl Parser {
     fn range(&mut self, at: usize, mut tokens: Tokens) -> Result<Node, Fault> {
         let names = tokens.declared()?;
         let over = tokens.whole()?;
-        let (body, otherwise) = self.body(at, "range")?;
+        let (body, otherwise) = self.body(at)?;
         Ok(Node::Range { names, over, body, otherwise })
     }
 
     fn with(&mut self, at: usize, mut tokens: Tokens) -> Result<Node, Fault> {
         let name = tokens.declared()?.pop();
         let of = tokens.whole()?;
-        let (body, otherwise) = self.body(at, "with")?;
+        let (body, otherwise) = self.body(at)?;
         Ok(Node::With { name, of, body, otherwise })
     }
 
-    fn body(&mut self, at: usize, what: &str) -> Result<(Vec<Node>, Vec<Node>), Fault> {
+    fn body(&mut self, at: usize) -> Result<(Vec<Node>, Vec<Node>), Fault> {
         match self.list()? {
-            (_, End::Text) => Err(unclosed(at, what)),
+            (_, End::Text) => Err(Fault::new(at, UNCLOSED)),
             (body, End::Close(_)) => Ok((body, Vec::new())),
-            (body, End::Else(_, more)) => Ok((body, self.last(at, what, &more)?)),
+            (body, End::Else(_, more)) => Ok((body, self.last(at, &more)?)),
         }
     }
 
     /// What follows a plain else, up to the end.
-    fn last(&mut self, at: usize, what: &str, rest: &Tokens) -> Result<Vec<Node>, Fault> {
+    fn last(&mut self, at: usize, rest: &Tokens) -> Result<Vec<Node>, Fault> {
         rest.done()?;
         match self.list()? {
             (nodes, End::Close(_)) => Ok(nodes),
             (_, End::Else(at, _)) => Err(Fault::new(at, "a second else")),
-            (_, End::Text) => Err(unclosed(at, what)),
+            (_, End::Text) => Err(Fault::new(at, UNCLOSED)),
         }
     }
-}
-
-fn unclosed(at: usize, what: &str) -> Fault {
-    Fault::new(at, format!("{what} has no end"))
 }
 
 /// The tokens of one action.

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use bounds::{Budget, Exceeded, printable};
+use bounds::{Budget, Exceeded};
 use serde_json::Value;
 
 use crate::functions::SPARSE;
@@ -15,8 +15,6 @@ const VALUE_BYTES: usize = 32;
 /// The bytes that an entry of a map is counted with besides its key and value, and an object besides its entries.
 const ENTRY_BYTES: usize = 64;
 const OBJECT_BYTES: usize = 640;
-/// The most characters of a value that an error repeats.
-const BRIEF: usize = 60;
 
 /// A value: of the data or of the template, or made.
 #[derive(Clone, Debug)]
@@ -180,25 +178,4 @@ pub(crate) fn append(text: &str, out: &mut String, budget: &Budget) -> Result<()
     }
     out.push_str(text);
     Ok(())
-}
-
-/// A value in an error: short, on one line.
-pub fn brief(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{:?}", printable(text, BRIEF)),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        other => kind(other).to_owned(),
-    }
-}
-
-/// What kind of value it is.
-pub(crate) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "the data",
-    }
 }

@@ -221,11 +221,9 @@ fn cloud_init(
 ) -> Result<Secret, InvalidInput> {
     let invalid = |what: String| InvalidInput::Bootstrap { secret: bootstrap.name_any(), what };
     let value = |key: &str| bootstrap.data.as_ref()?.get(key).map(|value| value.0.as_slice());
-    if let Some(format) = value("format").filter(|format| !format.is_empty() && *format != b"cloud-config") {
-        let format = String::from_utf8_lossy(format);
-        return Err(invalid(format!(
-            "format {format} is not supported. Set the bootstrap format to cloud-config"
-        )));
+    if value("format").is_some_and(|format| !format.is_empty() && format != b"cloud-config") {
+        let what = "key format is not cloud-config, the only supported format. Set the bootstrap format to cloud-config";
+        return Err(invalid(what.to_owned()));
     }
     let userdata = value("value").filter(|value| !value.is_empty());
     let userdata = userdata.ok_or_else(|| invalid("key value is missing or empty".into()))?;

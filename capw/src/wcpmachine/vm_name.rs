@@ -6,7 +6,7 @@
 use api::capw::WCPMachine;
 use api::vmop::VirtualMachine;
 use bounds::Budget;
-use gotemplate::{Failure, Functions, Template, brief, exactly};
+use gotemplate::{Failure, Functions, Template, exactly};
 use kit::controller::controller_of;
 use kit::events::named;
 use serde_json::{Value, json};
@@ -83,20 +83,20 @@ impl Functions for Naming {
 }
 
 /// The text without that end.
-fn trim_suffix(suffix: &Value, of: &str) -> Result<Value, String> {
+fn trim_suffix(suffix: &Value, of: &str) -> Result<Value, &'static str> {
     Ok(of.strip_suffix(text(suffix)?).unwrap_or(of).into())
 }
 
 /// The first so many characters, or, of a negative count, the last.
-fn truncate(count: &Value, of: &str) -> Result<Value, String> {
-    let count = count.as_i64().ok_or_else(|| format!("{} is not a whole number", brief(count)))?;
+fn truncate(count: &Value, of: &str) -> Result<Value, &'static str> {
+    let count = count.as_i64().ok_or("an argument is not a whole number")?;
     let kept = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let left_out = if count < 0 { of.chars().count().saturating_sub(kept) } else { 0 };
     Ok(of.chars().skip(left_out).take(kept).collect::<String>().into())
 }
 
-fn text(value: &Value) -> Result<&str, String> {
-    value.as_str().ok_or_else(|| format!("{} is not a string", brief(value)))
+fn text(value: &Value) -> Result<&str, &'static str> {
+    value.as_str().ok_or("an argument is not a string")
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The bundles that this program brings: the container network of its own node images, and metrics-server.
 
+use bounds::Confidential;
+
 use super::bundle::{AddonType, Bundle, BundleFile};
 
 /// A bundle of this program.
@@ -41,7 +43,8 @@ impl BuiltIn {
     /// Its files and version.
     pub fn bundle(self) -> Bundle {
         let (name, text) = self.file;
-        let file = BundleFile { name: name.to_owned(), text: text.to_owned(), secret: false };
+        let file =
+            BundleFile { name: name.to_owned(), text: Confidential::new(text.to_owned()), secret: false };
         Bundle { version: Some(self.version.to_owned()), files: vec![file], ..Bundle::default() }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bounds::Confidential;
 use kit::bounded::{Exceeded, Limits};
 
 /// The most bytes of all files of a bundle: what a ConfigMap and a Secret can hold.
@@ -113,9 +114,9 @@ impl Mode {
 pub struct BundleFile {
     /// Its name, for messages.
     pub name: String,
-    /// Its text.
-    pub text: String,
-    /// Whether its text may be shown: that of a Secret may not.
+    /// Its text. It can come from a Secret.
+    pub text: Confidential<String>,
+    /// True if it comes from a Secret: a guest's words about its objects are not shown.
     pub secret: bool,
 }
 

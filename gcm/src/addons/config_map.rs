@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bounds::printable;
+use bounds::{Confidential, printable};
 use k8s_openapi::api::core::v1::Secret;
 
 use super::bundle::{Bundle, BundleFile, MAX_BYTES, Mode};
@@ -46,7 +46,8 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
             }
             "secret" => bundle.secret = Some(word.to_owned()).filter(|name| !name.is_empty()),
             key if is_manifests(key) => {
-                bundle.files.push(BundleFile { name: key.to_owned(), text: text.clone(), secret: false });
+                let text = Confidential::new(text.clone());
+                bundle.files.push(BundleFile { name: key.to_owned(), text, secret: false });
             }
             _ => {
                 return Err(format!(
@@ -61,7 +62,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
 
 /// Refuses a bundle that no ConfigMap and Secret can hold.
 fn check_size(bundle: &Bundle) -> Result<(), String> {
-    let bytes: usize = bundle.files.iter().map(|file| file.text.len()).sum();
+    let bytes: usize = bundle.files.iter().map(|file| file.text.expose().len()).sum();
     if bytes > MAX_BYTES {
         return Err(format!("its files have {bytes} bytes; the limit is {MAX_BYTES}"));
     }
@@ -84,7 +85,7 @@ pub fn add_secret(bundle: &mut Bundle, name: &str, secret: Secret) -> Result<(),
         }
         let text =
             String::from_utf8(bytes.0).map_err(|_| format!("Secret {name}: key {key} is not UTF-8"))?;
-        bundle.files.push(BundleFile { name: key, text, secret: true });
+        bundle.files.push(BundleFile { name: key, text: Confidential::new(text), secret: true });
     }
     check_size(bundle)
 }

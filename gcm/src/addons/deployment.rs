@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use kit::guest::{GuestError, bounded};
+use kit::guest::{GuestError, Refusal, bounded};
 
 use super::apply_set;
 use super::bundle::{Bundle, Mode};
@@ -17,6 +17,8 @@ use super::render::Values;
 use super::report::AddonState;
 use super::survey::GuestSecret;
 
+/// The status of a refusal because another field manager owns a field. It quotes no value.
+const CONFLICT: u16 = 409;
 /// How long definitions may take before what is of them is applied.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -224,7 +226,7 @@ impl Deployment {
                 self.objects.insert(key, AppliedObject { kind, written });
                 Ok(None)
             }
-            Err(GuestError::Refused(reason)) => Ok(Some(format!("{key}: {reason}"))),
+            Err(GuestError::Refused(reason)) => Ok(Some(describe_refusal(manifest, &reason))),
             Err(error) => Err(error),
         }
     }
@@ -329,6 +331,19 @@ impl Deployment {
         }
         Ok(waiting.unwrap_or(AddonState::Applied))
     }
+}
+
+/// Returns why the guest's API server refuses an object. Its own words quote values, so those about an object from a Secret are
+/// left out; a conflict names only fields and their managers.
+fn describe_refusal(manifest: &Manifest, refusal: &Refusal) -> String {
+    let key = &manifest.key;
+    if manifest.secret && refusal.code != CONFLICT {
+        let code = refusal.code;
+        return format!(
+            "{key}: the cluster's API server refuses it with status {code}; its reason isn't shown, because the object comes from a Secret. Apply the object with kubectl to see the reason"
+        );
+    }
+    format!("{key}: {refusal}")
 }
 
 /// How an object works. If its Pods do not start, one of them may say why.

@@ -6,7 +6,7 @@ use std::io::Read;
 use api::vmop::VirtualMachineImage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bounds::{Budget, printable};
+use bounds::{Budget, Confidential, printable};
 use kube::ResourceExt;
 use serde::Deserialize;
 
@@ -47,7 +47,7 @@ pub fn read(property: &str, budget: &Budget) -> Result<Bundle, BundleError> {
         let type_ = printable(&inline.type_, 64);
         return Err(format!("the property is of type {type_:?}, and only inline ones can be read").into());
     }
-    let bytes = STANDARD.decode(inline.value.trim()).map_err(|error| format!("it is not base64: {error}"))?;
+    let bytes = STANDARD.decode(inline.value.trim()).map_err(|_| "it is not base64".to_owned())?;
     let mut text = String::new();
     let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
     budget.spend(bytes.len())?;
@@ -57,6 +57,7 @@ pub fn read(property: &str, budget: &Budget) -> Result<Bundle, BundleError> {
         return Err(format!("it has more than {MAX_BYTES} bytes").into());
     }
     budget.spend(length)?;
+    let text = Confidential::new(text);
     let file = BundleFile { name: "manifests.yaml".to_owned(), text, secret: false };
     Ok(Bundle { version: inline.version, files: vec![file], ..Bundle::default() })
 }
@@ -76,7 +77,7 @@ mod tests {
         let property =
             |value: String| json!({"name": "antrea", "type": "inline", "version": "v1", "value": value});
         let bundle = read(&property(packed(b"a: b")).to_string()).unwrap();
-        assert_eq!((bundle.files[0].text.as_str(), bundle.version.as_deref()), ("a: b", Some("v1")));
+        assert_eq!((bundle.files[0].text.expose().as_str(), bundle.version.as_deref()), ("a: b", Some("v1")));
         let bomb = property(packed(&vec![b' '; MAX_BYTES + 1])).to_string();
         assert!(read(&bomb).is_err_and(|error| error.contains("more than")));
         assert!(read(&property("!".to_owned()).to_string()).is_err());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use bounds::{Budget, YamlError, from_yaml_documents, printable};
+use bounds::{Budget, YamlError, from_yaml_documents};
 use serde_json::Value;
 
 use super::bundle::{BundleError, BundleFile};
@@ -43,6 +43,8 @@ pub struct Manifest {
     pub version: String,
     /// The whole of it, as text: this takes a tenth of what the value takes.
     pub json: String,
+    /// True if it comes from a Secret: a guest's words about it can quote it, and are not shown.
+    pub secret: bool,
 }
 
 impl fmt::Debug for Manifest {
@@ -66,19 +68,24 @@ impl Manifest {
 /// What can't be an object, with its file and place, and a bundle that does not fit into the budget. No text of a file is in it.
 pub fn parse(files: &[BundleFile], values: &Values, budget: &Budget) -> Result<Vec<Manifest>, BundleError> {
     let mut manifests: Vec<Manifest> = Vec::new();
+    let mut keys = BTreeSet::new();
     for file in files {
         let in_file = |error: BundleError| match error {
             BundleError::Invalid(reason) => BundleError::Invalid(format!("{}: {reason}", file.name)),
             exceeded @ BundleError::Exceeded(_) => exceeded,
         };
-        let rendered = file.name.ends_with(TEMPLATE).then(|| render(&file.text, values, budget)).transpose();
+        let text = file.text.expose();
+        let rendered = file.name.ends_with(TEMPLATE).then(|| render(text, values, budget)).transpose();
         let rendered = rendered.map_err(in_file)?;
-        let documents = documents(rendered.as_deref().unwrap_or(&file.text), budget).map_err(in_file)?;
+        let documents = documents(rendered.as_deref().unwrap_or(text), budget).map_err(in_file)?;
         for (at, document) in documents.into_iter().enumerate().filter(|(_, document)| !document.is_null()) {
-            let place = |what: String| format!("{}: document {}: {what}", file.name, at + 1);
+            let place = |what: &str| format!("{}: document {}: {what}", file.name, at + 1);
             for object in items(document) {
-                let manifest = read(object).map_err(place)?;
+                let manifest = Manifest { secret: file.secret, ..read(object).map_err(place)? };
                 budget.spend(manifest.json.len())?;
+                if !keys.insert(manifest.key.clone()) {
+                    return Err(place("it contains an object that the bundle contains already").into());
+                }
                 manifests.push(manifest);
             }
         }
@@ -86,10 +93,6 @@ pub fn parse(files: &[BundleFile], values: &Values, budget: &Budget) -> Result<V
     if manifests.len() > MAX_OBJECTS {
         let objects = manifests.len();
         return Err(format!("it has {objects} objects; the limit is {MAX_OBJECTS}").into());
-    }
-    let mut keys = BTreeSet::new();
-    if let Some(double) = manifests.iter().find(|manifest| !keys.insert(&manifest.key)) {
-        return Err(format!("it contains {} twice", double.key).into());
     }
     manifests.sort_by_key(|manifest| stage(&manifest.key));
     Ok(manifests)
@@ -118,16 +121,16 @@ fn items(mut document: Value) -> Vec<Value> {
 /// The object of a document.
 ///
 /// # Errors
-/// What no object can be.
-pub fn read(mut value: Value) -> Result<Manifest, String> {
+/// What no object can be. Quotes nothing of it: it can come from a Secret.
+pub fn read(mut value: Value) -> Result<Manifest, &'static str> {
     let text = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
     if api_version.is_empty() || kind.is_empty() {
-        return Err("it has no apiVersion or kind".to_owned());
+        return Err("it has no apiVersion or kind");
     }
     if name.is_empty() {
-        return Err(format!("{} has no metadata.name", printable(&kind, 64)));
+        return Err("it has no metadata.name");
     }
     let fits = |part: &str| {
         part.len() <= 253 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:+".contains(&b))
@@ -140,8 +143,7 @@ pub fn read(mut value: Value) -> Result<Manifest, String> {
     if ![&group, &version, &kind, &name, &namespace].into_iter().all(|part| fits(part))
         || name.starts_with('.')
     {
-        let kind = printable(&kind, 64);
-        return Err(format!("{kind} has a name, namespace or apiVersion that no object can have"));
+        return Err("it has a kind, name, namespace or apiVersion that no object can have");
     }
     if let Some(object) = value.as_object_mut() {
         object.remove("status");
@@ -153,7 +155,8 @@ pub fn read(mut value: Value) -> Result<Manifest, String> {
         }
     }
     let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-    Ok(Manifest { key: ObjectKey { group, kind, namespace, name }, version, json: value.to_string() })
+    let key = ObjectKey { group, kind, namespace, name };
+    Ok(Manifest { key, version, json: value.to_string(), secret: false })
 }
 
 /// Definitions, namespaces and classes first: the others may be of them, in them, or name them.
@@ -167,6 +170,8 @@ pub fn stage(key: &ObjectKey) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use bounds::Confidential;
+
     use super::*;
     use crate::addons::bundle::{LIMITS, MAX_BYTES};
 
@@ -175,7 +180,7 @@ mod tests {
     }
 
     fn file(text: &str) -> Vec<BundleFile> {
-        vec![BundleFile { name: "a.yaml".into(), text: text.into(), secret: false }]
+        vec![BundleFile { name: "a.yaml".into(), text: Confidential::new(text.into()), secret: false }]
     }
 
     #[test]
@@ -212,7 +217,7 @@ metadata: {name: crd.example.com}
     fn what_is_no_object_is_refused_with_its_place() {
         for (text, part) in [
             ("a: b", "document 1: it has no apiVersion or kind"),
-            ("kind: x\napiVersion: v1", "x has no metadata.name"),
+            ("kind: x\napiVersion: v1", "document 1: it has no metadata.name"),
             ("a: [", "a.yaml: it can't be read"),
             ("{apiVersion: v1, kind: Pod, metadata: {name: ../x}}", "no object can have"),
             ("{apiVersion: v1/../.., kind: Pod, metadata: {name: x}}", "no object can have"),
@@ -221,7 +226,7 @@ metadata: {name: crd.example.com}
             assert!(error.contains(part), "{text}: {error}");
         }
         let one = "\n---\n{apiVersion: v1, kind: Pod, metadata: {name: x}}";
-        assert!(parse(&file(&one.repeat(2)), &Values::default()).unwrap_err().contains("twice"));
+        assert!(parse(&file(&one.repeat(2)), &Values::default()).unwrap_err().contains("contains already"));
         let many: String =
             (0..=MAX_OBJECTS).map(|n| one.replace("name: x", &format!("name: x{n}"))).collect();
         assert!(parse(&file(&many), &Values::default()).unwrap_err().contains("500"));
@@ -229,8 +234,17 @@ metadata: {name: crd.example.com}
 
     #[test]
     fn the_text_of_a_secret_is_in_no_message() {
-        let secret = vec![BundleFile { name: "s".into(), text: "canary: [".into(), secret: true }];
-        assert!(!parse(&secret, &Values::default()).unwrap_err().contains("canary"));
+        for text in [
+            "canary: [",
+            "{apiVersion: v1, kind: canary}",
+            "{apiVersion: v1, kind: Secret, metadata: {name: canary/}}",
+            "{apiVersion: v1, kind: canary, metadata: {name: a}}\n---\n{apiVersion: v1, kind: canary, metadata: {name: a}}",
+        ] {
+            let text = Confidential::new(text.to_owned());
+            let secret = vec![BundleFile { name: "s".into(), text, secret: true }];
+            let error = parse(&secret, &Values::default()).unwrap_err();
+            assert!(!error.contains("canary"), "{error}");
+        }
     }
 
     #[test]
@@ -253,7 +267,11 @@ metadata: {name: crd.example.com}
         let values = Values { service_domain: "x".repeat(253), ..Values::default() };
         let template = format!("{head}  a: \"{}\"", "{{service_domain}}".repeat(50_000));
         let files: Vec<_> = (0..3)
-            .map(|n| BundleFile { name: format!("{n}.yaml.jinja"), text: template.clone(), secret: false })
+            .map(|n| BundleFile {
+                name: format!("{n}.yaml.jinja"),
+                text: Confidential::new(template.clone()),
+                secret: false,
+            })
             .collect();
         let error = parse(&files, &values).unwrap_err();
         assert!(
@@ -286,6 +304,6 @@ metadata: {name: crd.example.com}
         let head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec:\n  properties:\n";
         let definitions = file(&(head.to_owned() + &fields));
         let read = parse(&definitions, &Values::default());
-        assert!(read.is_ok(), "{:?} of {} bytes", read.err(), definitions[0].text.len());
+        assert!(read.is_ok(), "{:?} of {} bytes", read.err(), definitions[0].text.expose().len());
     }
 }

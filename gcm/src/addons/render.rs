@@ -70,7 +70,7 @@ const NAMES: [&str; 9] = [
 /// The text with values in the places of their names, within the budget.
 ///
 /// # Errors
-/// What is neither text nor the name of a value, with its line.
+/// What is neither text nor the name of a value, with its place. Quotes nothing: a file can come from a Secret.
 pub fn render(text: &str, values: &Values, budget: &Budget) -> Result<String, BundleError> {
     check(text)?;
     let expressions = text.matches("{{").count();
@@ -90,10 +90,10 @@ fn check(text: &str) -> Result<(), String> {
         if line.contains("{%") || line.contains("{#") {
             return Err(wrong("statements and comments are not supported"));
         }
-        for expression in line.split("{{").skip(1) {
+        for (count, expression) in line.split("{{").enumerate().skip(1) {
             let (name, _) = expression.split_once("}}").ok_or_else(|| wrong("{{ is not closed"))?;
             if !NAMES.contains(&name.trim()) {
-                return Err(wrong(&format!("{:?} is not a value", name.trim())));
+                return Err(wrong(&format!("expression {count} of the line is not the name of a value")));
             }
         }
     }
@@ -114,13 +114,14 @@ mod tests {
         );
         for (text, part) in [
             ("a\n{{ pod_cidr * 1000000 }}", "line 2"),
-            ("{{ password }}", "password"),
+            ("{{ pod_cidr }} {{ hidden }}", "line 1: expression 2 of the line is not the name of a value"),
             ("{% for a in range(99999999) %}x{% endfor %}", "statements"),
             ("{{ pod_cidr", "not closed"),
-            ("{{ pod_cidr | upper }}", "not a value"),
+            ("{{ pod_cidr | upper }}", "not the name of a value"),
         ] {
             let error = render(text, &values, &Budget::new(10_000)).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("pod_cidr"), "{text}: {error}");
+            assert!(!error.contains("hidden"), "{error}");
         }
         let long = Values { service_domain: "x".repeat(253), ..Values::default() };
         let many = "{{service_domain}}".repeat(100);

@@ -15,7 +15,6 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
 
-use super::error::bounded;
 use crate::bounded::{Limits, compute};
 
 /// The key of the Secret that Cluster API writes.
@@ -89,7 +88,9 @@ pub(super) async fn client(
         let text = std::str::from_utf8(&bytes).map_err(|_| Unusable("it is not a kubeconfig".to_owned()))?;
         let config = config(text, &server, budget)?;
         let client = crate::client::bounded(config.clone(), most);
-        let client = client.map_err(|error| Unusable(bounded(&error.to_string())))?;
+        // The client's own error can quote the certificate, the key or the token.
+        let unusable = "its user's certificate, key or token can't be read";
+        let client = client.map_err(|_| Unusable(unusable.to_owned()))?;
         Ok((client, config))
     });
     connected.await.map_err(|Unusable(what)| what)

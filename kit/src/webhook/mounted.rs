@@ -85,12 +85,13 @@ fn certified(folder: &Path) -> io::Result<CertifiedKey> {
 
 /// A chain and a key, PEM, that belong together.
 pub(super) fn parse_pem(chain: &[u8], key: &[u8]) -> io::Result<CertifiedKey> {
+    // The parsers' own errors quote lines of the file.
     let chain = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| io::Error::other(format!("tls.crt: {error}")))?;
-    let wrong_key = |error: &dyn std::fmt::Display| io::Error::other(format!("tls.key: {error}"));
-    let private = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong_key(&error))?;
-    let signing = any_supported_type(&private).map_err(|error| wrong_key(&error))?;
+        .map_err(|_| io::Error::other("tls.crt: it is not a chain of certificates in PEM"))?;
+    let wrong_key = |what: &str| io::Error::other(format!("tls.key: it is not {what}"));
+    let private = PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong_key("a private key in PEM"))?;
+    let signing = any_supported_type(&private).map_err(|_| wrong_key("an RSA, ECDSA or Ed25519 key"))?;
     let certified = CertifiedKey::new(chain, signing);
     certified.keys_match().map_err(|error| io::Error::other(format!("tls.crt: {error}")))?;
     Ok(certified)

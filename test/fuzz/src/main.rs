@@ -1,7 +1,8 @@
 //! Feeds mutated input to every parser of untrusted input, and measures what each input costs.
 //!
 //! `fuzz --runs 2000 --seed 1` makes the same inputs on every machine; `fuzz --seconds 60` takes as many as there is time
-//! for. An input that panics, that takes more memory or more time than its target allows, is written to a file and named
+//! for. An input that panics, that takes more memory or more time than its target allows, or that a message quotes although it can come from
+//! a Secret, is written to a file and named
 //! with the command that repeats it.
 
 mod input;

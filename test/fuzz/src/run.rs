@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::input::Source;
 use crate::memory::MEMORY;
-use crate::targets::Target;
+use crate::targets::{CANARY, Target};
 
 /// An input that takes this many times its target's time ends the program: it may never end by itself.
 const HANGS_AFTER: u32 = 20;
@@ -155,7 +155,11 @@ fn measure(target: &Target, input: &[u8], path: &Path) -> Result<Cost, String> {
     let ended = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
     let cost = Cost { time: began.elapsed(), bytes: MEMORY.peak_usage().saturating_sub(before) };
     current().take();
-    ended.map(|()| cost).map_err(|_| "it panics".to_owned())
+    let messages = ended.map_err(|_| "it panics".to_owned())?;
+    match messages.iter().find(|message| message.contains(CANARY)) {
+        Some(message) => Err(format!("a message quotes a Secret: {message}")),
+        None => Ok(cost),
+    }
 }
 
 fn current() -> MutexGuard<'static, Option<Current>> {

@@ -1,10 +1,12 @@
 //! What is fed: each parser of untrusted input, with examples of its format and what one input may cost.
+//!
+//! Parsers of what Secrets contain return their messages, none of which may contain the [`CANARY`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
-use bounds::Budget;
+use bounds::{Budget, Confidential};
 use gcm::addons::bundle::{self, BundleFile};
 use gcm::addons::health::Live;
 use gcm::addons::marks::OurMarks;
@@ -18,7 +20,8 @@ use serde_json::{Value, json};
 pub struct Target {
     /// Its name on the command line.
     pub name: &'static str,
-    pub run: fn(&[u8]),
+    /// Returns the messages of a parser of what Secrets contain.
+    pub run: fn(&[u8]) -> Vec<String>,
     /// Inputs as people write them.
     pub examples: &'static [&'static str],
     /// What its format is made of.
@@ -27,6 +30,14 @@ pub struct Target {
     pub max_bytes: usize,
     /// The most time for one input, in a build that is not optimised.
     pub max_time: Duration,
+}
+
+/// A word of inputs that stands for a password in a Secret.
+pub const CANARY: &str = "S3cr3tC4nary";
+
+/// Returns the message of a result.
+fn message<T>(result: Result<T, impl std::fmt::Display>) -> Option<String> {
+    result.err().map(|error| error.to_string())
 }
 
 const MIB: usize = 1 << 20;
@@ -39,6 +50,8 @@ const YAML: &[&str] = &[
     "a: {b: [1, 2], c: text}\nd: |\n  line\n",
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: y}\ndata:\n  key: value\n---\nkind: List\nitems: []\n",
     "{\"instance-id\": \"a\", \"network\": {\"version\": 2}}",
+    "instance-id: [S3cr3tC4nary]\nredact: S3cr3tC4nary\n",
+    "apiVersion: v1\nkind: S3cr3tC4nary\nmetadata: {name: S3cr3tC4nary, namespace: [S3cr3tC4nary]}\n",
 ];
 const YAML_WORDS: &[&str] = &[
     "&a ",
@@ -57,6 +70,27 @@ const YAML_WORDS: &[&str] = &[
     "'",
     "\t",
     "# ",
+    CANARY,
+    "S3cr3tC4nary: ",
+    "!S3cr3tC4nary ",
+];
+const TEMPLATE_WORDS: &[&str] = &[
+    "{{ $a = print $a $a $a $a }}",
+    "{{ range $ }}",
+    "{{ end }}",
+    "$",
+    ".",
+    "print ",
+    "printf \"%q\" ",
+    "(",
+    "| ",
+    "{{ $a := .Text }}",
+    "{{ $b = $a }}",
+    "{{/*",
+    "*/}}",
+    "Joined ",
+    CANARY,
+    "\"S3cr3tC4nary\" ",
 ];
 const JSON_WORDS: &[&str] =
     &["0,", "[", "]", "{\"a\":", "}", "\"\\ud800\"", "1e999", "-0.0", "null", "\\u0000", ","];
@@ -103,47 +137,62 @@ impl gotemplate::Functions for Ours {
     }
 }
 
-fn go_template(input: &[u8]) {
+fn go_template(input: &[u8]) -> Vec<String> {
     let (text, budget) = (text(input), Budget::new(BOOTSTRAP));
     let data = json!({"V1alpha1": {"VM": {"Name": "a"}, "Net": {"Devices": [{"IPAddresses": ["10.0.0.1/24"]}]}}, "Text": "x".repeat(10_000)});
-    if let Ok(template) = gotemplate::Template::parse(&text, &budget) {
-        let _ = template.render(&text, &data, &Ours, &budget);
-    }
+    let rendered = gotemplate::Template::parse(&text, &budget)
+        .and_then(|template| template.render(&text, &data, &Ours, &budget));
+    message(rendered).into_iter().collect()
 }
 
-fn guestinfo(input: &[u8]) {
+fn bootstrap(input: &[u8]) -> Vec<String> {
+    vmop::untrusted::compose_bootstrap(input, &Budget::new(BOOTSTRAP))
+}
+
+fn guestinfo(input: &[u8]) -> Vec<String> {
     let budget = Budget::new(BOOTSTRAP);
-    let _ = cloudinit::unpacked(input, &budget);
+    let mut messages: Vec<_> = message(cloudinit::unpacked(input, &budget)).into_iter().collect();
     let (key, encoding) = ("guestinfo.metadata".to_owned(), "guestinfo.metadata.encoding".to_owned());
     for how in ["gzip+base64", "base64", ""] {
         let keys =
             BTreeMap::from([(key.clone(), text(input).into_owned()), (encoding.clone(), how.to_owned())]);
-        if let Ok(decoded) = cloudinit::decode(&keys, &budget) {
-            let _ = decoded.metadata(&budget);
-        }
+        let read = cloudinit::decode(&keys, &budget).and_then(|decoded| decoded.metadata(&budget));
+        messages.extend(message(read));
     }
+    messages
 }
 
-fn yaml(input: &[u8]) {
+fn yaml(input: &[u8]) -> Vec<String> {
     let budget = Budget::new(BOOTSTRAP);
-    let _ = cloudinit::mapping(&text(input), &budget);
-    let _ = bounds::from_yaml_documents::<Value>(&text(input), &budget);
+    let mapping = message(cloudinit::mapping(&text(input), &budget));
+    let documents = message(bounds::from_yaml_documents::<Value>(&text(input), &budget));
+    mapping.into_iter().chain(documents).collect()
 }
 
-fn add_on(input: &[u8]) {
+fn add_on(input: &[u8]) -> Vec<String> {
     let budget = Budget::new(bundle::LIMITS.bytes);
-    let file =
-        |name: &str| BundleFile { name: name.to_owned(), text: text(input).into_owned(), secret: false };
-    let _ = manifest::parse(&[file("a.yaml"), file("b.yaml.jinja")], &values(), &budget);
+    let file = |name: &str| {
+        let text = Confidential::new(text(input).into_owned());
+        BundleFile { name: name.to_owned(), text, secret: true }
+    };
+    let plain = message(manifest::parse(&[file("a.yaml")], &values(), &budget));
+    let template = message(manifest::parse(&[file("b.yaml.jinja")], &values(), &budget));
     let data = BTreeMap::from([("a.yaml".to_owned(), text(input).into_owned())]);
-    let _ = config_map::read(&data);
+    plain.into_iter().chain(template).chain(message(config_map::read(&data))).collect()
 }
 
-fn add_on_in_image(input: &[u8]) {
+fn add_on_in_image(input: &[u8]) -> Vec<String> {
     let _ = image::read(&text(input), &Budget::new(bundle::LIMITS.bytes));
+    Vec::new()
 }
 
-fn review(input: &[u8]) {
+fn kubeconfig(input: &[u8]) -> Vec<String> {
+    let budget = Budget::new(4 * MIB);
+    let read = kubeconfig::config(&text(input), "https://10.0.0.1:6443", &budget);
+    read.err().map(|kubeconfig::Unusable(what)| what).into_iter().collect()
+}
+
+fn review(input: &[u8]) -> Vec<String> {
     if let Ok(review) = Review::read(input.to_vec()) {
         let _ = review.objects::<TanzuKubernetesCluster>();
         let _ = review.objects::<api::vmop::VirtualMachine>();
@@ -153,17 +202,25 @@ fn review(input: &[u8]) {
         let _ = conversion::answer(&read, api::gcm::convert);
         let _ = conversion::answer(&read, api::vmop::convert);
     }
+    Vec::new()
 }
 
-fn guests_answer(input: &[u8]) {
+fn guests_answer(input: &[u8]) -> Vec<String> {
     let _ = answer::read::<answer::MetadataOnly<OurMarks>>(input);
     let _ = answer::read::<Live>(input);
+    Vec::new()
+}
+
+/// Runs a parser whose messages nobody reads but the one who wrote the input.
+fn quiet(run: impl FnOnce()) -> Vec<String> {
+    run();
+    Vec::new()
 }
 
 pub const TARGETS: &[Target] = &[
     Target {
         name: "text",
-        run: |input| drop(bounds::printable(&text(input), 400)),
+        run: |input| quiet(|| drop(bounds::printable(&text(input), 400))),
         examples: &["a plain line", "two\nlines", "\u{1b}]0;title\u{7}\u{202e}"],
         words: &["\u{1b}[31m", "\u{202e}", "\u{9b}", "é", "\r\n"],
         max_bytes: 8 * MIB,
@@ -177,25 +234,27 @@ pub const TARGETS: &[Target] = &[
             "{{ range $i, $d := .V1alpha1.Net.Devices }}{{ index $d.IPAddresses 0 }}{{ end }}",
             "{{ if eq .Text \"x\" }}a{{ else }}{{ printf \"%s-%d\" .Text 2 | Joined \"b\" }}{{ end }}",
             "{{ with .V1alpha1 }}{{ .VM.Name }}{{ end }}{{ slice .Text 1 5 }}{{ len .Text }}",
+            "{{ S3cr3tC4nary }}",
+            "{{ .Text | S3cr3tC4nary }}{{ $S3cr3tC4nary }}{{ index .Text \"S3cr3tC4nary\" }}",
         ],
-        words: &[
-            "{{ $a = print $a $a $a $a }}",
-            "{{ range $ }}",
-            "{{ end }}",
-            "$",
-            ".",
-            "print ",
-            "printf \"%q\" ",
-            "(",
-            "| ",
-            "{{ $a := .Text }}",
-            "{{ $b = $a }}",
-            "{{/*",
-            "*/}}",
-            "Joined ",
-        ],
+        words: TEMPLATE_WORDS,
         max_bytes: BOOTSTRAP + SLACK,
         max_time: Duration::from_secs(10),
+    },
+    Target {
+        name: "bootstrap",
+        run: bootstrap,
+        examples: &[
+            "x{{S3cr3tC4nary}}y",
+            "{{ .S3cr3tC4nary }}",
+            "{{ V1alpha1_FormatIP \"S3cr3tC4nary\" `S3cr3tC4nary` }}",
+            "{{ V1alpha1_FirstIP | S3cr3tC4nary }}",
+            "S3cr3tC4nary: S3cr3tC4nary\ninstance-id: [S3cr3tC4nary]\n",
+            PACKED,
+        ],
+        words: TEMPLATE_WORDS,
+        max_bytes: BOOTSTRAP + SLACK,
+        max_time: Duration::from_secs(20),
     },
     Target {
         name: "guestinfo",
@@ -243,11 +302,10 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "kubeconfig",
-        run: |input| {
-            let _ = kubeconfig::config(&text(input), "https://10.0.0.1:6443", &Budget::new(4 * MIB));
-        },
+        run: kubeconfig,
         examples: &[
             "clusters: [{name: a, cluster: {certificate-authority-data: LS0t}}]\nusers: [{name: a, user: {token: t}}]\n",
+            "clusters: [{name: a, cluster: {certificate-authority-data: S3cr3tC4nary}}]\nusers: [{user: {token: S3cr3tC4nary}}]\n",
             "{\"clusters\": [], \"users\": [{\"name\": \"a\", \"user\": {\"exec\": {\"command\": \"x\"}}}]}",
         ],
         words: YAML_WORDS,
@@ -280,7 +338,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "trusted-ca",
-        run: |input| drop(settings::pem(&text(input))),
+        run: |input| quiet(|| drop(settings::pem(&text(input)))),
         examples: &[
             "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=",
             "not base64",
@@ -291,7 +349,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "console-key",
-        run: |input| vmop::untrusted::encrypt_for(&text(input), &Budget::new(MIB)),
+        run: |input| quiet(|| vmop::untrusted::encrypt_for(&text(input), &Budget::new(MIB))),
         examples: &[KEY, "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----\n"],
         words: &[
             "-----BEGIN PUBLIC KEY-----\n",
@@ -305,7 +363,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "ovf",
-        run: |input| vmop::untrusted::read_ovf(&text(input), &Budget::new(96 * MIB)),
+        run: |input| quiet(|| vmop::untrusted::read_ovf(&text(input), &Budget::new(96 * MIB))),
         examples: &[
             r#"<Envelope><VirtualSystem><ProductSection><Property ovf:key="a" ovf:type="string" ovf:value="v"><Label>l</Label></Property></ProductSection></VirtualSystem></Envelope>"#,
         ],
@@ -315,7 +373,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "soap",
-        run: vsphere::untrusted::decode_soap,
+        run: |input| quiet(|| vsphere::untrusted::decode_soap(input)),
         examples: &[
             r#"<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body><R xmlns="urn:vim25"><returnval><a xsi:type="xsd:string">b</a></returnval></R></soapenv:Body></soapenv:Envelope>"#,
         ],
@@ -325,7 +383,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "vijson",
-        run: vsphere::untrusted::decode_vijson,
+        run: |input| quiet(|| vsphere::untrusted::decode_vijson(input)),
         examples: &[
             r#"{"_typeName":"UpdateSet","version":"1","filterSet":[{"_typeName":"PropertyFilterUpdate","objectSet":[]}]}"#,
             "[0,0,0]",

@@ -156,7 +156,10 @@ fn cloud_init_says_who_the_node_is() {
 #[test]
 fn bootstrap_data_that_cannot_be_booted_is_refused_with_a_remedy() {
     let cases = [
-        (bootstrap(Some("ignition"), "{}"), "format ignition is not supported. Set the bootstrap format"),
+        (
+            bootstrap(Some("ignition"), "{}"),
+            "key format is not cloud-config, the only supported format. Set the bootstrap format",
+        ),
         (bootstrap(None, ""), "key value is missing or empty"),
     ];
     for (bootstrap, says) in cases {

@@ -43,12 +43,12 @@ fn a_template_makes_the_name_of_the_machines() {
 fn a_template_that_makes_no_name_is_refused_with_a_remedy() {
     for (template, why) in [
         ("{{ .machine.name", "line 1, column"),
-        ("{{ .machine.nam }}", "the field nam does not exist"),
-        ("{{ .cluster.name }}", "the field cluster does not exist"),
-        ("{{ upper .machine.name }}", "the function upper does not exist"),
-        ("{{ trunc \"5\" .machine.name }}", "\"5\" is not a whole number"),
+        ("{{ .machine.nam }}", "the field does not exist"),
+        ("{{ .cluster.name }}", "line 1, column 4: the field does not exist"),
+        ("{{ upper .machine.name }}", "the function does not exist"),
+        ("{{ trunc \"5\" .machine.name }}", "an argument is not a whole number"),
         ("{{ trunc 5 }}", "it needs 2 arguments and has 1"),
-        ("{{ trimSuffix 5 .machine.name }}", "5 is not a string"),
+        ("{{ trimSuffix 5 .machine.name }}", "an argument is not a string"),
         ("VM-{{ .machine.name }}", "it produces \"VM-quick-start-md-0-wqc85-8nxwc\""),
         ("{{ trunc 6 .machine.name }}", "it produces \"quick-\""),
         ("{{ .machine.name }}\n", "8nxwc\\n\""),

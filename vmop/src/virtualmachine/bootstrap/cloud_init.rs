@@ -1,6 +1,7 @@
 //! The data of cloud-init: metadata that we build, userdata that the user gives.
 
 use api::vmop::VirtualMachine;
+use bounds::Confidential;
 use cloudinit::{Error, METADATA, Metadata, USERDATA, VALUE_LIMIT, WaitOnNetwork};
 use kit::bounded::{Budget, Exceeded};
 use kube::ResourceExt;
@@ -28,8 +29,8 @@ pub(super) fn guestinfo(
     }
     let userdata = userdata(data, budget)?.unwrap_or_default();
     let vendordata = data.plain("vendor-data", budget)?;
-    let vendordata = vendordata.as_deref().map(str::as_bytes);
-    let keys = cloudinit::encode(&metadata, userdata.as_bytes(), vendordata, budget);
+    let vendordata = vendordata.as_ref().map(|text| text.expose().as_bytes());
+    let keys = cloudinit::encode(&metadata, userdata.expose().as_bytes(), vendordata, budget);
     let extra_config = keys.map_err(|error| match error {
         Error::Exceeded(exceeded) => exceeded.into(),
         error => Uncomposed::from(invalid(format!("{}: {error}", data.source))),
@@ -47,7 +48,8 @@ pub(super) fn customised(
     let metadata = metadata(vm, data, input, budget)?.to_yaml();
     let metadata = metadata.map_err(|error| invalid(format!("{}: {error}", data.source)))?;
     budget.spend(metadata.len())?;
-    let identity = CustomizationIdentity::CloudinitPrep { metadata, userdata: userdata(data, budget)? };
+    let userdata = userdata(data, budget)?.map(Confidential::into_exposed);
+    let identity = CustomizationIdentity::CloudinitPrep { metadata, userdata };
     let spec = CustomizationSpec {
         identity,
         dns_suffixes: Vec::new(),
@@ -67,11 +69,13 @@ pub(super) fn verbatim(
 ) -> Composed<Bootstrap> {
     let mut bootstrap = Bootstrap::default();
     for (key, value) in data.data.iter().filter(|(key, _)| key.starts_with("guestinfo.")) {
-        if value.len() > VALUE_LIMIT {
-            let what = format!("has {} bytes, but a guest reads at most {VALUE_LIMIT}", value.len());
+        let length = value.expose().len();
+        if length > VALUE_LIMIT {
+            let what = format!("has {length} bytes, but a guest reads at most {VALUE_LIMIT}");
             return Err(data.wrong(key, &format!("{what}. Make it smaller, or compress it")).into());
         }
-        bootstrap.extra_config.insert(key.clone(), data.text(key, budget)?.unwrap_or_default());
+        let text = data.text(key, budget)?.unwrap_or_default();
+        bootstrap.extra_config.insert(key.clone(), text.into_exposed());
     }
     if bootstrap.extra_config.is_empty() {
         let what = "has no key that begins with guestinfo. Add the guest's data";
@@ -113,7 +117,7 @@ pub(super) fn is_given(nics: &[Nic]) -> bool {
     nics.iter().any(|nic| !nic.is_plain())
 }
 
-fn userdata(data: &UserData, budget: &Budget) -> Composed<Option<String>> {
+fn userdata(data: &UserData, budget: &Budget) -> Composed<Option<Confidential<String>>> {
     for key in USERDATA_KEYS {
         if let Some(plain) = data.plain(key, budget)? {
             return Ok(Some(plain));
@@ -150,7 +154,7 @@ fn metadata(
         ours.other.insert("network".to_owned(), network);
     }
     if let Some(keys) = data.text("ssh-public-keys", budget)? {
-        ours.other.insert("public-keys".to_owned(), keys.into());
+        ours.other.insert("public-keys".to_owned(), keys.into_exposed().into());
     }
     if let Some(network) = mapping(data, "network-config", budget)? {
         let inner = network.get("network").cloned().unwrap_or(Value::Object(network));
@@ -170,5 +174,5 @@ fn metadata(
 /// A key that holds a mapping in YAML or JSON.
 fn mapping(data: &UserData, key: &str, budget: &Budget) -> Composed<Option<Map<String, Value>>> {
     let Some(plain) = data.plain(key, budget)? else { return Ok(None) };
-    cloudinit::mapping(&plain, budget).map(Some).map_err(|error| data.refused(key, &error))
+    cloudinit::mapping(plain.expose(), budget).map(Some).map_err(|error| data.refused(key, &error))
 }

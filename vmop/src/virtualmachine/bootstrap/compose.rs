@@ -68,7 +68,7 @@ pub fn compose(
     input: &BootstrapInput<'_>,
     budget: &Budget,
 ) -> Composed<Bootstrap> {
-    let given = data.data.values().map(Vec::len).fold(0, usize::saturating_add);
+    let given = data.data.values().map(|value| value.expose().len()).fold(0, usize::saturating_add);
     budget.spend(given)?;
     let renderer = Renderer::new(vm, data, input, budget);
     let mut bootstrap = match data.transport {

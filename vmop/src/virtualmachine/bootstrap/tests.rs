@@ -6,6 +6,7 @@ use std::process::Command;
 
 use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
+use bounds::Confidential;
 use kit::bounded::Budget;
 use vsphere::{Backing, CustomizationIdentity, CustomizationSpec, NicKind, VAppConfigSpec, VAppProperty};
 
@@ -21,6 +22,7 @@ use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::nic::adapter::{Addressing, Nic};
 
 mod limits;
+mod secrets;
 
 fn annotated(transport: &str, key: &str, value: &str) -> VirtualMachine {
     let mut vm = with_transport(transport);
@@ -154,7 +156,7 @@ fn debug_output_of_bootstrap_data_omits_its_values() {
             v_app: VApp::Changed(properties.clone()),
             customization: Some(customization),
         };
-        let data = [("user-data".to_owned(), CANARY.as_bytes().to_vec())].into();
+        let data = [("user-data".to_owned(), Confidential::new(CANARY.as_bytes().to_vec()))].into();
         let user_data = UserData { data, ..UserData::default() };
         let shown = format!("{bootstrap:?} {user_data:?} {:?}", bootstrap.steps());
         let bytes = format!("{:?}", CANARY.as_bytes());
@@ -430,17 +432,14 @@ fn templates_reach_addresses_nameservers_and_the_object() {
         ("{{ V1alpha1_FirstIPFromNIC 0 }}", "10.0.0.5/24"),
         (
             "{{ V1alpha1_FirstIPFromNIC 1 }}",
-            " 4: network adapter 1 has no address from the network provider. Correct it",
+            " 4: the network adapter has no address from the network provider. Correct it",
         ),
         ("{{ V1alpha1_IPsFromNIC 0 }}", "[10.0.0.5/24 2001:db8::5/64]"),
         ("{{ V1alpha1_FirstNicMacAddr }}", "00-50-56-AA-00-01"),
         ("{{ V1alpha1_FormatIP V1alpha1_FirstIP \"\" }}", "10.0.0.5"),
         ("{{ V1alpha1_FormatIP \"10.0.0.5\" \"/16\" }}", "10.0.0.5/16"),
         ("{{ V1alpha1_FormatIP \"10.0.0.5/8\" \"255.255.252.0\" }}", "10.0.0.5/22"),
-        (
-            "{{ V1alpha1_FormatIP \"10.0.0.5\" \"255.0.255.0\" }}",
-            " 4: \"255.0.255.0\" is not a mask. Correct it",
-        ),
+        ("{{ V1alpha1_FormatIP \"10.0.0.5\" \"255.0.255.0\" }}", " 4: an argument is not a mask. Correct it"),
         ("{{ V1alpha1_IP \"172.16.0.1\" }}", "172.16.0.1/16"),
         ("{{ V1alpha1_SubnetMask V1alpha1_FirstIP }}", "255.255.255.0"),
         ("{{ V1alpha1_SubnetMask \"10.0.0.1/0\" }}", "0.0.0.0"),

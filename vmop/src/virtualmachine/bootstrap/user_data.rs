@@ -6,6 +6,7 @@ use std::fmt;
 use api::conditions::vmop as reason;
 use api::names::annotation;
 use api::vmop::VirtualMachine;
+use bounds::Confidential;
 use kit::bounded::{Budget, Exceeded};
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
@@ -55,7 +56,7 @@ pub struct UserData {
     /// The Secret or ConfigMap, for people.
     pub source: String,
     /// What lies there.
-    pub data: BTreeMap<String, Vec<u8>>,
+    pub data: BTreeMap<String, Confidential<Vec<u8>>>,
 }
 
 impl fmt::Debug for UserData {
@@ -103,6 +104,7 @@ pub fn transport(vm: &VirtualMachine) -> Need<Transport> {
 
 /// What the user of `vm` gives with this data.
 pub fn user_data(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec<u8>>) -> Need<UserData> {
+    let data = data.into_iter().map(|(key, value)| (key, Confidential::new(value))).collect();
     let annotated = |key: &str| vm.annotations().get(key).filter(|value| !value.is_empty());
     Ok(UserData {
         transport: transport(vm)?,
@@ -125,28 +127,34 @@ impl UserData {
         part(format!("{:?} {} {:?}", self.transport, self.uncustomised, self.instance_id).as_bytes());
         for (key, value) in &self.data {
             part(key.as_bytes());
-            part(value);
+            part(value.expose());
         }
         api::names::hex(&hash.finalize()[..8])
     }
 
     /// The value of a key, as text.
-    pub(super) fn text(&self, key: &str, budget: &Budget) -> Composed<Option<String>> {
-        let Some(value) = self.data.get(key).filter(|value| !value.is_empty()) else { return Ok(None) };
+    pub(super) fn text(&self, key: &str, budget: &Budget) -> Composed<Option<Confidential<String>>> {
+        let Some(value) = self.given(key) else { return Ok(None) };
         let text = std::str::from_utf8(value);
         let text = text.map_err(|_| self.wrong(key, "is not text. Encode it"))?;
         budget.spend(text.len()).map_err(|exceeded| self.exceeded(key, exceeded))?;
-        Ok(Some(text.to_owned()))
+        Ok(Some(Confidential::new(text.to_owned())))
     }
 
     /// The value of a key in plain: unpacked where it is base64 or gzip in base64.
-    pub(super) fn plain(&self, key: &str, budget: &Budget) -> Composed<Option<String>> {
-        let Some(value) = self.data.get(key).filter(|value| !value.is_empty()) else { return Ok(None) };
+    pub(super) fn plain(&self, key: &str, budget: &Budget) -> Composed<Option<Confidential<String>>> {
+        let Some(value) = self.given(key) else { return Ok(None) };
         let plain = cloudinit::unpacked(value, budget).map_err(|error| self.refused(key, &error))?;
-        let plain = String::from_utf8(plain);
-        Ok(Some(plain.map_err(|_| {
+        let plain = String::from_utf8(plain).map_err(|_| {
             self.wrong(key, "is not text: neither plain, nor in base64, nor in gzip. Correct it")
-        })?))
+        })?;
+        Ok(Some(Confidential::new(plain)))
+    }
+
+    /// The value of a key that is not empty.
+    fn given(&self, key: &str) -> Option<&[u8]> {
+        let value = self.data.get(key)?.expose();
+        (!value.is_empty()).then_some(value)
     }
 
     /// Why the value of a key can't be read.
@@ -201,7 +209,7 @@ impl From<Exceeded> for Uncomposed {
 
 impl Uncomposed {
     /// The same for the VM's condition, of data that lies in `source`.
-    pub(super) fn into_unmet(self, source: &str) -> Unmet {
+    pub fn into_unmet(self, source: &str) -> Unmet {
         match self {
             Self::Unmet(unmet) => unmet,
             Self::Exceeded(Exceeded::Bytes { limit }) => {

@@ -4,14 +4,16 @@ use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr};
 
 use api::vmop::VirtualMachine;
-use bounds::printable;
-use gotemplate::{Failure, Functions, SPARSE, Template, brief, cost, exactly};
+use bounds::Confidential;
+use gotemplate::{Failure, Functions, Reason, SPARSE, Template, cost, exactly};
 use kit::bounded::{Budget, Exceeded};
 use serde_json::{Map, Value, json};
 
 use super::data::BootstrapInput;
 use super::user_data::{Composed, UserData};
 use crate::virtualmachine::nic::adapter::{Addressing, Nic, prefix_of};
+
+const NOT_IPV4: &str = "an argument is not an IPv4 address";
 
 /// Carries out the templates of one VM's bootstrap data.
 pub(super) struct Renderer<'a> {
@@ -35,7 +37,8 @@ impl<'a> Renderer<'a> {
     }
 
     /// The text of a key with its templates carried out; a `\{` stands for a brace.
-    pub(super) fn render(&self, key: &str, text: &str) -> Composed<String> {
+    pub(super) fn render(&self, key: &str, text: &Confidential<String>) -> Composed<String> {
+        let text = text.expose().as_str();
         let exceeded = |exceeded| self.data.exceeded(key, exceeded);
         let wrong = |error: gotemplate::Error| {
             let what = || format!("is a template that can't be rendered, {error}. Correct it");
@@ -140,16 +143,15 @@ impl Functions for Net<'_> {
 }
 
 impl Net<'_> {
-    fn device(&self, at: usize) -> Result<&Value, String> {
+    fn device(&self, at: usize) -> Result<&Value, Reason> {
         let devices = self.0["Devices"].as_array().map(Vec::as_slice).unwrap_or_default();
-        devices
-            .get(at)
-            .ok_or_else(|| format!("network adapter {at} does not exist; the VM has {}", devices.len()))
+        let missing = "the network adapter does not exist; the VM has {}";
+        devices.get(at).ok_or_else(|| Reason::with_counts(missing, &[devices.len()]))
     }
 
     fn address(&self, at: usize) -> Called {
         let first = self.device(at)?["IPAddresses"].get(0).cloned();
-        Ok(first.ok_or_else(|| format!("network adapter {at} has no address from the network provider"))?)
+        Ok(first.ok_or("the network adapter has no address from the network provider")?)
     }
 
     fn mac(&self) -> Called {
@@ -171,33 +173,28 @@ impl Net<'_> {
     }
 }
 
-fn text(value: &Value) -> Result<&str, String> {
-    value.as_str().ok_or_else(|| format!("{} is not a string", brief(value)))
+fn text(value: &Value) -> Result<&str, &'static str> {
+    value.as_str().ok_or("an argument is not a string")
 }
 
-fn integer(value: &Value) -> Result<i64, String> {
-    value.as_i64().ok_or_else(|| format!("{} is not a whole number", brief(value)))
+fn integer(value: &Value) -> Result<i64, &'static str> {
+    value.as_i64().ok_or("an argument is not a whole number")
 }
 
-fn number(value: &Value) -> Result<usize, String> {
-    usize::try_from(integer(value)?).map_err(|_| format!("network adapter {value} does not exist"))
+fn number(value: &Value) -> Result<usize, &'static str> {
+    usize::try_from(integer(value)?).map_err(|_| "a network adapter has no negative number")
 }
 
-fn ip(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| format!("{} is not an IP address", quoted(text)))
-}
-
-/// The text in an error: short, on one line.
-fn quoted(text: &str) -> String {
-    format!("{:?}", printable(text, 60))
+fn ip(text: &str) -> Result<IpAddr, &'static str> {
+    text.parse().map_err(|_| "an argument is not an IP address")
 }
 
 /// An address with its prefix length, such as `10.0.0.5/24`.
-fn cidr(text: &str) -> Result<(IpAddr, u8), String> {
-    let bad = || format!("{} is not an address with a prefix length", quoted(text));
-    let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
-    let address = ip(address).map_err(|_| bad())?;
-    let prefix = prefix.parse().ok().filter(|prefix| *prefix <= longest(address)).ok_or_else(bad)?;
+fn cidr(text: &str) -> Result<(IpAddr, u8), &'static str> {
+    let bad = "an argument is not an address with a prefix length";
+    let (address, prefix) = text.split_once('/').ok_or(bad)?;
+    let address = ip(address).map_err(|_| bad)?;
+    let prefix = prefix.parse().ok().filter(|prefix| *prefix <= longest(address)).ok_or(bad)?;
     Ok((address, prefix))
 }
 
@@ -213,10 +210,10 @@ fn format_ip(address: &str, mask: &str) -> Called {
     }
     let prefix = match mask.strip_prefix('/') {
         Some(_) => cidr(&format!("{address}{mask}"))?.1,
-        None => prefix_of(mask).ok_or_else(|| format!("{} is not a mask", quoted(mask)))?,
+        None => prefix_of(mask).ok_or("an argument is not a mask")?,
     };
     if prefix > longest(address) {
-        return Err(format!("{} is not a mask of {address}", quoted(mask)).into());
+        return Err("the mask is longer than the address".into());
     }
     Ok(format!("{address}/{prefix}").into())
 }
@@ -229,7 +226,7 @@ fn with_class(address: &str) -> Called {
             128..=191 => 16,
             _ => 24,
         },
-        IpAddr::V6(_) => return Err(format!("{} is not an IPv4 address", quoted(address)).into()),
+        IpAddr::V6(_) => return Err(NOT_IPV4.into()),
     };
     Ok(format!("{address}/{prefix}").into())
 }
@@ -237,6 +234,6 @@ fn with_class(address: &str) -> Called {
 fn subnet_mask(address: &str) -> Called {
     match cidr(address)? {
         (IpAddr::V4(_), prefix) => Ok(mask(prefix).into()),
-        (IpAddr::V6(_), _) => Err(format!("{} is not an IPv4 address", quoted(address)).into()),
+        (IpAddr::V6(_), _) => Err(NOT_IPV4.into()),
     }
 }
