@@ -3,6 +3,7 @@
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, assert_contains, merge, story};
 
 const CONFIG: &str = r#"{"configMapName": "a", "secretName": "b"}"#;
@@ -250,7 +251,19 @@ fn what_a_virtual_machine_may_not_be_is_refused() {
             assert_refused(rule, create(&story, kind, "x", spec, true).await, words);
         }
         may_not_change(&story).await;
+        waits_for_a_disk_of_the_image(&story).await;
     });
+}
+
+/// Which disks an image has is known once it is deployed, so the object's condition says so, and no VM is created.
+async fn waits_for_a_disk_of_the_image(story: &Story) {
+    let mut vm = PlainVm::named("keyed").object(&story.namespace);
+    let disk = json!({ "deviceKey": 2007, "capacity": { "ephemeral-storage": "40Gi" } });
+    vm["spec"]["volumes"] = json!([{ "name": "root", "vSphereVolume": disk }]);
+    story.apply_object(&vm).await;
+    story.wait_for_complaint("VirtualMachine", "keyed", &["deviceKey 2007", "the image has only 2000"]).await;
+    assert!(story.vms_named("keyed").await.is_empty());
+    story.delete("VirtualMachine", "keyed", SOON).await;
 }
 
 async fn may_not_change(story: &Story) {

@@ -53,7 +53,7 @@ pub fn layout(
         template.disks.iter().filter_map(|disk| Mark::of(template, disk, None)).collect();
     let (mut grown, mut created) = (Vec::new(), Vec::new());
     for (volume, size, key) in sized_volumes(vm)? {
-        match key.and_then(|key| template.disks.iter().find(|disk| disk.key == key)) {
+        match key.map(|key| disk_with_key(volume, key, &template.disks)).transpose()? {
             Some(disk) if size < disk.capacity => return Err(too_small(volume, disk)),
             Some(disk) => {
                 marks.retain(|mark| Mark::of(template, disk, None).as_ref() != Some(mark));
@@ -154,6 +154,18 @@ fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
         sized.push((volume, mib << 20, own.device_key));
     }
     Ok(sized)
+}
+
+/// The disk that a volume means by its key. Without the disk, the volume would become a second, empty disk.
+fn disk_with_key<'a>(volume: &VirtualMachineVolume, key: i32, disks: &'a [Disk]) -> Result<&'a Disk, String> {
+    disks.iter().find(|disk| disk.key == key).ok_or_else(|| {
+        let keys: Vec<_> = disks.iter().map(|disk| disk.key.to_string()).collect();
+        let known = if keys.is_empty() { "no disk".to_owned() } else { format!("only {}", keys.join(", ")) };
+        format!(
+            "spec.volumes: {} has the deviceKey {key}, but the image has {known}. Use the key of one of its disks, or leave deviceKey out to add a disk",
+            volume.name
+        )
+    })
 }
 
 fn too_small(volume: &VirtualMachineVolume, disk: &Disk) -> String {
@@ -292,8 +304,13 @@ pub fn changes(
     for (volume, size, key) in sized_volumes(vm)? {
         let known = marks.iter().find(|mark| mark.volume.as_deref() == Some(&volume.name));
         let placed = known.and_then(|mark| own_disk_at(&mark.place, &record, vsphere_vm, devices));
-        let meant = || key.and_then(|key| devices.disks.iter().find(|disk| disk.key == key));
-        match placed.or_else(meant) {
+        // A volume that once became a disk of its own stays that disk, whatever its key.
+        let meant = match key {
+            Some(key) if known.is_none() => Some(disk_with_key(volume, key, &devices.disks)?),
+            Some(key) => devices.disks.iter().find(|disk| disk.key == key),
+            None => None,
+        };
+        match placed.or(meant) {
             None if known.is_some() && !unchecked => return Err(gone(volume)),
             None => {
                 marks.retain(|mark| mark.volume.as_deref() != Some(&volume.name));

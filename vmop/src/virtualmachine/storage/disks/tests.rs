@@ -52,6 +52,21 @@ fn disks_are_linked_unless_something_speaks_against_it() {
     assert!(layout(&both, &fixtures::devices(), &Storage::default(), false).is_err());
 }
 
+/// Without the disk, the volume became a second, empty disk, and the image's disk kept its size.
+#[test]
+fn a_device_key_that_the_image_lacks_is_refused_with_those_that_it_has() {
+    let mut vm = fixtures::virtual_machine();
+    vm.spec.volumes = vec![fixtures::volume("root", "40Gi", Some(2007))];
+    let devices = fixtures::devices();
+    let refused = layout(&vm, &devices, &Storage::default(), false).unwrap_err();
+    assert!(refused.contains("root has the deviceKey 2007, but the image has only 2000"), "{refused}");
+    let none = Devices { disks: Vec::new(), ..devices.clone() };
+    assert!(layout(&vm, &none, &Storage::default(), false).unwrap_err().contains("the image has no disk"));
+    let vsphere_vm = fixtures::vsphere_vm();
+    let refused = changes(&vm, &vsphere_vm, &devices, &Storage::default()).unwrap_err();
+    assert!(refused.contains("2007") && refused.contains("2000"), "{refused}");
+}
+
 #[test]
 fn every_disk_of_the_image_gets_the_policy_however_it_comes_about() {
     let vm = fixtures::virtual_machine();
