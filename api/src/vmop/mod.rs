@@ -1,6 +1,7 @@
 //! The kinds of VM Operator, group `vmoperator.vmware.com/v1alpha1`, and VirtualMachine in [`v1alpha2`], too.
 
 mod class;
+mod class_sizes;
 mod console;
 mod content;
 mod convert;
@@ -12,6 +13,7 @@ mod service;
 pub mod v1alpha2;
 
 pub use class::*;
+pub use class_sizes::{LARGEST_DISK_MIB, SizeFault, size_faults};
 pub use console::*;
 pub use content::*;
 pub use convert::{ConvertError, convert};

@@ -4,6 +4,7 @@
 //! administrator gets a cluster without the setting he wrote. Here every such field is named, with the
 //! place it belongs to.
 
+mod class;
 mod cluster;
 mod configuration;
 pub mod finding;
@@ -95,6 +96,7 @@ fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: 
     let mut findings = schema::check_schema(document, schema, &FieldPlaces::of(crd, version));
     let more = match kind {
         "TanzuKubernetesCluster" => cluster::check_cluster(document, version),
+        "VirtualMachineClass" if findings.is_empty() => class::check_class(document),
         "TkgServiceConfiguration" => configuration::check_configuration(document),
         _ => Vec::new(),
     };

@@ -310,3 +310,16 @@ fn a_value_that_is_left_empty_is_no_error() {
         "what is required stays an error: {found}"
     );
 }
+
+#[test]
+fn sizes_that_no_vsphere_takes_are_found_in_classes() {
+    let class = |memory: &str| {
+        format!(
+            "apiVersion: vmoperator.vmware.com/v1alpha1\nkind: VirtualMachineClass\nmetadata: {{name: c}}\nspec:\n  hardware:\n    cpus: 1\n    memory: {memory}\n"
+        )
+    };
+    let found = findings(&class("1000M"));
+    assert!(found.contains("f:7") && found.contains("not a multiple of 4 MiB"), "{found}");
+    assert!(found.contains("Use 952Mi or 956Mi"), "{found}");
+    assert!(!findings(&class("952Mi")).contains("error"));
+}

@@ -81,6 +81,12 @@ const VIRTUAL_MACHINES: &[(&str, &str, &str, &[&str])] = &[
         r#"{"defaultVolumeProvisioningOptions": {"thinProvisioned": true, "eagerZeroed": true}}"#,
         &["Eager zeroing requires thick provisioning"],
     ),
+    (
+        "rule_5_largest_disk",
+        "volumes",
+        r#"[{"name": "a", "vSphereVolume": {"capacity": {"ephemeral-storage": "100Ti"}}}]"#,
+        &["spec.volumes[0]", "at most 62Ti"],
+    ),
     ("rule_7_no_action", "readinessProbe", "{}", &["must specify an action"]),
     (
         "rule_7_two_actions",
@@ -96,6 +102,18 @@ const VIRTUAL_MACHINES: &[(&str, &str, &str, &[&str])] = &[
 
 /// As [`VIRTUAL_MACHINES`], of other kinds: the rule, the kind, the whole spec.
 const OTHERS: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "class_memory_step",
+        "VirtualMachineClass",
+        r#"{"hardware": {"cpus": 1, "memory": "1000M"}}"#,
+        &["spec.hardware.memory", "not a multiple of 4 MiB", "Use 952Mi or 956Mi"],
+    ),
+    (
+        "class_reservation_within_size",
+        "VirtualMachineClass",
+        r#"{"hardware": {"cpus": 1, "memory": "1Gi"}, "policies": {"resources": {"requests": {"memory": "2Gi"}}}}"#,
+        &["requests.memory", "more than the memory"],
+    ),
     (
         "class_request_within_limit",
         "VirtualMachineClass",

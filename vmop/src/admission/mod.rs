@@ -4,6 +4,7 @@
 //! Every replica answers, from its caches alone. Whoever is a program (a ServiceAccount) is not refused for what other
 //! objects lack: those may still come, the conditions show it meanwhile, and nobody has to try again.
 
+mod classes;
 mod fill;
 mod known;
 mod rules;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use api::crds::CONVERSION_PATH;
 use api::names::{annotation, label};
-use api::vmop::{VirtualMachine, WebConsoleRequest};
+use api::vmop::{VirtualMachine, VirtualMachineClass, WebConsoleRequest};
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
@@ -43,6 +44,8 @@ const VALIDATE_CONSOLE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1
 /// Where resource policies are checked.
 const VALIDATE_POLICY: &str =
     "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachinesetresourcepolicy";
+/// Where classes are checked.
+const VALIDATE_CLASS: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachineclass";
 /// Where claims of instance storage are checked.
 const VALIDATE_CLAIM: &str = "/default-validate--v1-persistentvolumeclaim";
 
@@ -63,6 +66,7 @@ pub fn router(known: Known) -> Router {
         .route(VALIDATE, post(validate))
         .route(VALIDATE_CONSOLE, post(validate_console))
         .route(VALIDATE_POLICY, post(validate_policy))
+        .route(VALIDATE_CLASS, post(validate_class))
         .route(VALIDATE_CLAIM, post(validate_claim))
         .route(CONVERSION_PATH, post(converted))
         .with_state(Arc::new(known))
@@ -126,6 +130,13 @@ async fn validate_policy(State(known): State<Arc<Known>>, review: Review) -> Jso
     };
     let denial = rules::policy_denials(&record(new).into(), &record(old).into(), asker);
     respond(review, asker, denial.into_iter().collect())
+}
+
+async fn validate_class(review: Review) -> Json<Value> {
+    let (Some(new), old) = review.objects::<VirtualMachineClass>() else { return review.allow(&[]) };
+    let denials = classes::class_denials(&new, old.as_ref());
+    let texts = denials.iter().map(Denial::to_string).collect::<Vec<_>>();
+    if texts.is_empty() { review.allow(&[]) } else { review.deny(&texts.join("; ")) }
 }
 
 async fn validate_claim(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {

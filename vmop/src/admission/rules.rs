@@ -5,7 +5,8 @@ use std::fmt;
 
 use api::names::{annotation, label};
 use api::vmop::{
-    POWERED_ON, SUSPENDED, VSphereVolume, VirtualMachine, VirtualMachineSpec, VirtualMachineVolume,
+    LARGEST_DISK_MIB, POWERED_ON, SUSPENDED, VSphereVolume, VirtualMachine, VirtualMachineSpec,
+    VirtualMachineVolume,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -228,6 +229,12 @@ fn volumes(new: &VirtualMachine) -> Vec<Denial> {
         if let Some(reason) = unit_reason(volume, &new.spec.volumes[..index]) {
             denials.push(Denial::new(format!("{field}.unitNumber"), format!("Invalid value: {reason}")));
         }
+        if volume.v_sphere_volume.as_ref().is_some_and(is_too_large) {
+            denials.push(Denial::new(
+                format!("{field}.vSphereVolume.capacity.ephemeral-storage"),
+                "Invalid value: a virtual disk has at most 62Ti. Use several disks",
+            ));
+        }
         if volume.v_sphere_volume.as_ref().is_some_and(|disk| !is_whole_mib(disk)) {
             denials.push(Denial::new(
                 format!("{field}.vSphereVolume.capacity.ephemeral-storage"),
@@ -250,6 +257,11 @@ fn unit_reason(volume: &VirtualMachineVolume, before: &[VirtualMachineVolume]) -
     }
     let twin = before.iter().find(|other| other.unit_number == Some(unit))?;
     Some(format!("{unit} is already the unit number of volume {}. Use another", twin.name))
+}
+
+fn is_too_large(disk: &VSphereVolume) -> bool {
+    let size = disk.capacity.get("ephemeral-storage").and_then(|size| size.mib().ok());
+    size.is_some_and(|mib| mib > LARGEST_DISK_MIB)
 }
 
 fn is_whole_mib(disk: &VSphereVolume) -> bool {

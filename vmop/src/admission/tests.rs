@@ -194,6 +194,16 @@ fn rule_7_a_probe_reaches_its_own_vm_and_not_for_long() {
 }
 
 #[test]
+fn rule_5_a_disk_has_at_most_62_tebibytes() {
+    let of = |size: &str| {
+        let disk = json!({ "name": "d", "vSphereVolume": { "capacity": { "ephemeral-storage": size } } });
+        vm(json!({ "volumes": [disk] }))
+    };
+    assert!(reasons(&of("62Ti"), None, facts(), USER).is_empty());
+    refused(&reasons(&of("63Ti"), None, facts(), USER), &["spec.volumes[0]", "at most 62Ti"]);
+}
+
+#[test]
 fn rule_networks_are_those_that_the_namespace_was_given() {
     let of = |name: &str| {
         vm(json!({ "networkInterfaces": [{ "networkName": "given" }, { "networkName": name }] }))

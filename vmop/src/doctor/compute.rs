@@ -1,12 +1,12 @@
 //! Hosts, DRS and the room in resource pools.
 
-use api::vmop::{VirtualMachine, VirtualMachineClass};
+use api::vmop::{SizeFault, VirtualMachine, VirtualMachineClass, size_faults};
 use kit::diagnosis::Diagnosis;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use vsphere::ObjectContent;
 
-use super::checks::{DRS, HEADROOM, HOSTS, NAMES};
+use super::checks::{CLASSES, DRS, HEADROOM, HOSTS, NAMES};
 use super::site::{BINDINGS, Site, list_all, name};
 use crate::vcenter::LONGEST_NAME;
 use crate::virtualmachine::size::class::parse_size;
@@ -86,7 +86,18 @@ async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
         let parsed = parse_size(class, 0).ok()?;
         Some((class.name_any(), parsed.memory.reservation.unwrap_or(0)))
     });
-    judge_headroom(&site.pools, reserved.max_by_key(|(_, mib)| *mib))
+    let mut found = judge_headroom(&site.pools, reserved.max_by_key(|(_, mib)| *mib));
+    found.extend(classes.iter().flat_map(judge_size));
+    found
+}
+
+/// Sizes of a class that vSphere gives no VM.
+fn judge_size(class: &VirtualMachineClass) -> Vec<Diagnosis> {
+    let faults = size_faults(&class.spec).into_iter();
+    let found = |fault: &SizeFault| {
+        format!("VirtualMachineClass {}: {}: {}", class.name_any(), fault.field, fault.reason)
+    };
+    faults.map(|fault| CLASSES.error(found(&fault), fault.remedy)).collect()
 }
 
 fn judge_headroom(pools: &[ObjectContent], largest: Option<(String, i64)>) -> Vec<Diagnosis> {

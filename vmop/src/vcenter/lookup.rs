@@ -74,6 +74,13 @@ impl VCenter {
         slowest.ok_or_else(|| not_found("host", &format!("host of {pool}")))
     }
 
+    /// The threads of the host below a resource pool that has most, read again if none has `wanted`. `None` if no host says.
+    pub async fn threads(&self, pool: &MoRef, wanted: i64) -> Result<Option<i64>, vsphere::Error> {
+        let enough = |hosts: &[Host]| hosts.iter().any(|host| host.threads.is_some_and(|has| has >= wanted));
+        let hosts = self.hosts(pool, enough).await?;
+        Ok(hosts.iter().filter_map(|host| host.threads).max())
+    }
+
     /// The name of the host that a VM runs on; its MoID where the name can't be had.
     pub async fn host_name(&self, vm: &Vm) -> Option<String> {
         let host = vm.host.as_ref()?;
@@ -98,7 +105,7 @@ impl VCenter {
         if let Some(hosts) = known.get(&cluster).filter(|hosts| enough(hosts)) {
             return Ok(hosts.clone());
         }
-        let paths = ["name", "summary.hardware.cpuMhz"];
+        let paths = ["name", "summary.hardware.cpuMhz", "summary.hardware.numCpuThreads"];
         let read = self.client.retrieve_members(&cluster, "host", "HostSystem", &paths).await?;
         let hosts: Vec<_> = read
             .iter()
@@ -106,6 +113,7 @@ impl VCenter {
                 moref: host.obj.clone(),
                 name: host.get("name").as_str().unwrap_or(host.obj.id()).to_owned(),
                 megahertz: host.get("summary.hardware.cpuMhz").as_i64(),
+                threads: host.get("summary.hardware.numCpuThreads").as_i64(),
             })
             .collect();
         known.insert(cluster, hosts.clone());

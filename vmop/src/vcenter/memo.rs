@@ -77,6 +77,8 @@ pub struct Host {
     pub name: String,
     /// The clock of its processors.
     pub megahertz: Option<i64>,
+    /// The threads of its processors.
+    pub threads: Option<i64>,
 }
 
 /// The devices of VMs, each of one version of the VM's settings.

@@ -1,7 +1,7 @@
 //! The class of a VM, and the size that it stands for.
 
 use api::conditions::vmop as reason;
-use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass};
+use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass, size_faults};
 use kube::ResourceExt;
 use vsphere::{Allocation, BaseConfig, Object};
 
@@ -74,6 +74,9 @@ pub fn parse_size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
         Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message)
     };
     let hardware = class.spec.hardware.as_ref().ok_or_else(|| bad("spec.hardware is missing".into()))?;
+    if let Some(fault) = size_faults(&class.spec).into_iter().next() {
+        return Err(bad(format!("{}: {}. {}", fault.field, fault.reason, fault.remedy)));
+    }
     let cpus = hardware.cpus.and_then(|cpus| u32::try_from(cpus).ok()).filter(|cpus| *cpus > 0);
     let memory = hardware.memory.as_ref().ok_or_else(|| bad("spec.hardware.memory is missing".into()))?;
     let memory_mib = memory.mib().map_err(|error| bad(format!("spec.hardware.memory: {error}")))?;
@@ -94,6 +97,16 @@ pub fn parse_size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
         memory,
         config: config(class).map_err(bad)?,
     })
+}
+
+/// Refuses a size that no host of the VM's cluster can run, before vCenter refuses to power the VM on.
+pub fn check_threads(vm: &VirtualMachine, size: Size, threads: Option<i64>) -> Need<Size> {
+    let Some(threads) = threads.filter(|threads| *threads < i64::from(size.cpus)) else { return Ok(size) };
+    let (class, cpus) = (&vm.spec.class_name, size.cpus);
+    let message = format!(
+        "VirtualMachineClass {class} has {cpus} CPUs, but no host of the VM's cluster has more than {threads} threads. Use a class with at most {threads} CPUs"
+    );
+    Err(Unmet::in_vcenter(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message))
 }
 
 /// The keys of devices that are passed through go down from here.
@@ -180,6 +193,25 @@ mod tests {
             "configSpec": { "_typeName": "VirtualMachineConfigSpec", "numCoresPerSocket": 2 },
         });
         insta::assert_debug_snapshot!(parse_size(&class(&spec), 0).unwrap().config.unwrap());
+    }
+
+    #[test]
+    fn sizes_that_no_vsphere_or_no_host_takes_are_refused_before_the_vm_is_created() {
+        let odd = class(&serde_json::json!({ "hardware": { "cpus": 1, "memory": "1000M" } }));
+        let unmet = parse_size(&odd, 0).unwrap_err();
+        assert_eq!(
+            unmet.message,
+            "VirtualMachineClass gpu: spec.hardware.memory: 1000M is not a multiple of 4 MiB, as vSphere requires. Use 952Mi or 956Mi. Correct the class"
+        );
+        let many = class(&serde_json::json!({ "hardware": { "cpus": 200, "memory": "1Gi" } }));
+        let size = parse_size(&many, 0).unwrap();
+        let vm = crate::testing::fixtures::virtual_machine();
+        let unmet = check_threads(&vm, size.clone(), Some(64)).unwrap_err();
+        assert!(
+            unmet.unwatched && unmet.message.contains("no host of the VM's cluster has more than 64 threads")
+        );
+        assert_eq!(check_threads(&vm, size.clone(), Some(200)), Ok(size.clone()));
+        assert_eq!(check_threads(&vm, size.clone(), None), Ok(size));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use api::vmop::{VirtualMachine, VirtualMachineClass};
 use kit::index::key;
 use kube::ResourceExt;
 
-use super::class::{Size, check_class, counts_cores, parse_size};
+use super::class::{Size, check_class, check_threads, counts_cores, parse_size};
 use crate::caches::Caches;
 use crate::unmet::Need;
 use crate::vcenter::{Placement, VCenter};
@@ -20,7 +20,13 @@ pub async fn needed_size(
     let bound = !caches.bindings_by_class.refs(&key(Some(&namespace), &vm.spec.class_name)).is_empty();
     let class = caches.classes.get(None, &vm.spec.class_name);
     Ok(match check_class(vm, class.as_deref(), bound) {
-        Ok(class) => parse_size(class, megahertz(class, home, vcenter).await?),
+        Ok(class) => match parse_size(class, megahertz(class, home, vcenter).await?) {
+            Ok(size) => {
+                let threads = vcenter.threads(&home.pool, i64::from(size.cpus)).await?;
+                check_threads(vm, size, threads)
+            }
+            Err(unmet) => Err(unmet),
+        },
         Err(unmet) => Err(unmet),
     })
 }

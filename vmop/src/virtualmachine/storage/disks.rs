@@ -3,7 +3,7 @@
 //! Which disks we made is kept in the VM's ExtraConfig by their places, and in the object by what was found there
 //! ([`super::record`]): a disk that somebody else attached must never be destroyed with the VM.
 
-use api::vmop::{VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus};
+use api::vmop::{LARGEST_DISK_MIB, VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus};
 use vsphere::{
     ConfigSpec, DeviceChange, Devices, Disk, DiskChange, DiskLocator, DiskMoveType, MoRef, Provisioning, Vm,
 };
@@ -150,6 +150,9 @@ fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
         };
         let size = own.capacity.get(SIZE).ok_or_else(|| bad("is missing"))?;
         let mib = size.mib().map_err(|error| bad(&error.to_string()))?;
+        if mib > LARGEST_DISK_MIB {
+            return Err(bad("is more than 62Ti, the limit of a virtual disk"));
+        }
         let mib = u64::try_from(mib).ok().filter(|mib| *mib > 0).ok_or_else(|| bad("is not positive"))?;
         sized.push((volume, mib << 20, own.device_key));
     }

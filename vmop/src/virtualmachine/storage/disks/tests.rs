@@ -68,6 +68,14 @@ fn a_device_key_that_the_image_lacks_is_refused_with_those_that_it_has() {
 }
 
 #[test]
+fn a_disk_has_at_most_62_tebibytes() {
+    let mut vm = fixtures::virtual_machine();
+    vm.spec.volumes = vec![fixtures::volume("data", "100Ti", None)];
+    let refused = layout(&vm, &fixtures::devices(), &Storage::default(), false).unwrap_err();
+    assert!(refused.contains("data") && refused.contains("62Ti"), "{refused}");
+}
+
+#[test]
 fn every_disk_of_the_image_gets_the_policy_however_it_comes_about() {
     let vm = fixtures::virtual_machine();
     for encrypts in [false, true] {

@@ -1,0 +1,18 @@
+//! The sizes of a VirtualMachineClass, checked by the rules that admission and the VM operator go by.
+
+use api::vmop::{VirtualMachineClass, size_faults};
+
+use super::finding::Finding;
+use super::tree::YamlNode;
+
+/// Returns the sizes that vSphere gives no VM.
+pub fn check_class(document: &YamlNode) -> Vec<Finding> {
+    // What can't be read is found by the schema.
+    let Ok(class) = serde_json::from_value::<VirtualMachineClass>(document.to_json()) else {
+        return Vec::new();
+    };
+    let faults = size_faults(&class.spec).into_iter();
+    faults
+        .map(|fault| Finding::error(document.find(fault.field).0, fault.field, fault.reason, fault.remedy))
+        .collect()
+}
