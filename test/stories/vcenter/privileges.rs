@@ -168,7 +168,7 @@ async fn prepare(story: &Story) {
     merge(&story.cluster_api("Namespace"), &story.namespace, annotations).await.unwrap();
     let ovf = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "ovf", "namespace": story.namespace },
-        "data": { "guestinfo.hostname": "a" },
+        "data": {},
     });
     let binding = content_source_binding(&story.namespace, "published");
     for object in [&ovf, &binding] {

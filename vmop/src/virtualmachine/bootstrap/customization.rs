@@ -20,9 +20,12 @@ pub(super) fn linux(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Customiz
     spec(vm, identity, input)
 }
 
+/// The key of Windows' answer file.
+pub(super) const UNATTEND: &str = "unattend";
+
 /// A Windows gets an answer file, with its templates carried out.
 pub(super) fn sysprep(renderer: &Renderer<'_>) -> Composed<CustomizationSpec> {
-    const KEY: &str = "unattend";
+    const KEY: &str = UNATTEND;
     let missing = || renderer.data.wrong(KEY, "is missing. Add Windows' answer file");
     let plain = renderer.data.plain(KEY, renderer.budget)?.ok_or_else(missing)?;
     let answers = renderer.render(KEY, &plain)?;

@@ -8,6 +8,7 @@ pub mod data;
 mod netplan;
 pub mod observe;
 mod properties;
+mod property_type;
 pub mod report;
 #[cfg(test)]
 mod tests;
