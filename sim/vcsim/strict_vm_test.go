@@ -1,11 +1,15 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vapi/library"
+	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
@@ -209,6 +213,25 @@ func TestOVFPropertiesHaveTypes(t *testing.T) {
 	failsWith[*types.NotUserConfigurableProperty](t, set(4, "changed"))
 	for key, value := range []string{"9000", "True", "tin", "1234"} {
 		must(t, set(int32(key), value))
+	}
+}
+
+func TestAnItemWithoutItsDiskIsNotDeployed(t *testing.T) {
+	s := newSite(t)
+	r := s.automation()
+	items, err := library.NewManager(r).GetLibraryItems(s.ctx, s.Found.Libraries["layercake"])
+	must(t, err)
+	disks, err := filepath.Glob(filepath.Join(s.Dir, "datastore-*", "contentlib-*", items[0].ID, "*.vmdk"))
+	must(t, err)
+	for _, disk := range disks {
+		must(t, os.Remove(disk))
+	}
+	_, err = vcenter.NewManager(r).DeployLibraryItem(s.ctx, items[0].ID, vcenter.Deploy{
+		DeploymentSpec: vcenter.DeploymentSpec{Name: "vm", AcceptAllEULA: true, DefaultDatastoreID: s.Found.Datastores["ds0"]},
+		Target:         vcenter.Target{ResourcePoolID: s.Found.ResourcePool, FolderID: s.Found.Folder},
+	})
+	if len(disks) == 0 || err == nil {
+		t.Errorf("%d disks, deployed: %v", len(disks), err)
 	}
 }
 

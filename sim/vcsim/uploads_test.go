@@ -177,6 +177,18 @@ func TestAnItemIsFilledWhenItsSessionCompletes(t *testing.T) {
 	}
 }
 
+func TestARefusedDiskLeavesAnEmptyItem(t *testing.T) {
+	u := newUploading(t, "refused")
+	descriptor, _ := parts(t)
+	diskName := strings.SplitN(strings.SplitN(string(descriptor), `ovf:href="`, 2)[1], `"`, 2)[0]
+	u.push("up.ovf", descriptor)
+	u.push(diskName, append([]byte("KDMV"), make([]byte, 5000)...))
+	u.refused("POST", u.at("?action=complete"), "", 400, "NOT_ALLOWED_IN_CURRENT_STATE")
+	if kept := u.kept(); len(kept) != 0 {
+		t.Errorf("left: %v", kept)
+	}
+}
+
 func TestWhatIsReceivedIsChecked(t *testing.T) {
 	u := newUploading(t, "checked")
 	data := []byte("data")

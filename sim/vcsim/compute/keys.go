@@ -33,14 +33,15 @@ func number(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDevice
 				device.ControllerKey = key
 			}
 			if key := keyOf(all, change.Device); device.Key <= 0 && key != 0 && deviceByKey(all, key) == nil {
-				given[device.Key] = key
+				if device.Key < 0 {
+					given[device.Key] = key
+				}
 				plugIn(all, device.ControllerKey, device.Key, key)
 				device.Key = key
 			}
 			all = append(all, change.Device)
 		}
 	}
-	delete(given, 0)
 }
 
 // plugIn has a controller list the new key of a device.
