@@ -1,5 +1,7 @@
 //! The item of the library that an OVA becomes: is it there, whose is it, may it be made.
 
+use std::fmt;
+
 use anyhow::{Result, bail};
 use uuid::Uuid;
 use vsphere::automation::{Library, LibraryItem, NewItem, UpdateState};
@@ -57,6 +59,28 @@ pub async fn find_library(vcenter: &Client, name: &str) -> Result<Library> {
     Ok(library)
 }
 
+/// An item of the same name has other content: the import made nothing.
+#[derive(Debug)]
+pub struct OthersItem(String);
+
+impl fmt::Display for OthersItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OthersItem {}
+
+/// Returns the word as a shell needs it.
+fn quote(word: &str) -> String {
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | ':' | '@' | '+');
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 impl Wanted {
     /// What the library has of that name; an item of other content is an error.
     pub async fn find(&self, vcenter: &Client) -> Result<Found> {
@@ -67,7 +91,7 @@ impl Wanted {
             return match (mark(&item), is_empty) {
                 (Some(made_of), true) if made_of == sha256 => Ok(Found::Begun(id)),
                 (Some(made_of), false) if made_of == sha256 => Ok(Found::Whole(id)),
-                (made_of, is_empty) => bail!(self.other(made_of, is_empty)),
+                (made_of, is_empty) => bail!(OthersItem(self.other(made_of, is_empty))),
             };
         }
         Ok(Found::Nothing)
@@ -84,8 +108,9 @@ impl Wanted {
             (None, true) => "without files that no import created".to_owned(),
         };
         format!(
-            "content library {} has an item {name} {what}. Pass another name with --name, or remove that item: govc library.rm {}/{name}",
-            library.name, library.name,
+            "content library {} has an item {name} {what}. Pass another name with --name, or remove that item: govc library.rm {}",
+            library.name,
+            quote(&format!("{}/{name}", library.name)),
         )
     }
 
@@ -159,4 +184,21 @@ pub fn is_not_allowed(error: &vsphere::Error) -> bool {
 /// Whether vCenter refused with an error of that type.
 pub fn has_type(error: &vsphere::Error, name: &str) -> bool {
     error.fault().is_some_and(|fault| fault.type_name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_divide_them() {
+        for (word, quoted) in [
+            ("lib/unit-1.0", "lib/unit-1.0"),
+            ("My lib/a b", "'My lib/a b'"),
+            ("a/it's", "'a/it'\\''s'"),
+            ("a/$x", "'a/$x'"),
+        ] {
+            assert_eq!(quote(word), quoted);
+        }
+    }
 }

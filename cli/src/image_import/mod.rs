@@ -36,7 +36,7 @@ use crate::interrupts::Interrupts;
 use crate::output::{say, write_out};
 use appearance::Appearance;
 use fill::{Filling, OthersWork, may_help_again};
-use item::{Found, Wanted, find_library};
+use item::{Found, OthersItem, Wanted, find_library};
 use ova::Ova;
 use progress::{Progress, megabytes};
 
@@ -223,6 +223,7 @@ async fn bring(
     if let Err(error) = &outcome
         && !may_help_again(error)
         && !error.is::<OthersWork>()
+        && !error.is::<OthersItem>()
     {
         clean_up(vcenter, wanted).await;
     }
