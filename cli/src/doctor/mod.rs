@@ -5,6 +5,7 @@
 
 mod endpoints;
 pub mod explain;
+mod given;
 mod installation;
 mod manifest;
 mod node_images;

@@ -1,0 +1,76 @@
+//! What manifests create: what their other objects may rest on.
+
+use std::collections::BTreeSet;
+
+use gcm::sync::namespace::assigned_classes;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use serde_json::Value;
+
+use crate::apply::key;
+
+/// What the checked files themselves create: other objects in them may rest on it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Given {
+    /// The Namespaces.
+    pub(super) namespaces: BTreeSet<String>,
+    /// The VM classes that they bind: pairs of a namespace and a class.
+    pub(super) classes: Vec<(String, String)>,
+    /// The storage classes that they assign: pairs of a namespace and a class.
+    pub(super) storage: Vec<(String, String)>,
+}
+
+impl Given {
+    /// Reads what the objects create.
+    pub(super) fn of(objects: &[Value]) -> Self {
+        let mut given = Self::default();
+        for object in objects {
+            let text =
+                |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+            match text("/kind").as_str() {
+                "Namespace" => drop(given.namespaces.insert(text("/metadata/name"))),
+                "VirtualMachineClassBinding" => {
+                    given.classes.push((key(object).0, text("/classRef/name")));
+                }
+                "ResourceQuota" => {
+                    let quota = serde_json::from_value::<ResourceQuota>(object.clone()).unwrap_or_default();
+                    let hard = quota.spec.and_then(|spec| spec.hard).unwrap_or_default();
+                    let pairs = assigned_classes(&hard).into_iter().map(|class| (key(object).0, class));
+                    given.storage.extend(pairs);
+                }
+                _ => {}
+            }
+        }
+        given
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_files_create_is_taken_as_given() {
+        let text = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: machines}
+---
+apiVersion: vmoperator.vmware.com/v1alpha1
+kind: VirtualMachineClassBinding
+metadata: {name: small, namespace: machines}
+classRef: {kind: VirtualMachineClass, name: small}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: storage, namespace: machines}
+spec: {hard: {gold.storageclass.storage.k8s.io/requests.storage: 1Ti}}
+";
+        let pair = |class: &str| vec![("machines".to_owned(), class.to_owned())];
+        let expected = Given {
+            namespaces: BTreeSet::from(["machines".to_owned()]),
+            classes: pair("small"),
+            storage: pair("gold"),
+        };
+        assert_eq!(Given::of(&crate::doctor::manifest::objects(text)), expected);
+    }
+}
