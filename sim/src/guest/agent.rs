@@ -26,6 +26,7 @@ use super::deadline::{Deadline, retry_until};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
+use super::network::Addressing;
 use super::provoked::Provoked;
 use super::reporter;
 use crate::addresses::{Address, Subnet};
@@ -411,16 +412,26 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
     let guestinfo = call_control(|| control.guestinfo(&vm.moid)).await?;
     let seed = Seed::of(&guestinfo);
     let leased = guest_vm.address;
-    let given = seed.as_ref().map_or(Ok(None), Seed::address);
-    let address = given.as_ref().ok().copied().flatten().map_or(leased, Address::reported_as);
+    let given = seed.as_ref().map_or(Ok(Addressing::Leased), |seed| seed.addressing(&vm.macs));
+    let address = match given {
+        Ok(Addressing::Static(address)) => Address::reported_as(address),
+        _ => leased,
+    };
     shared.reports.readdress(&vm.moid, address);
     // Tools start with the network, before cloud-init's last stage and whatever becomes of it.
     let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
-    let ip = Some(address.reported.to_string());
+    let ip = match given {
+        Ok(Addressing::StaticV6(address)) => Some(address.to_string()),
+        Ok(Addressing::None) => None,
+        _ => Some(address.reported.to_string()),
+    };
     let report = GuestReport { ip, host_name: Some(host_name.to_owned()), tools_running: true };
     call_control(|| control.report(&vm.moid, &report)).await?;
     let seed = seed?;
-    given?;
+    if given? == Addressing::None {
+        let what = "metadata's network gives no network adapter of the VM an address";
+        return Err(Failure::new(Reason::Metadata, what));
+    }
     let (disk, stack) = (guest_vm.disk.clone(), Arc::clone(&guest_vm.stack));
     *guest = Guest::new(GuestVm { address, ..guest_vm });
     let writes = seed.write_back(address.reported);

@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, Reason, without_values};
+use super::network::Addressing;
 
 /// What a redacted value is replaced by.
 pub const REDACTED: &str = "---";
@@ -65,27 +66,11 @@ impl Seed {
         self.text("local-hostname").or_else(|_| self.text("hostname"))
     }
 
-    /// The first static address of the network configuration (version 2); `None` leaves it to DHCP.
-    pub fn address(&self) -> Result<Option<Ipv4Addr>, Failure> {
-        let Some(network) = self.metadata.get("network") else { return Ok(None) };
-        let wrong = |what: &str| Failure::new(Reason::Metadata, format!("metadata's network {what}"));
-        if network["version"] != 2 {
-            return Err(wrong("is not of version 2"));
-        }
-        let ethernets = network["ethernets"].as_object().ok_or_else(|| wrong("has no ethernets"))?;
-        for ethernet in ethernets.values() {
-            if !ethernet["match"].is_object() {
-                return Err(wrong("has an ethernet that matches no network adapter"));
-            }
-            for address in ethernet["addresses"].as_array().into_iter().flatten() {
-                let parsed = address.as_str().and_then(|address| address.parse::<ipnet::IpNet>().ok());
-                match parsed.ok_or_else(|| wrong("has an address without its prefix"))? {
-                    ipnet::IpNet::V4(address) => return Ok(Some(address.addr())),
-                    ipnet::IpNet::V6(_) => {}
-                }
-            }
-        }
-        Ok(None)
+    /// The addresses that the network configuration gives a guest with network adapters of these MACs.
+    pub fn addressing(&self, macs: &[String]) -> Result<Addressing, Failure> {
+        self.metadata
+            .get("network")
+            .map_or(Ok(Addressing::Leased), |network| super::network::read(network, macs))
     }
 
     fn text(&self, key: &str) -> Result<&str, Failure> {
@@ -276,32 +261,6 @@ mod tests {
         let seed = Seed::of(&keys(&[("metadata", "hostname: x")])).unwrap();
         assert_eq!(seed.instance_id().unwrap_err().reason, Reason::Metadata);
         assert_eq!(seed.userdata, None);
-    }
-
-    #[test]
-    fn a_static_address_is_that_of_the_network_configuration() {
-        let address = |network: &str| {
-            let metadata = format!("{{hostname: x, network: {network}}}");
-            Seed::of(&keys(&[("metadata", &metadata)])).unwrap().address()
-        };
-        let matching = "match: {driver: vmxnet3}";
-        let given = format!(
-            "{{version: 2, ethernets: {{eth0: {{{matching}, addresses: ['fd00::7/64', 10.2.0.7/16]}}}}}}"
-        );
-        assert_eq!(address(&given), Ok(Some(Ipv4Addr::new(10, 2, 0, 7))));
-        assert_eq!(
-            address(&format!("{{version: 2, ethernets: {{eth0: {{{matching}, dhcp4: true}}}}}}")),
-            Ok(None)
-        );
-        for wrong in [
-            "{version: 1}".to_owned(),
-            "{version: 2}".to_owned(),
-            "{version: 2, ethernets: {eth0: {addresses: [10.2.0.7/16]}}}".to_owned(),
-            format!("{{version: 2, ethernets: {{eth0: {{{matching}, addresses: [10.2.0.7]}}}}}}"),
-        ] {
-            assert_eq!(address(&wrong).unwrap_err().reason, Reason::Metadata, "{wrong}");
-        }
-        assert_eq!(Seed::of(&keys(&[("metadata", "hostname: x")])).unwrap().address(), Ok(None));
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod host_path;
 mod kubeadm;
 mod kubeconfig;
 mod kubelet;
+mod network;
 mod node;
 mod objects;
 mod pods;

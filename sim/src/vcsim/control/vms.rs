@@ -35,6 +35,9 @@ pub struct Vm {
     /// Its disks, in the order of their places.
     #[serde(deserialize_with = "listed")]
     pub disks: Vec<VmDisk>,
+    /// The MAC addresses of its network adapters.
+    #[serde(deserialize_with = "listed")]
+    pub macs: Vec<String>,
 }
 
 /// A disk of a VM, as its guest sees it.
