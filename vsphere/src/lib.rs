@@ -74,7 +74,7 @@ pub use spec::{
     Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,
     CustomizationIdentity, CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,
     FixedIpv4, ManagedBy, NicBacking, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec,
-    VAppConfigSpec, VAppProperty, VirtualNic,
+    VAppConfigSpec, VAppProperty, VirtualNic, unescape_name,
 };
 pub use thumbprint::{Thumbprint, ThumbprintError};
 pub use value::{MoRef, Object, Value};

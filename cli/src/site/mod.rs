@@ -126,8 +126,16 @@ async fn connect(args: &SiteDiscover) -> Result<(Client, ShownCertificate, bool)
     }
 }
 
-/// Reads `HOST` or `HOST:PORT`.
+/// Reads `HOST` or `HOST:PORT`, also as a URL like govc's `GOVC_URL`.
 fn address(text: &str) -> Result<(String, u16)> {
+    let text = text.strip_prefix("https://").unwrap_or(text);
+    let text = text.strip_suffix('/').unwrap_or(text);
+    let text = text.strip_suffix("/sdk").unwrap_or(text);
+    if text.contains(['/', '@', ' ']) || text.is_empty() {
+        anyhow::bail!(
+            "--vcenter {text}: pass the host name or address of the vCenter, with :PORT if it isn't 443"
+        );
+    }
     match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
             let port = port.parse().with_context(|| format!("--vcenter {text}: {port:?} is not a port"))?;
@@ -346,8 +354,15 @@ mod tests {
             ("vc.example.com:8443", "vc.example.com", 8443),
             ("2001:db8::1", "2001:db8::1", 443),
             ("[2001:db8::1]:8443", "[2001:db8::1]", 8443),
+            ("https://vc.example.com/sdk", "vc.example.com", 443),
+            ("https://vc.example.com:8443/", "vc.example.com", 8443),
         ] {
             assert_eq!(address(text).unwrap(), (host.to_owned(), port));
+        }
+        for url in
+            ["http://vc.example.com", "https://user:password@vc.example.com/sdk", "https://vc.example.com/ui"]
+        {
+            assert!(address(url).is_err(), "{url}");
         }
         assert!(address("vc.example.com:https").unwrap_err().to_string().contains("not a port"));
     }

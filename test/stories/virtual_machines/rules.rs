@@ -87,6 +87,12 @@ const VIRTUAL_MACHINES: &[(&str, &str, &str, &[&str])] = &[
         r#"[{"name": "a", "vSphereVolume": {"capacity": {"ephemeral-storage": "100Ti"}}}]"#,
         &["spec.volumes[0]", "at most 62Ti"],
     ),
+    (
+        "rule_7_port_exists",
+        "readinessProbe",
+        r#"{"tcpSocket": {"port": "https"}}"#,
+        &["tcpSocket.port", "name of a port in spec.ports"],
+    ),
     ("rule_7_no_action", "readinessProbe", "{}", &["must specify an action"]),
     (
         "rule_7_two_actions",

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::known::{Facts, Zone};
 use crate::probe::LONGEST_TIMEOUT;
 use crate::vcenter::LONGEST_NAME;
+use crate::virtualmachine::readiness::{NO_PORT, probe_port};
 
 /// The only port a TCP probe may have where the network is restricted.
 const RESTRICTED_PORT: i32 = 6443;
@@ -130,6 +131,7 @@ pub fn denials(
         return denials;
     }
     denials.extend(name(new, old));
+    denials.extend(host_name(new, old));
     denials.extend(zone(new, old, facts));
     // What was accepted once is not refused later for what the rest of the world has become.
     if was != Some(&new.spec) {
@@ -152,6 +154,24 @@ fn name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
         );
         Denial::new("metadata.name", reason)
     })
+}
+
+/// The VM's name becomes its guest's host name, which may be shorter.
+fn host_name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
+    const LONGEST_LABEL: usize = 63;
+    const LONGEST_HOST_NAME: usize = 64;
+    let name = new.metadata.name.as_deref().filter(|_| old.is_none())?;
+    let host = name.split('.').next().unwrap_or_default();
+    let reason = if host.len() > LONGEST_LABEL || name.len() > LONGEST_HOST_NAME {
+        format!(
+            "the guest gets this host name, and a host name has at most {LONGEST_LABEL} characters before its domain, {LONGEST_HOST_NAME} in Linux with it. Use a shorter name"
+        )
+    } else if host.bytes().all(|byte| byte.is_ascii_digit()) {
+        "the guest gets this host name, and vCenter's guest customization refuses a host name of digits only. Add a letter".to_owned()
+    } else {
+        return None;
+    };
+    (name.len() <= LONGEST_NAME).then(|| Denial::warning("metadata.name", reason))
 }
 
 /// Rule 3: the storage class is there, and the namespace was given it.
@@ -292,6 +312,9 @@ fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Ve
     if facts.restricted_network && socket.port != IntOrString::Int(RESTRICTED_PORT) {
         let port = shown(&socket.port);
         let reason = format!("Unsupported value: {port}: supported values: \"{RESTRICTED_PORT}\"");
+        denials.push(Denial::new(format!("{field}.tcpSocket.port"), reason));
+    } else if probe_port(&new.spec, &socket.port).is_none() {
+        let reason = format!("Invalid value: {}: it {NO_PORT}", shown(&socket.port));
         denials.push(Denial::new(format!("{field}.tcpSocket.port"), reason));
     }
     let status = old.and_then(|old| old.status.as_ref());

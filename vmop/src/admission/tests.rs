@@ -76,7 +76,7 @@ fn a_plain_vm_is_accepted() {
 #[test]
 fn a_name_is_one_that_vcenter_takes() {
     let named = |length: usize| object(json!({ "name": "x".repeat(length) }), json!({}));
-    assert!(reasons(&named(80), None, facts(), USER).is_empty());
+    assert!(denials(&named(80), None, facts(), USER).iter().all(|denial| !denial.stops(USER)));
     refused(&reasons(&named(81), None, facts(), PROGRAM), &["metadata.name", "at most 80", "it has 81"]);
     assert!(reasons(&named(81), Some(&named(81)), facts(), USER).is_empty(), "it was accepted once");
 }
@@ -194,6 +194,21 @@ fn rule_7_a_probe_reaches_its_own_vm_and_not_for_long() {
 }
 
 #[test]
+fn rule_7_a_probe_names_a_port_that_exists() {
+    let of = |port: Value| {
+        let ports = json!([{ "name": "web", "port": 8080, "ip": "", "protocol": "TCP" }]);
+        vm(json!({ "readinessProbe": { "tcpSocket": { "port": port } }, "ports": ports }))
+    };
+    for port in [json!("https"), json!(0), json!(70_000), json!(-1)] {
+        let reasons = reasons(&of(port), None, facts(), USER);
+        refused(&reasons, &["spec.readinessProbe.tcpSocket.port", "name of a port in spec.ports"]);
+    }
+    for port in [json!("web"), json!(22), json!("22")] {
+        assert!(reasons(&of(port), None, facts(), USER).is_empty());
+    }
+}
+
+#[test]
 fn rule_5_a_disk_has_at_most_62_tebibytes() {
     let of = |size: &str| {
         let disk = json!({ "name": "d", "vSphereVolume": { "capacity": { "ephemeral-storage": size } } });
@@ -201,6 +216,23 @@ fn rule_5_a_disk_has_at_most_62_tebibytes() {
     };
     assert!(reasons(&of("62Ti"), None, facts(), USER).is_empty());
     refused(&reasons(&of("63Ti"), None, facts(), USER), &["spec.volumes[0]", "at most 62Ti"]);
+}
+
+#[test]
+fn a_name_that_is_no_host_name_is_a_warning() {
+    let of = |name: &str| {
+        let mut vm = vm(json!({}));
+        vm.metadata.name = Some(name.to_owned());
+        denials(&vm, None, facts(), USER)
+    };
+    for name in ["n".repeat(64), "1234".to_owned(), format!("{}.{}", "n".repeat(40), "d".repeat(30))] {
+        let warned = of(&name);
+        assert!(warned.len() == 1 && !warned[0].stops(USER), "{warned:?}");
+        assert!(warned[0].to_string().contains("host name"), "{warned:?}");
+    }
+    for name in ["n".repeat(63), "web-1".to_owned(), "web.lab".to_owned()] {
+        assert_eq!(of(&name), [], "{name}");
+    }
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! The provider configuration and the Secret that it names.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::diagnosis::Diagnosis;
 use kube::{Api, Client};
 
 use super::checks::{CONFIGURED, CREDENTIALS};
+use crate::vcenter::GuestNetwork;
+use crate::vcenter::guest_network::NETWORK_CONFIG_MAP;
 use crate::vcenter::settings::{CONFIG_MAP, ConfigData, ConfigProblem, Settings};
 
 /// Reads the configuration as the program does; `None` where it can't be used.
@@ -28,14 +32,32 @@ pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<D
     let secret = secret.map(|data| data.into_iter().map(|(key, value)| (key, value.0)).collect());
     match data.settings(secret.as_ref()) {
         Ok(settings) => {
-            let found = vec![
+            let mut found = vec![
                 CONFIGURED.ok(format!("ConfigMap {namespace}/{CONFIG_MAP}, vCenter {}", settings.address())),
                 CREDENTIALS.ok(format!("Secret {namespace}/{name}, user {}", settings.username)),
             ];
+            found.extend(network_config(client, namespace).await);
             (Some(settings), found)
         }
         Err(problem) => (None, vec![judge(&problem)]),
     }
+}
+
+/// Values of the guests' network settings that guests do not get.
+async fn network_config(client: &Client, namespace: &str) -> Option<Diagnosis> {
+    let map = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(NETWORK_CONFIG_MAP).await;
+    match map {
+        Ok(map) => judge_network(namespace, map?.data.as_ref()),
+        Err(error) => Some(CONFIGURED.unread(&format!("ConfigMap {namespace}/{NETWORK_CONFIG_MAP}"), &error)),
+    }
+}
+
+fn judge_network(namespace: &str, data: Option<&BTreeMap<String, String>>) -> Option<Diagnosis> {
+    let (_, problems) = GuestNetwork::from_data(data);
+    (!problems.is_empty()).then(|| {
+        let found = format!("ConfigMap {namespace}/{NETWORK_CONFIG_MAP}: {}", problems.join("; "));
+        CONFIGURED.warning(found, "Correct the values: guests do not get them")
+    })
 }
 
 fn unreadable(namespace: &str, error: &kube::Error) -> Diagnosis {
@@ -56,6 +78,15 @@ pub(super) fn judge(problem: &ConfigProblem) -> Diagnosis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn network_settings_that_guests_do_not_get_are_a_warning() {
+        let data = |mtu: &str| BTreeMap::from([("mtu".to_owned(), mtu.to_owned())]);
+        assert_eq!(judge_network("ns", Some(&data("9000"))), None);
+        let found = judge_network("ns", Some(&data("jumbo"))).unwrap();
+        assert_eq!(found.check, CONFIGURED);
+        assert!(found.found.contains("ns/vmoperator-network-config: mtu is \"jumbo\""), "{}", found.found);
+    }
 
     #[test]
     fn each_problem_has_its_check_and_its_remedy() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use api::conditions::vmop as known;
 use api::vmop::VirtualMachineSetResourcePolicy;
 use kube::ResourceExt;
 use vsphere::MoRef;
@@ -13,7 +14,8 @@ use crate::policy::ledger_store::Annotation;
 use crate::policy::modules;
 use crate::policy::occupants::occupant;
 use crate::policy::pool::{allocations, keep_allocations};
-use crate::vcenter::{LONGEST_NAME, Placement, RealizedPolicy, VCenter};
+use crate::unmet::Unmet;
+use crate::vcenter::{LONGEST_NAME, Placement, RealizedPolicy, VCenter, is_vcenter_name};
 
 /// Has the policy's folders, pools and cluster modules exist, below each of the `placements` of its namespace.
 ///
@@ -33,6 +35,7 @@ pub async fn realize(
     if let Some(known) = known.filter(|known| current && same(known)) {
         return Ok(known);
     }
+    check_names(policy)?;
     let mut ledger = Ledger::read(policy);
     let mut book = Annotation::new(policy, ctx);
     let mut wanted = Vec::new();
@@ -105,6 +108,18 @@ fn wanted_child(
     WantedChild { parent: parent.clone(), name: name.to_owned(), alternative, form }
 }
 
+/// Refuses names that vCenter gives no folder or pool.
+fn check_names(policy: &VirtualMachineSetResourcePolicy) -> Result<(), Error> {
+    let named = [("spec.folder.name", folder_name(policy)), ("spec.resourcepool.name", pool_name(policy))];
+    let refused = named.into_iter().find(|(_, name)| name.is_some_and(|name| !is_vcenter_name(name)));
+    let Some((field, Some(name))) = refused else { return Ok(()) };
+    let length = name.chars().count();
+    let message = format!(
+        "{field} has {length} characters: in vCenter a name has 1 to {LONGEST_NAME} characters, not only blanks. Correct it"
+    );
+    Err(Unmet::wrong(known::INVALID_SPEC, message).into())
+}
+
 /// The folder's name; `None` where VMs lie in the namespace's own.
 fn folder_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
     policy.spec.folder.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
@@ -113,4 +128,23 @@ fn folder_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
 /// The pool's name; `None` where VMs run in the namespace's own.
 fn pool_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
     policy.spec.resource_pool.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_and_a_pool_have_names_that_vcenter_takes() {
+        let check = |folder: &str, pool: &str| {
+            let spec = serde_json::json!({ "folder": { "name": folder }, "resourcepool": { "name": pool } });
+            let policy = VirtualMachineSetResourcePolicy::new("p", serde_json::from_value(spec).unwrap());
+            check_names(&policy).map_err(|error| error.to_string())
+        };
+        let long = "n".repeat(81);
+        assert_eq!(check("web", ""), Ok(()));
+        assert_eq!(check(&long[1..], "a/b"), Ok(()));
+        assert!(check(&long, "web").unwrap_err().contains("spec.folder.name has 81 characters"));
+        assert!(check("web", " ").unwrap_err().contains("spec.resourcepool.name"));
+    }
 }

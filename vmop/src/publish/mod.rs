@@ -199,7 +199,10 @@ async fn gather(
     }
     let source = find_source(request, &namespace, vcenter, ctx);
     let location = &request.spec.target.location;
-    let target = target::find_library(&namespace, location, ctx.api.client(), vcenter).await?;
+    let target = match target::check_item_name(&plan::item_name(request)) {
+        Ok(()) => target::find_library(&namespace, location, ctx.api.client(), vcenter).await?,
+        Err(unfit) => Err(unfit),
+    };
     let item = match &target {
         Ok(library) => find_item(request, library, vcenter).await?,
         Err(_) => None,

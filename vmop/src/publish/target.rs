@@ -9,12 +9,13 @@
 use api::conditions::vmop::publish as reason;
 use api::names::label;
 use api::vmop::{ContentLibraryProvider, ContentSource, ContentSourceBinding, PublishTargetLocation};
+use bounds::printable;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::publish::unfit::Unfit;
-use crate::vcenter::VCenter;
+use crate::vcenter::{LONGEST_NAME, VCenter, is_vcenter_name};
 
 /// The content library that `location` names for `namespace`, by its id.
 pub async fn find_library(
@@ -38,6 +39,18 @@ pub async fn find_library(
         Ok(id) => writable(id, name, vcenter).await,
         Err(unfit) => Ok(Err(unfit)),
     }
+}
+
+/// The name is one that an item of a library can have. vCenter refuses others without a reason.
+pub fn check_item_name(name: &str) -> Result<(), Unfit> {
+    if is_vcenter_name(name) && !name.contains(['/', '\\']) {
+        return Ok(());
+    }
+    let message = format!(
+        "{:?} is not a valid name for a library item: a name has 1 to {LONGEST_NAME} characters, not only blanks, and no slash. Create a new request with another spec.target.item.name",
+        printable(name, LONGEST_NAME)
+    );
+    Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_READY, message })
 }
 
 /// The id is one, and not that of the library that everybody's images come from.
@@ -216,6 +229,20 @@ mod tests {
         assert_eq!(reason_of("LIB-1"), Err(reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE));
         for id in ["", "../lib-1", "lib-2?x", "lib-2/..", "lib%2d1"] {
             assert_eq!(reason_of(id), Err(reason::TARGET_CONTENT_LIBRARY_NOT_READY), "{id}");
+        }
+    }
+
+    #[test]
+    fn an_item_has_a_name_that_vcenter_takes() {
+        for name in ["a", "web 1.2", &"n".repeat(80)] {
+            assert!(check_item_name(name).is_ok(), "{name}");
+        }
+        for name in ["", " ", "a / b", "a\\b", &"n".repeat(81)] {
+            let unfit = check_item_name(name).unwrap_err();
+            assert!(
+                unfit.message.contains("1 to 80 characters")
+                    && unfit.message.contains("spec.target.item.name")
+            );
         }
     }
 

@@ -30,6 +30,9 @@ pub type Folders = Arc<dyn Fn() -> Vec<MoRef> + Send + Sync>;
 /// Reason of the event of a Secret whose credentials vCenter refuses.
 const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
 
+/// Reason of the event of a ConfigMap with network settings that can't be used.
+const NETWORK_CONFIG_INVALID: &str = "NetworkConfigInvalid";
+
 /// The program that a connection is kept for.
 pub struct Program {
     /// The API server, where the configuration is.
@@ -63,7 +66,7 @@ impl Program {
 pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
     let (sender, mut settings) = watch::channel(None);
     let (client, namespace) = (program.client.clone(), program.namespace.clone());
-    let networking = follow_network(client.clone(), namespace.clone(), &provider);
+    let networking = follow_network(&program, &provider);
     let reading = follow_settings(client, namespace, &provider, sender);
     let connecting = async {
         // No guest is configured before its network settings are known.
@@ -81,11 +84,16 @@ pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
     tokio::join!(networking, reading, connecting);
 }
 
-/// Keeps the network settings of all guests.
-async fn follow_network(client: Client, namespace: String, provider: &Provider) {
-    let mut maps = follow_object::<ConfigMap>(&client, &namespace, NETWORK_CONFIG_MAP);
+/// Keeps the network settings of all guests. An event of the ConfigMap names the values that guests do not get.
+async fn follow_network(program: &Program, provider: &Provider) {
+    let mut maps = follow_object::<ConfigMap>(&program.client, &program.namespace, NETWORK_CONFIG_MAP);
     while let Some(map) = maps.next().await {
-        let network = GuestNetwork::from_data(map.as_ref().and_then(|map| map.data.as_ref()));
+        let (network, problems) = GuestNetwork::from_data(map.as_ref().and_then(|map| map.data.as_ref()));
+        if let Some(map) = map.as_ref().filter(|_| !problems.is_empty()) {
+            let note = format!("{}. Correct the values: guests do not get them", problems.join("; "));
+            tracing::warn!(config_map = NETWORK_CONFIG_MAP, "{note}");
+            program.events.warning(map, NETWORK_CONFIG_INVALID, note);
+        }
         provider.guest_network.send_replace(Some(Arc::new(network)));
     }
 }

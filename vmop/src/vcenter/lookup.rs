@@ -22,9 +22,7 @@ impl VCenter {
 
     /// The network of that name or MoID. An unknown one is `NotFound`.
     pub async fn network(&self, name: &str) -> Result<Network, vsphere::Error> {
-        let named = |networks: &[Network]| {
-            networks.iter().find(|network| network.name == name || network.moref.id() == name).cloned()
-        };
+        let named = |networks: &[Network]| find_network(networks, name).cloned();
         let mut networks = self.lookups.networks.lock().await;
         if let Some(network) = named(&networks) {
             return Ok(network);
@@ -127,4 +125,33 @@ impl VCenter {
 
 fn not_found(method: &'static str, what: &str) -> vsphere::Error {
     vsphere::Error::new(method, vsphere::Kind::NotFound { missing: None }).on(what)
+}
+
+/// The network of this name or MoID. govc and the API write a slash in a name as `%2f`.
+fn find_network<'a>(networks: &'a [Network], name: &str) -> Option<&'a Network> {
+    let by = |name: &str| networks.iter().find(|network| network.name == name || network.moref.id() == name);
+    by(name).or_else(|| by(&vsphere::unescape_name(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_found_as_people_and_as_tools_write_its_name() {
+        let network = |name: &str, id: &str| Network {
+            moref: MoRef::new("DistributedVirtualPortgroup", id),
+            name: name.to_owned(),
+            segment: None,
+            backing: vsphere::Backing::Network { name: name.to_owned(), network: None },
+            is_uplink: false,
+        };
+        let networks = [network("VLAN 20/21", "dvportgroup-1"), network("a%2fb", "dvportgroup-2")];
+        let found = |name: &str| find_network(&networks, name).map(|network| network.moref.id());
+        assert_eq!(found("VLAN 20/21"), Some("dvportgroup-1"));
+        assert_eq!(found("VLAN 20%2f21"), Some("dvportgroup-1"));
+        assert_eq!(found("a%2fb"), Some("dvportgroup-2"), "the name itself comes first");
+        assert_eq!(found("dvportgroup-2"), Some("dvportgroup-2"));
+        assert_eq!(found("a/b"), None);
+    }
 }

@@ -7,7 +7,7 @@
 mod connect;
 mod connection;
 mod devices;
-mod guest_network;
+pub mod guest_network;
 mod lookup;
 pub mod mark;
 mod memo;
@@ -24,6 +24,11 @@ mod unavailable;
 
 /// The longest name that vCenter gives an object.
 pub const LONGEST_NAME: usize = 80;
+
+/// Returns true if an object of vCenter can have the name.
+pub fn is_vcenter_name(name: &str) -> bool {
+    !name.trim().is_empty() && name.chars().count() <= LONGEST_NAME
+}
 
 pub use connect::{Program, keep_connected};
 pub use connection::{LibraryProblem, VCenter};

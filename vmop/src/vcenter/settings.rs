@@ -190,12 +190,14 @@ impl<'a> ConfigData<'a> {
             secret
                 .get(key)
                 .and_then(|value| std::str::from_utf8(value).ok())
+                // The line end that editors and `--from-file` leave is no part of it.
+                .map(|value| value.trim_end_matches(['\r', '\n']))
                 .filter(|value| !value.is_empty())
                 .map(str::to_owned)
                 .ok_or_else(|| ConfigProblem::NoCredential(self.namespace.into(), name.into(), key))
         };
         Ok(Settings {
-            host: self.required("VcPNID")?.to_owned(),
+            host: self.host()?,
             port: self.parse_key("VcPort", "a port number", |port| port.parse().ok())?.unwrap_or(443),
             datacenter: self.required("Datacenter")?.to_owned(),
             datastore: self.optional("Datastore"),
@@ -222,6 +224,19 @@ impl<'a> ConfigData<'a> {
             username: credential("username")?,
             password: credential("password")?.into(),
         })
+    }
+
+    /// The host alone: a URL, as govc's GOVC_URL has, or a port would become part of a host name that cannot be found.
+    fn host(&self) -> Result<String, ConfigProblem> {
+        let host = self.required("VcPNID")?;
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if address.parse::<std::net::IpAddr>().is_ok() || host.chars().all(is_name) {
+            return Ok(host.to_owned());
+        }
+        let kind =
+            "a host name or an IP address alone. Leave out scheme and path, and put the port into VcPort";
+        Err(ConfigProblem::BadKey(self.namespace.to_owned(), "VcPNID", host.to_owned(), kind))
     }
 
     fn optional(&self, key: &str) -> Option<String> {

@@ -22,7 +22,7 @@ pub mod observe;
 pub mod placement;
 pub mod plan;
 pub mod power;
-mod readiness;
+pub mod readiness;
 mod report;
 mod requests;
 pub mod size;

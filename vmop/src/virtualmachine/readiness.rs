@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use api::conditions::{Condition, ERROR, INFO, vmop as known};
-use api::vmop::{GuestHeartbeatAction, VirtualMachine};
+use api::vmop::{GuestHeartbeatAction, VirtualMachine, VirtualMachineSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::Vm;
@@ -123,19 +123,30 @@ pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Res
             format!("tcpSocket.host {host:?} is not an address of this VM and is not probed. Leave it out")
         })?,
     };
-    let port = match &socket.port {
-        IntOrString::Int(port) => u16::try_from(*port).ok(),
-        IntOrString::String(text) => text.parse().ok().or_else(|| {
-            let named = vm.spec.ports.iter().find(|port| port.name == *text)?;
-            u16::try_from(named.port).ok()
-        }),
-    };
-    Ok(port.map(|port| Target {
+    let port = probe_port(&vm.spec, &socket.port).ok_or_else(|| {
+        format!("spec.readinessProbe.tcpSocket.port {NO_PORT}. Correct it, or name the port in spec.ports")
+    })?;
+    Ok(Some(Target {
         address,
         port,
         period: seconds(probe.period_seconds),
         timeout: seconds(probe.timeout_seconds).min(LONGEST_TIMEOUT),
     }))
+}
+
+/// What is wrong with a port that [`probe_port`] does not find.
+pub const NO_PORT: &str = "is neither a number from 1 to 65535 nor the name of a port in spec.ports";
+
+/// The number of a probe's port, which is a number or the name of one of the VM's ports.
+pub fn probe_port(spec: &VirtualMachineSpec, port: &IntOrString) -> Option<u16> {
+    let number = match port {
+        IntOrString::Int(port) => u16::try_from(*port).ok(),
+        IntOrString::String(text) => text.parse().ok().or_else(|| {
+            let named = spec.ports.iter().find(|port| port.name == *text)?;
+            u16::try_from(named.port).ok()
+        }),
+    };
+    number.filter(|port| *port > 0)
 }
 
 /// Ten seconds where nothing sensible is given, as vm-operator has it.
@@ -200,6 +211,14 @@ mod tests {
         assert_eq!(probe("10.1.2.4", 60), Ok(Some(Target { address: own[1], ..expected })));
         for host in ["10.96.0.1", "127.0.0.1", "vcenter.example.com"] {
             assert!(probe(host, 1).unwrap_err().contains(host), "{host}");
+        }
+        for port in [serde_json::json!("https"), serde_json::json!(0), serde_json::json!(70_000)] {
+            let mut vm = vm.clone();
+            let socket = vm.spec.readiness_probe.as_mut().unwrap().tcp_socket.as_mut().unwrap();
+            socket.port = serde_json::from_value(port).unwrap();
+            assert!(
+                probe_target(&vm, &vsphere_vm, &own).unwrap_err().contains("name of a port in spec.ports")
+            );
         }
         let unknown = probe_target(&vm, &vsphere_vm, &[]).unwrap_err();
         assert!(unknown.contains("10.1.2.3") && unknown.contains("GuestAddressRanges"), "{unknown}");

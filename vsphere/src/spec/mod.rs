@@ -19,5 +19,6 @@ pub use extra_config::ExtraConfig;
 pub(crate) use filter::{filter_spec, object_spec, property_spec, traversal};
 pub use raw::BaseConfig;
 pub use vapp::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
+pub(crate) use vm::escape_name;
+pub use vm::unescape_name;
 pub use vm::{Allocation, CloneSpec, ConfigSpec, ManagedBy, RelocateSpec};
-pub(crate) use vm::{escape_name, unescape_name};

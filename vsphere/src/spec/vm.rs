@@ -216,7 +216,7 @@ pub(crate) fn escape_name(name: &str) -> String {
 }
 
 /// The name that a person gave, from the one that vCenter stores.
-pub(crate) fn unescape_name(name: &str) -> String {
+pub fn unescape_name(name: &str) -> String {
     if !name.contains('%') {
         return name.to_owned();
     }

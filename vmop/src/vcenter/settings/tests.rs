@@ -26,6 +26,29 @@ fn defaults_are_vm_operators() {
 }
 
 #[test]
+fn a_vcenter_is_named_by_its_host_alone() {
+    for host in ["vc.example.com", "vc-1", "10.0.0.1", "fd00::1", "[fd00::1]"] {
+        assert_eq!(settings(&[("VcPNID", host)], &secret()).unwrap().host, host);
+    }
+    for host in ["https://vc.example.com", "vc.example.com:443", "https://[fd00::1]/sdk", "vc/sdk", "a b"] {
+        let problem = settings(&[("VcPNID", host)], &secret()).unwrap_err().to_string();
+        assert!(problem.contains("VcPNID") && problem.ends_with("put the port into VcPort"), "{problem}");
+    }
+}
+
+#[test]
+fn the_line_end_of_an_editor_is_no_part_of_a_credential() {
+    let secret = [("username", "u\n"), ("password", " p \r\n")];
+    let secret = secret.map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec())).into();
+    let read = settings(&[], &secret).unwrap();
+    assert_eq!(read.username, "u");
+    assert!(read.password == " p ".into(), "only line ends are dropped");
+    let blank = [("username", "u"), ("password", "\n")];
+    let blank = blank.map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec())).into();
+    assert!(matches!(settings(&[], &blank), Err(ConfigProblem::NoCredential(..))));
+}
+
+#[test]
 fn only_credentials_are_exchanged_without_a_new_connection() {
     let with = |extra: &[(&str, &str)], password: &str| {
         let mut secret = secret();
