@@ -1,5 +1,7 @@
 //! The components of a management cluster, in the order in which they are installed.
 
+use crate::memory::Memory;
+
 /// A program of a management cluster, which a Deployment runs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Component {
@@ -16,6 +18,8 @@ pub struct Component {
     pub deployment: &'static str,
     /// Its image.
     pub image: Image,
+    /// Its memory by default.
+    pub memory: Memory,
 }
 
 /// The source of the manifests of a component.
@@ -74,6 +78,13 @@ const CLUSTER_API_IMAGES: &str = "registry.k8s.io/cluster-api";
 /// As release/build-images names them.
 const OUR_IMAGES: &str = "localhost/layercake";
 
+/// A manager that talks to workload clusters.
+const MANAGER_MEMORY: Memory = Memory { request_mib: 128, limit_mib: 1024 };
+/// The IPAM provider reads the management cluster only. Upstream's limit is 128 MiB.
+const IPAM_MEMORY: Memory = Memory { request_mib: 64, limit_mib: 256 };
+/// As in config/.
+const OWN_MEMORY: Memory = Memory { request_mib: 32, limit_mib: 256 };
+
 const fn of_cluster_api(manifests: &'static str, provider: (&'static str, &'static str)) -> Source {
     Source::Upstream { manifests, provider, oldest: OLDEST_CLUSTER_API }
 }
@@ -95,6 +106,7 @@ pub static COMPONENTS: [Component; 7] = [
         namespace: "capi-system",
         deployment: "capi-controller-manager",
         image: cluster_api_image("cluster-api-controller"),
+        memory: MANAGER_MEMORY,
     },
     Component {
         name: "kubeadm-bootstrap",
@@ -103,6 +115,7 @@ pub static COMPONENTS: [Component; 7] = [
         namespace: "capi-kubeadm-bootstrap-system",
         deployment: "capi-kubeadm-bootstrap-controller-manager",
         image: cluster_api_image("kubeadm-bootstrap-controller"),
+        memory: MANAGER_MEMORY,
     },
     Component {
         name: "kubeadm-control-plane",
@@ -111,6 +124,7 @@ pub static COMPONENTS: [Component; 7] = [
         namespace: "capi-kubeadm-control-plane-system",
         deployment: "capi-kubeadm-control-plane-controller-manager",
         image: cluster_api_image("kubeadm-control-plane-controller"),
+        memory: MANAGER_MEMORY,
     },
     Component {
         name: "ipam-in-cluster",
@@ -127,6 +141,7 @@ pub static COMPONENTS: [Component; 7] = [
             name: "cluster-api-ipam-in-cluster-controller",
             tag: IPAM,
         },
+        memory: IPAM_MEMORY,
     },
     Component {
         name: "vmop",
@@ -135,6 +150,7 @@ pub static COMPONENTS: [Component; 7] = [
         namespace: "vmware-system-vmop",
         deployment: "vmware-system-vmop-controller-manager",
         image: own_image("vmop"),
+        memory: OWN_MEMORY,
     },
     Component {
         name: "capw",
@@ -143,6 +159,7 @@ pub static COMPONENTS: [Component; 7] = [
         namespace: "vmware-system-capw",
         deployment: "vmware-system-capw-controller-manager",
         image: own_image("capw"),
+        memory: OWN_MEMORY,
     },
     Component {
         name: "gcm",
@@ -151,6 +168,7 @@ pub static COMPONENTS: [Component; 7] = [
         namespace: "vmware-system-tkg",
         deployment: "vmware-system-tkg-controller-manager",
         image: own_image("gcm"),
+        memory: OWN_MEMORY,
     },
 ];
 
@@ -170,6 +188,13 @@ impl Component {
     /// The tag of its image.
     pub fn tag<'a>(&self, registries: &'a Registries) -> &'a str {
         registries.own_tag.as_deref().filter(|_| !self.is_upstream()).unwrap_or(self.image.tag)
+    }
+
+    /// The component whose manifests have this name: the folder in config/, or upstream's rendered manifests.
+    pub fn of_manifests(name: &str) -> Option<&'static Self> {
+        COMPONENTS.iter().find(|component| match component.source {
+            Source::Config(manifests) | Source::Upstream { manifests, .. } => manifests == name,
+        })
     }
 
     /// The component of this name.

@@ -10,6 +10,7 @@ pub mod certificate;
 pub mod config;
 mod error;
 pub mod manifest;
+pub mod memory;
 pub mod plan;
 pub mod render;
 

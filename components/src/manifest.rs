@@ -184,7 +184,7 @@ pub struct Deployment {
     pub service_account: String,
     /// The container's arguments.
     pub args: Vec<String>,
-    /// The container's plain environment variables.
+    /// The container's plain environment variables, without those that refer to others.
     pub env: BTreeMap<String, String>,
     /// Whether the container serves webhooks: it has a port of that name.
     pub serves_webhooks: bool,
@@ -209,7 +209,8 @@ impl Deployment {
             env: list(&container["env"])
                 .iter()
                 .filter_map(|variable| {
-                    Some((text(&variable["name"]), variable["value"].as_str()?.to_owned()))
+                    let value = variable["value"].as_str().filter(|value| !value.contains("$("))?;
+                    Some((text(&variable["name"]), value.to_owned()))
                 })
                 .collect(),
             serves_webhooks: list(&container["ports"])

@@ -1,5 +1,7 @@
 //! The manifests of a component as a cluster gets them: images, certificates, labels, arguments.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::catalogue::{Component, Registries, Source};
@@ -52,6 +54,8 @@ pub struct Options {
     pub networks: Networks,
     /// True if nodes of clusters reach ghcr.io.
     pub nodes_pull_images: bool,
+    /// The memory limits that the administrator has raised, by component.
+    pub memory_limits: BTreeMap<&'static str, String>,
 }
 
 /// The documents of a component as they are applied.
@@ -138,6 +142,12 @@ fn deploy(deployment: &mut Value, component: &Component, options: &Options) {
         without_mounted_certificate(pod);
     }
     let container = &mut pod["containers"][0];
+    if component.is_upstream() {
+        component.memory.bound(container);
+    }
+    if let Some(limit) = options.memory_limits.get(component.name) {
+        container["resources"]["limits"]["memory"] = limit.as_str().into();
+    }
     container["image"] = component.image_reference(&options.registries).into();
     container["imagePullPolicy"] = "IfNotPresent".into();
     if let Some(args) = container["args"].as_array_mut() {

@@ -137,7 +137,15 @@ pub fn options(
         certificates: if facts.cert_manager { Certificates::CertManager } else { Certificates::Own },
         networks: networks.unwrap_or_else(installed_networks),
         nodes_pull_images: nodes_pull_images.unwrap_or_else(pulled_images),
+        memory_limits: facts.installed.iter().filter_map(raised_limit).collect(),
     }
+}
+
+/// The memory limit of a component, if an administrator has raised it above the default.
+fn raised_limit((&name, installed): (&&'static str, &Installed)) -> Option<(&'static str, String)> {
+    let limit = installed.memory_limit.as_ref()?;
+    let default = Component::find(name)?.memory.limit_mib;
+    limit.mib().is_ok_and(|mib| mib > i64::from(default)).then(|| (name, limit.0.clone()))
 }
 
 /// Returns true if both versions are known and the first is older.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
+use api::Quantity;
 use components::catalogue::{COMPONENTS, Component};
 use components::render::{MANAGED_BY, PROVIDER_LABEL, VERSION_LABEL};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -76,6 +77,8 @@ pub struct Installed {
     pub image: String,
     /// The arguments of its container.
     pub args: Vec<String>,
+    /// The memory limit of its container.
+    pub memory_limit: Option<Quantity>,
 }
 
 /// A tool that installs components.
@@ -183,12 +186,18 @@ fn read_installed(
         namespace: deployment.namespace().unwrap_or_default(),
         by,
         args: container.and_then(|container| container.args.clone()).unwrap_or_default(),
+        memory_limit: container.and_then(memory_limit),
         image,
     })
 }
 
 fn first_container(deployment: &Deployment) -> Option<&Container> {
     deployment.spec.as_ref()?.template.spec.as_ref()?.containers.first()
+}
+
+fn memory_limit(container: &Container) -> Option<Quantity> {
+    let limits = container.resources.as_ref()?.limits.as_ref()?;
+    limits.get("memory").map(|limit| Quantity(limit.0.clone()))
 }
 
 /// The tag of an image.

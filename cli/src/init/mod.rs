@@ -152,6 +152,7 @@ async fn print_manifests(args: &Manifests) -> Result<()> {
         certificates: Certificates::CertManager,
         networks: args.network_provider.networks(),
         nodes_pull_images: args.nodes_pull_images,
+        memory_limits: BTreeMap::new(),
     };
     let components: Vec<_> = COMPONENTS.iter().collect();
     let installation = plan::installation(&upstream().await?, &options, &components, &BTreeMap::new())?;

@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 use super::*;
 use crate::catalogue::{Registries, Source};
 use crate::certificate;
+use crate::memory::GO_LIMIT;
 use crate::render::Networks;
 
 /// What upstream has for a manager, in short.
@@ -57,6 +58,7 @@ fn options(certificates: Certificates) -> Options {
         certificates,
         networks: Networks::PortGroups,
         nodes_pull_images: false,
+        memory_limits: BTreeMap::new(),
     }
 }
 
@@ -146,6 +148,27 @@ fn deployments_run_on_one_node_with_images_of_the_version() {
         let has = |flag: &str| container["args"].as_array().unwrap().iter().any(|arg| arg == flag);
         assert_eq!(has("--virtual-ip=none") && has("--nodes-pull-images"), name == "gcm", "{name}");
         assert_eq!(has("--network-provider=NSXT"), name == "capw", "{name}");
+    }
+}
+
+#[test]
+fn every_program_has_a_memory_limit_that_an_administrator_can_raise() {
+    let raised = [("cluster-api", "4Gi".to_owned()), ("gcm", "1Gi".to_owned())];
+    let options = Options { memory_limits: raised.into(), ..options(Certificates::Own) };
+    for part in own(&options).parts {
+        let Component { name, memory, .. } = part.component;
+        let container = &part.deployment["spec"]["template"]["spec"]["containers"][0];
+        let default = format!("{}Mi", memory.limit_mib);
+        let limit = options.memory_limits.get(name).unwrap_or(&default);
+        assert_eq!(container["resources"]["limits"]["memory"], **limit, "{name}");
+        assert_eq!(
+            container["resources"]["requests"]["memory"],
+            format!("{}Mi", memory.request_mib),
+            "{name}"
+        );
+        let variables = container["env"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let has_go_limit = variables.iter().any(|variable| variable["name"] == GO_LIMIT);
+        assert_eq!(has_go_limit, part.component.is_upstream(), "{name}");
     }
 }
 

@@ -1,3 +1,4 @@
+use api::Quantity;
 use components::catalogue::LAYERCAKE;
 
 use super::*;
@@ -85,6 +86,21 @@ fn installed(image: &str, version: &str, by: Installer) -> Installed {
         by,
         image: image.to_owned(),
         args,
+        memory_limit: None,
+    }
+}
+
+#[test]
+fn a_memory_limit_that_was_raised_is_kept_and_no_lower_one() {
+    let with_limit = |limit: &str| {
+        let one = installed("", "v1.14.2", Installer::Init);
+        let one = Installed { memory_limit: Some(Quantity(limit.to_owned())), ..one };
+        let facts = Facts { installed: [("cluster-api", one)].into(), ..facts() };
+        options(&facts, Registries::default(), None, None).memory_limits
+    };
+    assert_eq!(with_limit("4Gi"), [("cluster-api", "4Gi".to_owned())].into());
+    for unchanged in ["1Gi", "1024Mi", "128Mi", "much"] {
+        assert_eq!(with_limit(unchanged), [].into(), "{unchanged}");
     }
 }
 
