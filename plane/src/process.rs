@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, watch};
 
@@ -19,6 +19,11 @@ use crate::error::{Doing, Error, Result};
 use crate::mark::{MARK, NAME};
 use crate::stack::Stack;
 use crate::wait;
+
+/// The variable of Go's runtime with the memory from which it collects garbage as often as needed.
+const GOMEMLIMIT: &str = "GOMEMLIMIT";
+/// The [`GOMEMLIMIT`] in MiB of a program without a limit of its own.
+const GO_MIB: u32 = 2048;
 
 /// How a process is started; can be started many times.
 #[derive(Debug, Clone)]
@@ -31,12 +36,14 @@ pub struct Command {
     log: PathBuf,
     stack: String,
     pipes: bool,
+    /// The maximum size of the process's data, in MiB.
+    data_mib: Option<u32>,
 }
 
 impl Command {
     /// A process of the stack, called `name` there, which logs to `logs/<name>.log` in the stack's folder.
     ///
-    /// A program in Go keeps 40 % garbage, unless [`gogc`](Self::gogc) says otherwise.
+    /// A program in Go keeps 40 % garbage, unless [`gogc`](Self::gogc) says otherwise, and less from 2 GiB on.
     pub fn new(stack: &Stack, name: &str, exe: &Path) -> Result<Self> {
         let command = Self {
             name: name.to_owned(),
@@ -48,8 +55,27 @@ impl Command {
             log: stack.subfolder("logs")?.join(format!("{name}.log")),
             stack: stack.id().to_owned(),
             pipes: false,
+            data_mib: None,
         };
-        Ok(command.gogc(40))
+        Ok(command.gogc(40).gomemlimit(GO_MIB))
+    }
+
+    /// Limits the memory of the process: the kernel refuses it more than `mib` MiB, which ends a program. A program in Go collects more
+    /// garbage from three quarters of the limit on. A `GOMEMLIMIT` in our own environment replaces both limits.
+    ///
+    /// The kernel counts what the process has reserved to write to, not only what it uses.
+    #[must_use]
+    pub fn memory(mut self, mib: u32) -> Self {
+        self.data_mib = std::env::var_os(GOMEMLIMIT).is_none().then_some(mib);
+        self.gomemlimit(mib / 4 * 3)
+    }
+
+    fn gomemlimit(mut self, mib: u32) -> Self {
+        if std::env::var_os(GOMEMLIMIT).is_some() {
+            return self;
+        }
+        self.env.retain(|(name, _)| name != GOMEMLIMIT);
+        self.env(GOMEMLIMIT, format!("{mib}MiB"))
     }
 
     /// Sets how much garbage a program in Go keeps, in percent of the memory in use, as its variable `GOGC` does. Go's default is 100. With
@@ -130,7 +156,18 @@ impl Command {
             .process_group(0)
             .kill_on_drop(true);
         let child = command.spawn().doing(|| format!("start {} ({})", self.name, self.exe.display()))?;
+        self.limit(&child);
         Ok(Process::watch(self, child, log_from))
+    }
+
+    /// Sets the limit of a process that has just been started. There is no hook before that without unsafe code.
+    fn limit(&self, child: &Child) {
+        let Some(mib) = self.data_mib else { return };
+        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let bytes = Some(u64::from(mib) << 20);
+        if let Err(error) = prlimit(pid, Resource::Data, Rlimit { current: bytes, maximum: bytes }) {
+            tracing::warn!(name = self.name, %error, "cannot limit the memory of a process");
+        }
     }
 }
 
@@ -296,6 +333,17 @@ mod tests {
         assert_eq!(tail(process.log(), 0, 5), format!("{} sh {gogc}", stack.id()));
         let error = process.until("it", Duration::from_secs(5), async || Err::<(), _>(String::new())).await;
         assert!(error.unwrap_err().to_string().contains("exit status: 3"));
+        fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_process_has_the_memory_that_it_is_given() {
+        let stack = Stack::ephemeral().unwrap();
+        // The limit is set when the process runs already.
+        let script = "until [ $(ulimit -d) = 131072 ]; do :; done; echo $GOMEMLIMIT";
+        let process = shell(&stack, script).memory(128).spawn().unwrap();
+        assert!(process.wait().await.success());
+        assert_eq!(tail(process.log(), 0, 5), "96MiB");
         fs::remove_dir_all(stack.folder()).unwrap();
     }
 

@@ -14,7 +14,11 @@ use crate::error::{Doing, Error, Result};
 use crate::process::Command;
 use crate::supervise::Supervised;
 use crate::{health, objects, ports};
+use components::catalogue::Component;
 use components::manifest::{Deployment, Manifests};
+
+/// The limits of our programs are for memory in use. Of memory that is reserved, they have up to twice as much: stacks of threads.
+const RESERVED: u32 = 4;
 
 /// Losing a port to somebody else is rare; losing five in a row is not bad luck.
 const ATTEMPTS: usize = 5;
@@ -131,6 +135,9 @@ impl Workload<'_> {
         for (name, value) in &deployment.env {
             command = command.env(name, value);
         }
+        if let Some(mib) = memory_mib(self.arg0) {
+            command = command.memory(mib);
+        }
         let process = Supervised::start(command)?;
         let what = format!("{} is not ready", self.name);
         match process.until(&what, READY, async || health::answers(ports.health, "/readyz").await).await {
@@ -140,5 +147,28 @@ impl Workload<'_> {
                 Err(error)
             }
         }
+    }
+}
+
+/// The memory limit of a program as a process, in MiB.
+fn memory_mib(program: &str) -> Option<u32> {
+    let component = Component::of_manifests(program)?;
+    let factor = if component.is_upstream() { 1 } else { RESERVED };
+    Some(component.memory.limit_mib * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_manager_and_program_has_a_limit() {
+        for name in
+            ["capi-core", "capi-kubeadm-bootstrap", "capi-kubeadm-control-plane", "gcm", "capw", "vmop"]
+        {
+            assert_eq!(memory_mib(name), Some(1024), "{name}");
+        }
+        assert_eq!(memory_mib("capi-ipam-in-cluster"), Some(256));
+        assert_eq!(memory_mib("webhook-of-a-test"), None);
     }
 }
