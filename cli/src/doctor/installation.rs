@@ -1,5 +1,6 @@
 //! Whether Kubernetes, Cluster API and our programs are there and work.
 
+mod memory;
 mod rights;
 
 use jiff::Timestamp;
@@ -9,7 +10,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kit::diagnosis::{Check, Diagnosis};
+use kit::diagnosis::{Check, Diagnosis, Outcome};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
@@ -93,7 +94,11 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
     match crds {
         Ok(crds) => {
             found.push(judge_crds(&installed, &api::crds::all(), &crds.items));
-            found.push(judge_cluster_api(&installed, &crds.items));
+            let cluster_api = judge_cluster_api(&installed, &crds.items);
+            found.push(match cluster_api.outcome {
+                Outcome::Ok => memory::check(client, CLUSTER_API).await.unwrap_or(cluster_api),
+                _ => cluster_api,
+            });
         }
         Err(error) => {
             found.push(CRDS.unread(DEFINITIONS, &error));

@@ -1,0 +1,73 @@
+//! Checks the memory limits of Cluster API's managers. An installation by clusterctl has none.
+
+use components::catalogue::COMPONENTS;
+use components::render::PROVIDER_LABEL;
+use k8s_openapi::api::apps::v1::Deployment;
+use kit::diagnosis::{Check, Diagnosis};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+/// Returns a warning if a manager has no limit.
+pub async fn check(client: &Client, check: Check) -> Option<Diagnosis> {
+    let upstream = COMPONENTS.iter().filter(|component| component.is_upstream());
+    let labels: Vec<_> = upstream.filter_map(|component| component.provider_label).collect();
+    let selected = ListParams::default().labels(&format!("{PROVIDER_LABEL} in ({})", labels.join(",")));
+    match Api::<Deployment>::all(client.clone()).list(&selected).await {
+        Ok(deployments) => judge(check, &deployments.items),
+        Err(error) => Some(check.unread("Deployments", &error)),
+    }
+}
+
+fn judge(check: Check, deployments: &[Deployment]) -> Option<Diagnosis> {
+    let without: Vec<_> = deployments.iter().filter(|deployment| !has_limit(deployment)).collect();
+    let first = without.first()?;
+    let names: Vec<_> = without.iter().map(|deployment| deployment.name_any()).collect();
+    Some(check.warning(
+        format!("without a memory limit: {}", names.join(", ")),
+        format!(
+            "Set one for each, so that a hostile workload cluster cannot fill the memory of a node: kubectl set resources deployment {} -n {} --limits memory=1Gi",
+            first.name_any(),
+            first.namespace().unwrap_or_default()
+        ),
+    ))
+}
+
+fn has_limit(deployment: &Deployment) -> bool {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    pod.is_some_and(|pod| {
+        pod.containers.iter().all(|container| {
+            let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+            limits.is_some_and(|limits| limits.contains_key("memory"))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn deployment(name: &str, resources: &Value) -> Deployment {
+        serde_json::from_value(json!({
+            "metadata": { "name": name, "namespace": "capi-system" },
+            "spec": {
+                "selector": {},
+                "template": { "spec": { "containers": [{ "name": "manager", "resources": resources }] } },
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn managers_without_a_limit_are_named() {
+        let check = Check::new("LC0103", "");
+        let limited = deployment("a", &json!({ "limits": { "memory": "1Gi" } }));
+        let others =
+            [deployment("b", &json!({ "requests": { "memory": "1Gi" } })), deployment("c", &json!({}))];
+        assert!(judge(check, &[]).is_none() && judge(check, std::slice::from_ref(&limited)).is_none());
+        let warning = judge(check, &[&[limited], &others[..]].concat()).unwrap();
+        assert_eq!(warning.found, "without a memory limit: b, c");
+        assert!(warning.remedy.contains("set resources deployment b -n capi-system"), "{}", warning.remedy);
+    }
+}
