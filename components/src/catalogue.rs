@@ -78,7 +78,9 @@ const CLUSTER_API_IMAGES: &str = "registry.k8s.io/cluster-api";
 /// As release/build-images names them.
 const OUR_IMAGES: &str = "localhost/layercake";
 
-/// A manager that talks to workload clusters.
+/// For 500 workload clusters: it uses 110 MiB, and 1.4 MiB for each cluster (docs/contributing/performance.md).
+const CORE_MEMORY: Memory = Memory { request_mib: 128, limit_mib: 2048 };
+/// The other managers that connect to workload clusters use half of that or less.
 const MANAGER_MEMORY: Memory = Memory { request_mib: 128, limit_mib: 1024 };
 /// The IPAM provider reads the management cluster only. Upstream's limit is 128 MiB.
 const IPAM_MEMORY: Memory = Memory { request_mib: 64, limit_mib: 256 };
@@ -106,7 +108,7 @@ pub static COMPONENTS: [Component; 7] = [
         namespace: "capi-system",
         deployment: "capi-controller-manager",
         image: cluster_api_image("cluster-api-controller"),
-        memory: MANAGER_MEMORY,
+        memory: CORE_MEMORY,
     },
     Component {
         name: "kubeadm-bootstrap",

@@ -163,9 +163,8 @@ mod tests {
 
     #[test]
     fn every_manager_and_program_has_a_limit() {
-        for name in
-            ["capi-core", "capi-kubeadm-bootstrap", "capi-kubeadm-control-plane", "gcm", "capw", "vmop"]
-        {
+        assert_eq!(memory_mib("capi-core"), Some(2048));
+        for name in ["capi-kubeadm-bootstrap", "capi-kubeadm-control-plane", "gcm", "capw", "vmop"] {
             assert_eq!(memory_mib(name), Some(1024), "{name}");
         }
         assert_eq!(memory_mib("capi-ipam-in-cluster"), Some(256));

@@ -25,7 +25,7 @@ fn judge(check: Check, deployments: &[Deployment]) -> Option<Diagnosis> {
     Some(check.warning(
         format!("without a memory limit: {}", names.join(", ")),
         format!(
-            "Set one for each, so that a hostile workload cluster cannot fill the memory of a node: kubectl set resources deployment {} -n {} --limits memory=1Gi",
+            "Set one for each, so that a hostile workload cluster cannot fill the memory of a node: kubectl set resources deployment {} -n {} --limits memory=2Gi",
             first.name_any(),
             first.namespace().unwrap_or_default()
         ),

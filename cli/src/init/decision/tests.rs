@@ -99,7 +99,7 @@ fn a_memory_limit_that_was_raised_is_kept_and_no_lower_one() {
         options(&facts, Registries::default(), None, None).memory_limits
     };
     assert_eq!(with_limit("4Gi"), [("cluster-api", "4Gi".to_owned())].into());
-    for unchanged in ["1Gi", "1024Mi", "128Mi", "much"] {
+    for unchanged in ["2Gi", "2048Mi", "128Mi", "much"] {
         assert_eq!(with_limit(unchanged), [].into(), "{unchanged}");
     }
 }
