@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,7 +15,7 @@ use kube::Api;
 use kube::api::ListParams;
 use layercake::stack::PROGRAMS;
 use serde_json::{Value, json};
-use support::hostile_server::HostileServer;
+use support::hostile_server::Answer;
 use support::process;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -25,6 +23,7 @@ use tokio::task::JoinHandle;
 use crate::harness::objects::one_and_one;
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{CLUSTER, SOON, Story, story_on_own_stack};
+use crate::tenants::hostile_guest::{repair_beside_a_hostile_guest, take_api_server_over};
 
 /// Peak resident memory of each program, MiB. The Deployments allow 256.
 const MEMORY_MIB: f64 = 200.0;
@@ -34,6 +33,7 @@ const POWER_ON: Duration = Duration::from_mins(1);
 const RENEWED_WITHIN: Duration = Duration::from_secs(10);
 const CLASS: &str = "best-effort-xsmall";
 const HOSTILE_CLUSTER: &str = "hostile";
+const OTHER_CLUSTER: &str = "other";
 
 #[test]
 fn programs_withstand_hostile_input_within_their_memory() {
@@ -44,7 +44,9 @@ fn programs_withstand_hostile_input_within_their_memory() {
             story.prepare_namespace(CLASS).await;
         }
         tenant.apply(&one_and_one(HOSTILE_CLUSTER, "workers")).await;
+        bystander.apply(&one_and_one(OTHER_CLUSTER, "workers")).await;
         tenant.wait_until_running(HOSTILE_CLUSTER).await;
+        bystander.wait_until_running(OTHER_CLUSTER).await;
 
         withstand(&bystander, "template", |begun| a_template_that_grows(&tenant, begun)).await;
         withstand(&bystander, "console", |begun| console_keys_with_huge_exponents(&tenant, begun)).await;
@@ -52,6 +54,7 @@ fn programs_withstand_hostile_input_within_their_memory() {
         withstand(&bystander, "aliases", |begun| a_bundle_of_aliases(&tenant, begun)).await;
         withstand(&bystander, "webhook", |begun| reviews_of_strangers(&tenant, begun)).await;
         withstand(&bystander, "guest", |begun| answers_of_a_guest(&tenant, begun)).await;
+        repair_beside_a_hostile_guest(&bystander, OTHER_CLUSTER, &tenant).await;
     });
 }
 
@@ -298,44 +301,7 @@ async fn webhooks(story: &Story) -> Vec<String> {
 /// The only control plane node's root has another server answer in place of the API server: 8 MB of zeros to everything.
 async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
     let body = [b"[".as_slice(), &b"0,".repeat(4_000_000), b"0]"].concat();
-    let server = ApiServer::find(tenant).await;
-    let (certificate, key) = (std::fs::read(&server.certificate), std::fs::read(&server.key));
-    let (certificate, key) = (certificate.expect("a certificate"), key.expect("a key"));
-    let started = Instant::now();
-    let hostile = loop {
-        assert!(started.elapsed() < SOON, "{} does not become free", server.address);
-        // Whatever starts it again finds its address taken.
-        let _ = Command::new("pkill").args(["-KILL", "-f", &server.process]).status();
-        if let Ok(hostile) = HostileServer::start(server.address, &certificate, &key, body.clone()).await {
-            break hostile;
-        }
-    };
+    let hostile = take_api_server_over(tenant, [Answer::json(&body)].into()).await;
     begin(begun);
     tenant.wait_until("ten answers", CLUSTER, async || hostile.answered() >= 10).await;
-}
-
-struct ApiServer {
-    /// What is in the command line of no other process.
-    process: String,
-    address: SocketAddr,
-    certificate: String,
-    key: String,
-}
-
-impl ApiServer {
-    /// That of the tenant's only control plane node.
-    async fn find(tenant: &Story) -> Self {
-        let node = tenant.vm_with("-control-plane-").await;
-        let stack = tenant.shared.session.kubeconfig.parent().expect("the stack's folder").to_owned();
-        let process = format!("kube-apiserver .*{}/", stack.join("guests").join(&node.moid).display());
-        let found = Command::new("pgrep").args(["-a", "-f", &process]).output().expect("pgrep").stdout;
-        let line = String::from_utf8(found).expect("a command line");
-        let flag = |name: &str| {
-            let value = line.split_whitespace().find_map(|word| word.strip_prefix(name));
-            value.unwrap_or_else(|| panic!("{name} is not in: {line}")).to_owned()
-        };
-        let address = format!("{}:{}", flag("--bind-address="), flag("--secure-port="));
-        let (certificate, key) = (flag("--tls-cert-file="), flag("--tls-private-key-file="));
-        Self { address: address.parse().expect("an address"), process, certificate, key }
-    }
 }

@@ -38,6 +38,19 @@ pub fn resident(pid: u32) -> f64 {
     status_field(pid, "VmRSS:")
 }
 
+/// Resident memory of the process that no file backs, MiB: without its executable.
+pub fn anonymous(pid: u32) -> f64 {
+    status_field(pid, "RssAnon:")
+}
+
+/// The maximum size of the process's data in MiB, as the kernel enforces it; none if it is not limited.
+pub fn data_limit(pid: u32) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max data size"))?;
+    let bytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(bytes >> 20)
+}
+
 /// Resident memory of the process at its peak, MiB.
 pub fn peak(pid: u32) -> f64 {
     status_field(pid, "VmHWM:")
