@@ -58,8 +58,9 @@ fn documents(path: &Path) -> Vec<Value> {
 }
 
 fn policies() -> Vec<Value> {
-    let folders = ["vmop", "capw", "gcm"];
-    folders.iter().flat_map(|folder| documents(&config().join(folder).join("admission.yaml"))).collect()
+    let files =
+        ["vmop/admission.yaml", "capw/admission.yaml", "capw/admission-secrets.yaml", "gcm/admission.yaml"];
+    files.iter().flat_map(|file| documents(&config().join(file))).collect()
 }
 
 fn named<'p>(policies: &'p [Value], kind: &str, name: &str) -> &'p Value {
@@ -153,6 +154,21 @@ fn every_guard_asks_whether_the_user_may_get_what_he_names() {
     }
 }
 
+/// test/upstream-secrets compares the policy with the sources of Cluster API.
+#[test]
+fn every_secret_that_cluster_api_reads_by_name_is_guarded() {
+    let policies = policies();
+    let name = "vmware-system-capw-cluster-secrets";
+    let spec = &named(&policies, "ValidatingAdmissionPolicy", name)["spec"];
+    let endings: Vec<_> =
+        api::names::CLUSTER_API_SECRETS.iter().map(|ending| format!("'{ending}'")).collect();
+    let condition = spec["matchConditions"][0]["expression"].as_str().unwrap();
+    assert!(condition.contains(&format!("[{}].exists(ending,", endings.join(", "))), "{condition}");
+    assert!(condition.contains(&format!("== '{}'", api::names::CLUSTER_API_SECRET_TYPE)), "{condition}");
+    assert!(condition.contains(&format!("[?'{}']", api::names::label::CLUSTER_NAME)), "{condition}");
+    assert_enforced(&policies, name);
+}
+
 #[test]
 fn every_record_of_a_cluster_is_guarded() {
     let name = "vmware-system-tkg-records";
@@ -166,6 +182,36 @@ fn every_record_of_a_cluster_is_guarded() {
         serde_json::json!(["CREATE", "UPDATE"])
     );
     assert_enforced(&policies, name);
+}
+
+/// Admission limits what the programs create, but these would be other ways to more rights.
+#[test]
+fn no_program_can_create_pods_tokens_or_cluster_roles() {
+    const REFUSED: [&str; 8] = [
+        "pods",
+        "serviceaccounts/token",
+        "clusterroles",
+        "clusterrolebindings",
+        "users",
+        "groups",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    ];
+    for program in ["vmop", "capw", "gcm"] {
+        let documents = documents(&config().join(program).join("rbac.yaml"));
+        for rule in documents.iter().flat_map(|document| document["rules"].as_array().into_iter().flatten()) {
+            let all = |key: &str| -> Vec<_> {
+                rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+            };
+            let (resources, verbs) = (all("resources"), all("verbs"));
+            for refused in REFUSED.iter().chain(&["*"]) {
+                assert!(!resources.contains(refused), "{program}: {rule}");
+            }
+            for refused in ["*", "bind", "escalate", "impersonate"] {
+                assert!(!verbs.contains(&refused), "{program}: {rule}");
+            }
+        }
+    }
 }
 
 fn assert_enforced(policies: &[Value], name: &str) {

@@ -3,6 +3,7 @@
 //! The API server shows admission the stored version, whatever version was sent; texts name fields as their author
 //! wrote them. Whatever cannot be read here is let through: the schema, which is looked at later, says it better.
 
+mod cluster_secrets;
 pub mod service_configuration;
 
 use std::collections::BTreeSet;
@@ -52,8 +53,8 @@ pub const VALIDATE_CONFIGURATION: &str = "/validate-run-tanzu-vmware-com-v1alpha
 pub const CONVERT: &str = "/convert";
 /// Hints about classes are no reason to make anybody wait.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bundles decide whether a cluster is refused. The API server waits ten seconds for a review, which may look for two hints, too.
-const BUNDLES_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bundles and Secrets decide whether a cluster is refused. The API server waits ten seconds for a review, which may look for two hints, too.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// So many reviews look for hints at a time: what they read is large, and anybody may send reviews.
 const LOOKERS: usize = 2;
 /// So many bundles of a namespace are looked at.
@@ -149,17 +150,21 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     let available = webhooks.release_cache.available();
     let wants_bundle = admission::network::unlisted_cni(&new.spec).is_some()
         || admission::node_images::wants_bundle(&new, old.as_ref(), &available);
-    let bundles = if wants_bundle {
-        webhooks.lookers.find_within(BUNDLES_TIMEOUT, bundles(&new, &webhooks.client)).await.flatten()
-    } else {
-        Some(BTreeSet::new())
+    let is_created = admission::is_created(&new, old.as_ref());
+    let bundles = async {
+        if !wants_bundle {
+            return Some(BTreeSet::new());
+        }
+        webhooks.lookers.find_within(READ_TIMEOUT, bundles(&new, &webhooks.client)).await.flatten()
     };
+    let secrets = async { if is_created { secret_denials(&new, &webhooks).await } else { Vec::new() } };
+    let (bundles, secrets) = Box::pin(async { tokio::join!(bundles, secrets) }).await;
     let unread = bundles.is_none();
     let bundles = bundles.unwrap_or_default();
     let installation =
         Installation { available: &available, bundles: &bundles, virtual_ip: Some(&webhooks.virtual_ip) };
     let mut denials = admission::validate_with(&new, old.as_ref(), &installation);
-    let is_created = admission::is_created(&new, old.as_ref());
+    denials.extend(secrets);
     let reserved = || admission::overlap::denials(&new.spec, &webhooks.management);
     if is_created {
         denials.extend(reserved());
@@ -211,6 +216,16 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
         warnings.extend(admission::overlap::warnings(&new.spec, &used));
     }
     review.allow(&warnings)
+}
+
+/// Returns the denials for Secrets that Cluster API would use for a new cluster and that are not its own. A cluster whose Secrets
+/// cannot be read is refused: they decide where Cluster API connects to.
+async fn secret_denials(tkc: &TanzuKubernetesCluster, webhooks: &Webhooks) -> Vec<FieldDenial> {
+    let denials = cluster_secrets::denials(tkc, &webhooks.client);
+    match webhooks.lookers.find_within(READ_TIMEOUT, denials).await {
+        Some(Ok(denials)) => denials,
+        Some(Err(_)) | None => vec![cluster_secrets::unread()],
+    }
 }
 
 /// A denial with fields named as a version of the API names them.

@@ -92,6 +92,14 @@ pub fn account_token_secret(account: &str) -> String {
     format!("{account}-secret")
 }
 
+/// The type of the Secrets that Cluster API creates. A Secret's type never changes, and admission lets only Cluster API's
+/// controllers and administrators use this one.
+pub const CLUSTER_API_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
+
+/// The endings of the Secrets that Cluster API reads for a cluster by its name.
+pub const CLUSTER_API_SECRETS: [&str; 6] =
+    ["ca", "etcd", "proxy", "sa", "kubeconfig", "apiserver-etcd-client"];
+
 /// The Secret with a guest's kubeconfig, as Cluster API names it.
 pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")

@@ -4,6 +4,7 @@ use api::gcm::TanzuKubernetesCluster;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{from_slice, from_value, json, to_value};
+use support::api_server::{Request, refusal, server};
 
 use super::*;
 use crate::cluster::fixtures::{release_cache, tkr};
@@ -13,7 +14,11 @@ use crate::testing::{SITE_VERSIONS, manifest, sound};
 
 /// Webhooks that know the site's releases, but no node images, and reach no API server.
 fn webhooks() -> State<Arc<Webhooks>> {
-    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    // It has none of the Secrets that a cluster would use, and fails all else.
+    let (client, _) = server(|request: &Request| {
+        let is_secret = request.path.contains("/secrets/");
+        if is_secret { refusal(404, "NotFound") } else { refusal(500, "InternalError") }
+    });
     let management = vec!["10.200.0.0/16".parse().unwrap()];
     State(Arc::new(Webhooks {
         release_cache: release_cache(SITE_VERSIONS.map(tkr)),

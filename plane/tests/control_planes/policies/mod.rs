@@ -15,10 +15,11 @@ use plane::wait::until;
 use plane::{Guard, Options, Plane, Stack, tools};
 use serde_json::json;
 
-use self::objects::{api, definition_of_cluster_api, prepare, resource};
+use self::objects::{NAMESPACE, api, api_in, definition_of_cluster_api, prepare, resource};
 use self::requests::{OF_TEMPLATES, Request, refused};
 
 mod objects;
+mod programs;
 mod requests;
 
 /// The time in which the API server sees a changed policy.
@@ -46,6 +47,10 @@ pub(crate) async fn each_admission_rule_refuses_requests_that_no_other_rule_refu
             // The rule refuses the user, not the request itself.
             send(&admin, &one.request).await.unwrap_or_else(|error| panic!("{}: {error}", one.name()));
         }
+    }
+    for (who, request) in programs::accepted() {
+        let client = act_as(&plane, who).await;
+        send(&client, &request).await.unwrap_or_else(|error| panic!("{request} by {who}: {error}"));
     }
     let rules: BTreeSet<_> = all.iter().map(|one| (one.policy, one.rule)).collect();
     assert_eq!(rules, rules_of(&admin).await, "each rule has a request that it refuses");
@@ -101,7 +106,8 @@ async fn send(client: &Client, request: &Request) -> Result<(), String> {
             let params = PostParams { dry_run: true, ..PostParams::default() };
             let object: DynamicObject = serde_json::from_value(object).unwrap();
             let kind = object.types.as_ref().unwrap().kind.clone();
-            api(client, &kind).create(&params, &object).await.map(drop)
+            let namespace = object.metadata.namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned());
+            api_in(client, &kind, &namespace).create(&params, &object).await.map(drop)
         }
         Request::Change(kind, name, patch) => {
             let params = PatchParams { dry_run: true, ..PatchParams::default() };

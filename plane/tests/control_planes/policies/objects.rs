@@ -5,12 +5,16 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
+use super::programs;
+
 /// The namespace of all objects.
 pub const NAMESPACE: &str = "tenant";
 /// A user of the namespace, with rights on all kinds, but without the right to get Secrets and ConfigMaps.
 pub const MALLORY: &str = "mallory";
 /// The account of a program in the guest of cluster `c`.
 pub const LENT: &str = "system:serviceaccount:tenant:c-pvcsi";
+/// The API group of roles.
+pub const RBAC: &str = "rbac.authorization.k8s.io";
 /// The endings of the Secrets that a cluster uses by its name.
 pub const CLUSTER_SECRETS: [&str; 9] =
     ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed", "encryption"];
@@ -18,7 +22,10 @@ pub const CLUSTER_SECRETS: [&str; 9] =
 pub fn resource(kind: &str) -> ApiResource {
     let group_version = match kind {
         "ValidatingAdmissionPolicy" => ("admissionregistration.k8s.io", "v1"),
-        "ConfigMap" | "PersistentVolumeClaim" => ("", "v1"),
+        "MutatingWebhookConfiguration" => ("admissionregistration.k8s.io", "v1"),
+        "ConfigMap" | "PersistentVolumeClaim" | "Secret" | "Service" | "ServiceAccount" => ("", "v1"),
+        "EndpointSlice" => ("discovery.k8s.io", "v1"),
+        "Role" => ("rbac.authorization.k8s.io", "v1"),
         "VirtualMachine" | "VirtualMachineService" | "VirtualMachineSetResourcePolicy" => {
             ("vmoperator.vmware.com", "v1alpha1")
         }
@@ -34,8 +41,16 @@ pub fn resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group_version.0, group_version.1, kind), &plural)
 }
 
+/// The API of a kind in the namespace of all objects.
 pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), NAMESPACE, &resource(kind))
+    if kind == "MutatingWebhookConfiguration" {
+        return Api::all_with(client.clone(), &resource(kind));
+    }
+    api_in(client, kind, NAMESPACE)
+}
+
+pub fn api_in(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &resource(kind))
 }
 
 /// The definition of a kind of Cluster API, without a schema.
@@ -64,6 +79,7 @@ pub async fn prepare(admin: &Client) {
         objects.extend(manifests.namespaces);
         objects.extend(manifests.objects);
     }
+    objects.extend(programs::objects());
     objects.extend(rights(MALLORY, "mallory", &everything_but_secrets()));
     objects.extend(rights(LENT, "lent", &everything_but_secrets()));
     for ending in CLUSTER_SECRETS {
@@ -99,8 +115,11 @@ fn everything_but_secrets() -> Vec<Value> {
 }
 
 fn rights(user: &str, name: &str, rules: &[Value]) -> [Value; 2] {
-    const RBAC: &str = "rbac.authorization.k8s.io";
-    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    rights_in(NAMESPACE, user, name, rules)
+}
+
+pub fn rights_in(namespace: &str, user: &str, name: &str, rules: &[Value]) -> [Value; 2] {
+    let metadata = json!({"name": name, "namespace": namespace});
     [
         json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata, "rules": rules}),
         json!({

@@ -6,10 +6,11 @@ use super::objects::{
     CLUSTER_SECRETS, LENT, MALLORY, NAMESPACE, existing, object, of_cluster, owner, service_spec, vm_spec,
     without,
 };
+use super::programs;
 
 /// The policy that refuses a change by any user.
 pub const OF_TEMPLATES: &str = "vmware-system-capw-templates";
-const VMOP: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
+pub const VMOP: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
 
 /// A request that one rule of a policy refuses.
 #[derive(Clone)]
@@ -46,16 +47,25 @@ impl std::fmt::Display for Request {
 
 /// All requests, each with the rule that refuses it.
 pub fn refused() -> Vec<Refused> {
-    [identities(), finalizers(), members(), bootstrap_data(), lent_machines(), lent_services(), secrets()]
-        .concat()
+    [
+        identities(),
+        finalizers(),
+        members(),
+        bootstrap_data(),
+        lent_machines(),
+        lent_services(),
+        secrets(),
+        programs::refused(),
+    ]
+    .concat()
 }
 
-fn by(who: &str, policy: &'static str, rule: usize, requests: Vec<Request>) -> Vec<Refused> {
+pub fn by(who: &str, policy: &'static str, rule: usize, requests: Vec<Request>) -> Vec<Refused> {
     let of = |request| Refused { policy, rule, who: who.to_owned(), request };
     requests.into_iter().map(of).collect()
 }
 
-fn metadata(kind: &'static str, name: &'static str, metadata: Value) -> Request {
+pub fn metadata(kind: &'static str, name: &'static str, metadata: Value) -> Request {
     Request::Change(kind, name, Value::Object([("metadata".to_owned(), metadata)].into_iter().collect()))
 }
 
