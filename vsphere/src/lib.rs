@@ -69,7 +69,7 @@ pub use places::{Compute, ComputeHost, Place};
 pub use privileges::{IMPORT_PRIVILEGES, PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 pub use properties::ObjectContent;
 pub use recording::{RecordedExchange, RecordedHeaders, Recorder};
-pub use session::with_bound_changes;
+pub use session::{AwaitedTask, awaited_task, with_bound_changes};
 pub use spec::{
     Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,
     CustomizationIdentity, CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,

@@ -163,6 +163,10 @@ reasons! {
     Info WAITING_FOR_VCENTER = "WaitingForVCenter";
     /// The power state is being changed.
     Info POWER_STATE_CHANGING = "PowerStateChanging";
+    /// vCenter asks a question about the virtual machine, and nothing goes on until somebody answers it.
+    Error QUESTION_PENDING = "QuestionPending";
+    /// vCenter has worked on a task for the virtual machine for longer than usual.
+    Warning TASK_OVERDUE = "TaskOverdue";
     /// The virtual machine is off, as its spec says, or because it can't be suspended.
     Info POWERED_OFF = "PoweredOff";
     /// An annotation keeps the virtual machine from being powered on.

@@ -20,6 +20,9 @@ type (
 	moveOrder struct {
 		Folder string `json:"folder"`
 	}
+	questionOrder struct {
+		Text string `json:"text"` // none takes the question away
+	}
 	powerOrder struct {
 		Action string `json:"action"`
 	}
@@ -110,6 +113,7 @@ func (api *API) routes() map[string]action {
 		"GET /v1/vms/{moid}/hardware":    api.onVM(api.hardware),
 		"PUT /v1/vms/{moid}/guest":       orderVM(api, report),
 		"POST /v1/vms/{moid}/power":      orderVM(api, api.power),
+		"PUT /v1/vms/{moid}/question":    orderVM(api, ask),
 		"POST /v1/vms/{moid}/copies":     orderVM(api, copies),
 		"POST /v1/vms/{moid}/rename": orderVM(api, func(vm target, o nameOrder) (any, error) {
 			return nil, api.rename(vm.Self, o)

@@ -111,3 +111,21 @@ func (api *API) power(vm target, o powerOrder) (any, error) {
 func (api *API) forceOff(this vim.Ref) {
 	_, _ = api.Follow(api.Compute.PowerOff(api.Fresh(), nil, &types.PowerOffVM_Task{This: this}))
 }
+
+// ask shows a question about a VM, as a host asks it while an operation waits for the answer.
+func ask(vm target, o questionOrder) (any, error) {
+	vm.locked(func() {
+		vm.Runtime.Question = nil
+		if o.Text != "" {
+			cancel := &types.ElementDescription{
+				Description: types.Description{Label: "Cancel", Summary: "Cancel"}, Key: "0",
+			}
+			vm.Runtime.Question = &types.VirtualMachineQuestionInfo{
+				Id: "1", Text: o.Text, Choice: types.ChoiceOption{ChoiceInfo: []types.BaseElementDescription{cancel}},
+			}
+		}
+		// A change that shows the VM anew.
+		vm.update([]types.PropertyChange{{Name: "runtime.connectionState", Val: vm.Runtime.ConnectionState}})
+	})
+	return nil, nil
+}

@@ -5,5 +5,6 @@ mod networks;
 pub mod operator_crash;
 mod other_kinds;
 mod page;
+mod questions;
 mod rules;
 mod volumes;

@@ -47,6 +47,7 @@ pub fn unmarked_vm(id: &str, name: &str) -> Vm {
         host: Some(MoRef::host("host-1")),
         template: false,
         power_state: Some(PowerState::On),
+        question: None,
         connection_state: "connected".to_owned(),
         configuration: Configuration::Current,
         uuid: None,

@@ -86,6 +86,9 @@ pub enum Error {
     /// vCenter refused a call, or did not answer it.
     #[error("{0}")]
     Vcenter(#[from] vsphere::Error),
+    /// vCenter could not clone this template.
+    #[error("{0}")]
+    Clone(vsphere::Error, String),
     /// What vCenter was asked to do has not ended yet.
     #[error("{0}")]
     Unsettled(String),
@@ -119,7 +122,7 @@ impl Error {
             Self::Blocked(Blocked::Held(_)) => known::HELD_BACK,
             Self::Guest(..) => known::WAITING_FOR_GUEST,
             Self::Draining(_) => "Draining",
-            Self::Vcenter(error) => error.category(),
+            Self::Vcenter(error) | Self::Clone(error, _) => error.category(),
             Self::Unsettled(_) => known::WAITING_FOR_VCENTER,
             Self::StaleCache(_) | Self::Api(_) => known::API_SERVER,
         }
@@ -139,6 +142,9 @@ impl Error {
     pub fn advised(&self) -> String {
         match self {
             Self::Vcenter(error) => format!("{error}. {}", error.advice()),
+            Self::Clone(error, template) => format!(
+                "{error}. The VM is a clone of template {template}. Check in vCenter that the template's disk exists. If it does not, remove the template: VM Operator deploys it again"
+            ),
             other => other.to_string(),
         }
     }
@@ -150,6 +156,7 @@ impl Error {
             Self::Blocked(Blocked::Provider(problem)) => !problem.is_transient(),
             Self::Blocked(_)
             | Self::Vcenter(_)
+            | Self::Clone(..)
             | Self::Unsettled(_)
             | Self::Guest(..)
             | Self::Draining(_) => true,
@@ -178,7 +185,7 @@ impl ReconcileError for Error {
             Self::Draining(look) => Disposition::Waiting(Some(*look)),
             Self::StaleCache(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
             Self::Api(error) => Disposition::from_api_error(error),
-            Self::Vcenter(_) => Disposition::Failed,
+            Self::Vcenter(_) | Self::Clone(..) => Disposition::Failed,
         }
     }
 
@@ -195,6 +202,7 @@ impl ReconcileError for Error {
             Self::Guest(..) => "Guest",
             Self::Draining(_) => "Draining",
             Self::Vcenter(_) => "Vcenter",
+            Self::Clone(..) => "Clone",
             Self::Unsettled(_) => "Unsettled",
             Self::StaleCache(_) => "Behind",
             Self::Api(_) => "Api",
@@ -205,6 +213,16 @@ impl ReconcileError for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clone_that_fails_for_a_device_names_its_template() {
+        let (message, detail) = ("Invalid configuration for device '0'.".to_owned(), vsphere::Value::Null);
+        let fault = vsphere::Fault { type_name: "InvalidDeviceSpec".to_owned(), message, detail };
+        let error = vsphere::Error::from_fault("CloneVM_Task", fault);
+        let advised = Error::Clone(error, "photon-1a2b (vm-7)".to_owned()).advised();
+        assert!(advised.contains("template photon-1a2b (vm-7)"), "{advised}");
+        assert!(advised.contains("remove the template"), "{advised}");
+    }
 
     #[test]
     fn a_call_that_failed_is_made_again_and_the_return_of_vcenter_waited_for() {

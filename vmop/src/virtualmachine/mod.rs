@@ -54,8 +54,10 @@ use identity::find::Found;
 use identity::uuids::{Identity, existed};
 use nic::request::delete_outdated;
 use plan::Plan;
-use report::{Attempt, report, report_attempt, report_deletion, report_if_slow, report_paused};
-use status::Outcome;
+use report::{
+    Attempt, report, report_attempt, report_deletion, report_if_slow, report_paused, report_slow_deletion,
+};
+use status::{Outcome, Progress};
 
 /// Brings one VM from what it is to what its object says. Nothing is changed but in the session of vCenter in which the VM
 /// was looked at.
@@ -84,7 +86,7 @@ async fn reconcile_bound(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Resu
 
 /// As `reconcile`, of an object that is being deleted.
 async fn reconcile_deletion(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
-    let deletion = delete::delete(vm, ctx).await?;
+    let deletion = report_slow_deletion(delete::delete(vm, ctx).boxed(), vm, ctx).await?;
     report_deletion(vm, deletion, ctx).await
 }
 
@@ -161,7 +163,8 @@ fn attempt<'a>(
         facts.forget_bootstrap();
         let mut carried_out = carry_out::carry_out(plan, slot, vm, facts, ctx);
         let (result, reported) =
-            report_if_slow(&mut carried_out, vm, Some(facts), &Outcome::Underway, ctx).await?;
+            report_if_slow(&mut carried_out, vm, Some(facts), &Outcome::Underway(Progress::default()), ctx)
+                .await?;
         Ok(Attempt { result, reported })
     }
     .boxed()

@@ -7,10 +7,11 @@ use api::conditions::{ERROR, INFO};
 use api::vmop::{VirtualMachine, VirtualMachineStatus};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kit::Next;
 use kit::retry::REQUEUE_SOON;
-use vsphere::Vm;
+use kube::ResourceExt;
+use vsphere::{AwaitedTask, Vm, awaited_task};
 
 use super::bootstrap::report::report_due;
 use super::carry_out::object::note_pause;
@@ -20,8 +21,12 @@ use super::error::{Error, UNSETTLED};
 use super::events;
 use super::facts::Facts;
 use super::identity::find::Found;
+use super::identity::uuids::parse_identity;
 use super::power::operation::next_look;
-use super::status::{Outcome, blocked_status, let_go_status, paused_status, status};
+use super::status::{
+    Outcome, Progress, blocked_status, describe_overdue, describe_question, let_go_status, paused_status,
+    status,
+};
 use super::throttle::{WAITS, can_wait, quiet_after_error, quiet_while_booting};
 use crate::caches::held;
 use crate::pause;
@@ -30,6 +35,15 @@ use crate::pause;
 const CONTESTED: SignedDuration = SignedDuration::from_mins(1);
 /// The same for a VM that had an address of its own until now.
 const JUST_CONTESTED: SignedDuration = SignedDuration::from_secs(2);
+
+/// How often a step that takes long is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// The longest time that a clone usually takes.
+const USUAL_CLONE: SignedDuration = SignedDuration::from_mins(15);
+/// The longest time that any other task usually takes.
+const USUAL_CHANGE: SignedDuration = SignedDuration::from_mins(2);
+/// The time after which a deletion says which task it waits for.
+const SLOW_DELETION: SignedDuration = SignedDuration::from_secs(20);
 
 /// What carrying out a plan came to.
 pub struct Attempt {
@@ -109,7 +123,76 @@ pub async fn report_if_slow<T>(
         }
     }
     report(vm, facts, meanwhile, ctx).await?;
-    Ok((step.await, true))
+    loop {
+        if let Ok(result) = tokio::time::timeout(LOOK_INTERVAL, &mut *step).await {
+            return Ok((result, true));
+        }
+        // The operation in vCenter goes on, whatever the API server answers.
+        if let Some(facts) = facts
+            && let Err(error) = report_hold_up(vm, facts, ctx).await
+        {
+            tracing::debug!(%error, "cannot report what holds the VM up");
+        }
+    }
+}
+
+/// Reports what holds up a step that takes long: a question of vCenter's, or a task that takes longer than usual. A deletion that was
+/// requested meanwhile waits for the step, and says so.
+fn report_hold_up<'a>(
+    vm: &'a VirtualMachine,
+    facts: &'a Facts,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<(), Error>> {
+    async move {
+        let Some(current) = ctx.caches.vms.get(vm.metadata.namespace.as_deref(), &vm.name_any()) else {
+            return Ok(());
+        };
+        if current.metadata.uid != vm.metadata.uid {
+            return Ok(());
+        }
+        let vsphere_vm = shown_vm(facts, ctx);
+        let question = vsphere_vm.as_deref().and_then(|shown| Some((shown, shown.question.as_deref()?)));
+        let awaited = awaited_task();
+        if current.metadata.deletion_timestamp.is_some() {
+            let message = match (question, &awaited) {
+                (Some((shown, question)), _) => describe_question(shown, question),
+                (None, Some(task)) if is_overdue(task, facts) => describe_overdue(task),
+                (None, Some(AwaitedTask { task, since })) => {
+                    format!("vCenter has worked on {} since {since:.0}", task.id())
+                }
+                (None, None) => "an earlier change of the VM has not ended".to_owned(),
+            };
+            let waits =
+                Error::Unsettled(format!("The deletion waits for an operation in vCenter: {message}"));
+            return write(&current, blocked_status(&current, &waits), |severity| severity == ERROR, ctx)
+                .await;
+        }
+        let overdue = awaited.filter(|task| is_overdue(task, facts));
+        if question.is_none() && overdue.is_none() {
+            return Ok(());
+        }
+        let progress = Progress { vsphere_vm: vsphere_vm.as_deref(), overdue };
+        report(&current, Some(facts), &Outcome::Underway(progress), ctx).await
+    }
+    .boxed()
+}
+
+/// The VM that is being changed or created, as the inventory shows it now.
+fn shown_vm(facts: &Facts, ctx: &Context) -> Option<Arc<Vm>> {
+    match &facts.found {
+        Found::Ours(vsphere_vm) => Some(ctx.provider.latest(Arc::clone(vsphere_vm))),
+        Found::Absent => {
+            let vcenter = ctx.provider.vcenter().ok()?;
+            vcenter.inventory.by_uuid(facts.identity.instance).present()
+        }
+        _ => None,
+    }
+}
+
+/// A clone copies disks, which takes minutes; other tasks take seconds.
+fn is_overdue(awaited: &AwaitedTask, facts: &Facts) -> bool {
+    let usual = if matches!(facts.found, Found::Absent) { USUAL_CLONE } else { USUAL_CHANGE };
+    Timestamp::now().duration_since(awaited.since) > usual
 }
 
 /// Reports the outcome of a reconcile, or the step that it waits for.
@@ -125,6 +208,47 @@ pub async fn report(
         return Ok(());
     }
     write(vm, status(vm, facts, outcome), |severity| severity != INFO, ctx).await
+}
+
+/// Waits for a deletion. While it takes long, the object says which task of vCenter it waits for, and what vCenter asks.
+pub async fn report_slow_deletion(
+    mut deletion: BoxFuture<'_, Result<Deletion, Error>>,
+    vm: &VirtualMachine,
+    ctx: &Context,
+) -> Result<Deletion, Error> {
+    let mut reported = None;
+    loop {
+        if let Ok(ended) = tokio::time::timeout(LOOK_INTERVAL, &mut deletion).await {
+            return ended;
+        }
+        let Some(awaited) = awaited_task() else { continue };
+        let age = Timestamp::now().duration_since(awaited.since);
+        if age < SLOW_DELETION {
+            continue;
+        }
+        let message = match deleted_vm(vm, ctx) {
+            Some(shown) if shown.question.is_some() => {
+                describe_question(&shown, shown.question.as_deref().unwrap_or_default())
+            }
+            _ if age > USUAL_CHANGE => describe_overdue(&awaited),
+            _ => format!("vCenter has worked on {} since {:.0}", awaited.task.id(), awaited.since),
+        };
+        if reported.as_ref() != Some(&message) {
+            let waits =
+                Error::Unsettled(format!("The deletion waits for an operation in vCenter: {message}"));
+            if let Err(error) = write(vm, blocked_status(vm, &waits), |severity| severity == ERROR, ctx).await
+            {
+                tracing::debug!(%error, "cannot report what the deletion waits for");
+            }
+            reported = Some(message);
+        }
+    }
+}
+
+/// The VM of an object that is being deleted.
+fn deleted_vm(vm: &VirtualMachine, ctx: &Context) -> Option<Arc<Vm>> {
+    let identity = parse_identity(vm).ok()??;
+    ctx.provider.vcenter().ok()?.inventory.by_uuid(identity.instance).present()
 }
 
 /// Reports the state of a deletion.

@@ -59,6 +59,7 @@ impl Vm {
             host: self.host,
             power_state: self.power_state,
             connection_state: self.connection_state,
+            question: self.question,
             guest: self.guest,
             configuration: Configuration::LastKnown,
             template: was.template,

@@ -31,7 +31,7 @@ pub use types::{Change, Location, Options, Presence, TaskResult};
 pub use vm::{Configuration, Guest, PowerState, Vm};
 
 use self::shared::Shared;
-use crate::session::bind_changes;
+use crate::session::{await_task, bind_changes};
 use crate::{Client, Error, Kind, MoRef, ObjectContent, Result};
 
 /// The cache and its stream. Clones share it; it ends with the last clone or by [`Inventory::stop`].
@@ -232,6 +232,7 @@ impl Inventory {
     /// `NotFound` of the task itself means that vCenter has forgotten it: look at the object.
     pub async fn wait_for_task(&self, task: &MoRef) -> Result<TaskResult> {
         let outcome = self.shared().wait_for_task(task);
+        let _awaiting = await_task(task);
         outcome.await.unwrap_or_else(|_| Err(Error::new("Task", Kind::Canceled).on(task)))
     }
 

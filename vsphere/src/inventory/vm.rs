@@ -30,6 +30,8 @@ pub struct Vm {
     pub power_state: Option<PowerState>,
     /// Such as `connected`, `inaccessible` or `orphaned`.
     pub connection_state: String,
+    /// The text of a question that vCenter asks about it; until it is answered, its operations do not go on.
+    pub question: Option<String>,
     /// Whether its configuration is what vCenter says now.
     pub configuration: Configuration,
     /// The BIOS UUID, which the guest sees.
@@ -112,6 +114,7 @@ pub(super) const PATHS: &[&str] = &[
     "runtime.host",
     "runtime.powerState",
     "runtime.connectionState",
+    "runtime.question.text",
     "config.template",
     "config.uuid",
     "config.instanceUuid",
@@ -150,6 +153,8 @@ const REPORTED_KEYS: usize = 32;
 const REPORTED_LENGTH: usize = 1024;
 /// So many characters are kept of the name of a state.
 const STATE: usize = 64;
+/// So many characters are kept of a question.
+const QUESTION: usize = 300;
 
 impl Vm {
     pub(super) fn new(moref: MoRef) -> Self {
@@ -162,6 +167,7 @@ impl Vm {
             template: false,
             power_state: None,
             connection_state: String::new(),
+            question: None,
             configuration: Configuration::NeverRead,
             uuid: None,
             instance_uuid: None,
@@ -193,6 +199,7 @@ impl Vm {
             "runtime.connectionState" => {
                 self.connection_state = printable(&text().unwrap_or_default(), STATE);
             }
+            "runtime.question.text" => self.question = text().map(|text| printable(&text, QUESTION)),
             "config.template" => self.template = value.as_bool().unwrap_or(false),
             "config.uuid" => self.uuid = uuid(),
             "config.instanceUuid" => self.instance_uuid = uuid(),

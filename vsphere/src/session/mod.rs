@@ -18,8 +18,8 @@ use parking_lot::{Mutex as PlainMutex, RwLock};
 use tokio::sync::{Mutex, oneshot, watch};
 
 pub(crate) use login::Transport;
-pub use pin::with_bound_changes;
-pub(crate) use pin::{bind_changes, check_change};
+pub use pin::{AwaitedTask, awaited_task, with_bound_changes};
+pub(crate) use pin::{await_task, bind_changes, check_change};
 pub(crate) use ticket::Ticket;
 
 use crate::config::Credentials;

@@ -196,6 +196,12 @@ impl ControlApi {
         self.send(Method::PUT, &format!("/v1/vms/{moid}/guest"), Some(json!(report))).await
     }
 
+    /// Shows a question about a VM, or takes it away. An operation that waits for the answer is a fault of its method.
+    pub async fn ask(&self, moid: &str, question: Option<&str>) -> Result<(), Error> {
+        let order = json!({ "text": question.unwrap_or_default() });
+        self.send(Method::PUT, &format!("/v1/vms/{moid}/question"), Some(order)).await
+    }
+
     /// Does something to a VM behind our back.
     pub async fn power(&self, moid: &str, action: PowerAction) -> Result<(), Error> {
         self.send(Method::POST, &format!("/v1/vms/{moid}/power"), Some(json!({ "action": action }))).await

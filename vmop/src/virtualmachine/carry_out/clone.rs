@@ -37,7 +37,27 @@ pub async fn create(
     {
         Box::pin(look_up_anew(&template, vm, vcenter, ctx)).await;
     }
-    made
+    made.map_err(|error| name_template(error, &template, vcenter))
+}
+
+/// Faults of a clone whose source lacks a file. A VM's own device changes can cause some of them, too.
+const SOURCE_FAULTS: [&str; 4] =
+    ["InvalidDeviceSpec", "InvalidDeviceBacking", "FileNotFound", "CannotAccessFile"];
+
+/// Adds the template to a failure that a missing disk of it can cause: neither vCenter's fault nor the VM's spec names it.
+fn name_template(error: Error, template: &MoRef, vcenter: &VCenter) -> Error {
+    let is_source = |error: &vsphere::Error| {
+        error.fault().is_some_and(|fault| SOURCE_FAULTS.contains(&fault.type_name.as_str()))
+    };
+    match error {
+        Error::Vcenter(error) if is_source(&error) => {
+            let named = vcenter.inventory.vm(template).present();
+            let named = named
+                .map_or_else(|| template.id().to_owned(), |vm| format!("{} ({})", vm.name, template.id()));
+            Error::Clone(error, named)
+        }
+        other => other,
+    }
 }
 
 /// The VM exists: cloned now, or adopted if an earlier try got through.

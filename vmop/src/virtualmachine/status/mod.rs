@@ -1,6 +1,8 @@
 //! What a VirtualMachine reports: every field and every condition, in one pure function.
 
 mod deletion;
+#[cfg(test)]
+mod hold_up_tests;
 mod informational;
 mod outcome;
 mod summary;
@@ -16,16 +18,21 @@ use super::readiness::address;
 use super::step::{hardware_version, last_restart};
 use super::storage::disks;
 use summary::all_conditions;
+pub use summary::describe_question;
 
 pub use deletion::{blocked_status, let_go_status};
 pub use informational::paused_status;
-pub use outcome::Outcome;
+pub use outcome::{Outcome, Progress, describe_overdue};
 
 /// The status of `vm`, its conditions without times.
 pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>) -> VirtualMachineStatus {
     let old = vm.status.clone().unwrap_or_default();
     let vsphere_vm = match (outcome, facts.map(|facts| &facts.found)) {
-        (Outcome::Done(Some(vsphere_vm)), _) => Some(*vsphere_vm),
+        (
+            Outcome::Done(Some(vsphere_vm))
+            | Outcome::Underway(Progress { vsphere_vm: Some(vsphere_vm), overdue: _ }),
+            _,
+        ) => Some(*vsphere_vm),
         (_, Some(Found::Ours(vsphere_vm) | Found::Moved(vsphere_vm))) => Some(&**vsphere_vm),
         _ => None,
     };

@@ -7,7 +7,7 @@ use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
 use super::informational::{add_protected, informational_conditions, is_informational};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Progress, describe_overdue};
 use crate::probe::ProbeResult;
 use crate::unmet::Unmet;
 use crate::vcenter::describe_unavailable;
@@ -75,12 +75,33 @@ fn existing(
     ];
     let mut all: Vec<_> = met.into_iter().map(Condition::is_true).collect();
     let now = facts.map_or(Timestamp::MIN, |facts| facts.now);
-    all.push(power_condition(vm, vsphere_vm, now, outcome.error()));
+    all.push(match (&vsphere_vm.question, outcome) {
+        (Some(question), _) => question_condition(vsphere_vm, question),
+        (None, Outcome::Underway(Progress { overdue: Some(overdue), vsphere_vm: _ })) => {
+            let message = describe_overdue(overdue);
+            Condition::is_false(condition_types::POWER, WARNING, known::TASK_OVERDUE, message)
+        }
+        (None, outcome) => power_condition(vm, vsphere_vm, now, outcome.error()),
+    });
     if wanted_power(vm) == PowerState::On {
         let conflict = facts.and_then(|facts| facts.runtime.address_conflict.as_deref());
         all.push(address_condition(vsphere_vm, conflict));
     }
     all
+}
+
+fn question_condition(vsphere_vm: &Vm, question: &str) -> Condition {
+    let message = describe_question(vsphere_vm, question);
+    Condition::is_false(condition_types::POWER, ERROR, known::QUESTION_PENDING, message)
+}
+
+/// Says what vCenter asks, and how to answer.
+pub fn describe_question(vsphere_vm: &Vm, question: &str) -> String {
+    let Vm { name, moref, .. } = vsphere_vm;
+    format!(
+        "vCenter asks about VM {name} ({}): {question:?}. It does not continue until the question is answered. Answer it in the vSphere Client, or with `govc vm.question -vm {name} -answer NUMBER`",
+        moref.id()
+    )
 }
 
 /// Each need by itself, and whether vCenter is at work.
@@ -112,7 +133,13 @@ fn created(needs: &Needs, outcome: &Outcome<'_>) -> Condition {
             "Waiting for the prerequisites of the VM, which other conditions name",
         ),
         Outcome::Stopped(error) => stopped_by(error),
-        Outcome::Underway | Outcome::Done(_) => Condition::is_false(
+        Outcome::Underway(Progress { overdue: Some(overdue), vsphere_vm: _ }) => Condition::is_false(
+            known::VIRTUAL_MACHINE_CREATED,
+            WARNING,
+            known::TASK_OVERDUE,
+            describe_overdue(overdue),
+        ),
+        Outcome::Underway(_) | Outcome::Done(_) => Condition::is_false(
             known::VIRTUAL_MACHINE_CREATED,
             INFO,
             known::CLONING,
