@@ -124,6 +124,13 @@ impl Error {
 
     /// What a vSphere admin can do about it, as a sentence.
     pub fn advice(&self) -> Cow<'static, str> {
+        match self.fault().map(|fault| fault.type_name.as_str()) {
+            Some("NoCompatibleHost" | "NoActiveHostInCluster") => {
+                return "Check that a host of the cluster is connected, is not in maintenance mode, and reaches the VM's network and datastore; then free capacity.".into();
+            }
+            Some("QuestionPending") => return "Answer the VM's question in the vSphere Client.".into(),
+            _ => {}
+        }
         match &self.0.kind {
             Kind::NotAuthenticated => "Check that the session limit of vCenter is not reached.".into(),
             Kind::InvalidLogin => "Check the user name and the password.".into(),
@@ -237,6 +244,13 @@ mod tests {
             .with("fault", detail)
             .with("localizedMessage", "It went wrong.");
         Error::from_fault("CloneVM_Task", Fault::read(&outer.into())).on("cp-0")
+    }
+
+    #[test]
+    fn the_advice_for_a_cluster_without_a_usable_host_names_the_hosts() {
+        assert!(fault("NoCompatibleHost").advice().contains("maintenance mode"));
+        assert!(fault("InsufficientMemoryResourcesFault").advice().contains("reduce the reservations"));
+        assert!(fault("QuestionPending").advice().contains("vSphere Client"));
     }
 
     #[test]

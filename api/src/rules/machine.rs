@@ -132,8 +132,8 @@ fn while_off() -> Vec<Rule> {
             KIND,
             "",
             &format!("self.spec.className == oldSelf.spec.className || {OFF}"),
-            "spec.className: field is immutable unless the virtual machine is powered off: set powerState to poweredOff, \
-             and change the class once status.powerState is poweredOff",
+            "spec.className: field is immutable unless the virtual machine is powered off: change the class while \
+             spec.powerState and status.powerState are poweredOff, and set powerState to poweredOn afterwards",
         ),
         rule(
             KIND,
@@ -146,8 +146,8 @@ fn while_off() -> Vec<Rule> {
             KIND,
             "",
             &format!("{} || {OFF}", fixed(version)),
-            "spec.minHardwareVersion: cannot upgrade hardware version unless powered off: set powerState to poweredOff, \
-             and change it once status.powerState is poweredOff",
+            "spec.minHardwareVersion: cannot upgrade hardware version unless powered off: change it while \
+             spec.powerState and status.powerState are poweredOff, and set powerState to poweredOn afterwards",
         ),
     ]
 }

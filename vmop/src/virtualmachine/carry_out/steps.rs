@@ -69,7 +69,9 @@ pub async fn take_step(vsphere_vm: &MoRef, step: &Step, vcenter: &VCenter) -> Re
             finish_task(vcenter.client.reconfigure_vm(vsphere_vm, (**spec).clone()).await, vcenter).await
         }
         Step::Upgrade(version) => {
-            finish_task(vcenter.client.upgrade_hardware(vsphere_vm, *version).await, vcenter).await
+            let upgraded =
+                finish_task(vcenter.client.upgrade_hardware(vsphere_vm, *version).await, vcenter).await;
+            upgraded.map_err(|error| unsupported_version(error, *version))
         }
         Step::Customize(spec) => customize(vsphere_vm, spec, vcenter).await,
         Step::Join(module) => Ok(vcenter.memberships.join(&vcenter.client, module, vsphere_vm).await?),
@@ -83,6 +85,19 @@ pub async fn take_step(vsphere_vm: &MoRef, step: &Step, vcenter: &VCenter) -> Re
             let note = ConfigSpec { extra_config: vec![restart_note(*at)].into(), ..ConfigSpec::default() };
             finish_task(vcenter.client.reconfigure_vm(vsphere_vm, note).await, vcenter).await
         }
+    }
+}
+
+/// An upgrade to a version that the VM's host does not know fails until the spec or the host changes.
+fn unsupported_version(error: Error, version: u32) -> Error {
+    match error {
+        Error::Vcenter(error) if error.fault().is_some_and(|fault| fault.type_name == "NotSupported") => {
+            Blocked::Spec(format!(
+                "spec.minHardwareVersion: the VM's host does not support vmx-{version}. Use a version that all hosts of the cluster support, or upgrade the hosts. vCenter: {error}"
+            ))
+            .into()
+        }
+        other => other,
     }
 }
 
@@ -123,4 +138,21 @@ fn is_pending(error: &Error) -> bool {
 pub async fn wait_until(vsphere_vm: Arc<Vm>, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
     let shown = |inventory: &Inventory| inventory.vm(&vsphere_vm.moref).present().filter(|now| so(now));
     vcenter.inventory.wait_until(SHOWN, shown).await.unwrap_or_else(|| Arc::clone(&vsphere_vm))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hardware_version_that_the_host_does_not_know_waits_for_a_change() {
+        let refused = |type_name: &str| {
+            let (message, detail) = ("The operation is not supported.".to_owned(), vsphere::Value::Null);
+            let fault = vsphere::Fault { type_name: type_name.to_owned(), message, detail };
+            unsupported_version(vsphere::Error::from_fault("UpgradeVM_Task", fault).into(), 99)
+        };
+        let Error::Blocked(Blocked::Spec(message)) = refused("NotSupported") else { panic!() };
+        assert!(message.contains("minHardwareVersion") && message.contains("vmx-99"), "{message}");
+        assert!(matches!(refused("TaskInProgress"), Error::Vcenter(_)));
+    }
 }
