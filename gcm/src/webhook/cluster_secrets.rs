@@ -84,7 +84,8 @@ mod tests {
     }
 
     fn secret(name: &str, type_: &str, metadata: Value) -> Value {
-        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "type": type_, "metadata": metadata});
+        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "type": type_});
+        secret["metadata"] = metadata;
         secret["metadata"]["name"] = name.into();
         secret["metadata"]["namespace"] = "ns".into();
         secret

@@ -3,6 +3,7 @@
 mod hostile_guest;
 mod hostile_input;
 mod identities;
+mod kubeconfigs;
 mod machines;
 mod people_roles;
 mod releases;

@@ -10,6 +10,7 @@ pub mod cert_manager;
 pub mod console_keys;
 pub mod hostile_server;
 pub mod issuer;
+pub mod noting_server;
 pub mod process;
 pub mod proxied_registry;
 pub mod vcsim;

@@ -39,8 +39,8 @@ const WEBHOOKS: [(&str, &str, &str); 2] = [
 
 fn secret(name: &str, type_: &str, data: &[&str], metadata: Value) -> Value {
     let data: serde_json::Map<_, _> = data.iter().map(|key| ((*key).to_owned(), "YQ==".into())).collect();
-    let mut secret =
-        json!({"apiVersion": "v1", "kind": "Secret", "type": type_, "data": data, "metadata": metadata});
+    let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "type": type_, "data": data});
+    secret["metadata"] = metadata;
     secret["metadata"]["name"] = name.into();
     if secret["metadata"]["namespace"].is_null() {
         secret["metadata"]["namespace"] = NAMESPACE.into();
@@ -230,7 +230,9 @@ fn by_gcm() -> Vec<Refused> {
 fn service(name: &str, mut metadata: Value) -> Value {
     metadata["name"] = name.into();
     let port = json!({"port": 80, "protocol": "TCP"});
-    json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [port]}})
+    let mut service = json!({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [port]}});
+    service["metadata"] = metadata;
+    service
 }
 
 fn slice(of: &str, owner: &str) -> Value {

@@ -1,0 +1,85 @@
+//! An HTTPS server that notes the head of each request, and serves nothing.
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// The most bytes of a request's head that are read.
+const MAX_HEAD: usize = 64 << 10;
+const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// An HTTPS server with a certificate that no client trusts. It ends when it is dropped.
+pub struct NotingServer {
+    port: u16,
+    heads: Arc<Mutex<Vec<String>>>,
+    serving: JoinHandle<()>,
+}
+
+impl NotingServer {
+    /// Serves at a free port of loopback.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub async fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        let acceptor = TlsAcceptor::from(Arc::new(server_config()));
+        let heads = Arc::<Mutex<Vec<String>>>::default();
+        let noted = Arc::clone(&heads);
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, noted) = (acceptor.clone(), Arc::clone(&noted));
+                tokio::spawn(async move {
+                    match acceptor.accept(stream).await {
+                        Ok(stream) => drop(note(stream, &noted).await),
+                        Err(error) => noted.lock().push(error.to_string()),
+                    }
+                });
+            }
+        });
+        Ok(Self { port, heads, serving })
+    }
+
+    /// The URL of the server.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The heads of all requests so far, and the errors of connections without one.
+    pub fn heads(&self) -> Vec<String> {
+        self.heads.lock().clone()
+    }
+}
+
+impl Drop for NotingServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn note(mut stream: impl AsyncRead + AsyncWrite + Unpin, heads: &Mutex<Vec<String>>) -> io::Result<()> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < MAX_HEAD {
+        if stream.read_buf(&mut head).await? == 0 {
+            break;
+        }
+    }
+    heads.lock().push(String::from_utf8_lossy(&head).into_owned());
+    stream.write_all(ANSWER).await?;
+    stream.shutdown().await
+}
+
+fn server_config() -> ServerConfig {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+    let chain = vec![signed.cert.der().clone()];
+    ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
+}
