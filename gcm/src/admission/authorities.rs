@@ -41,6 +41,11 @@ pub fn contains_key(text: &str) -> bool {
     text.contains(KEY)
 }
 
+/// Returns `true` if data is the base64 of whole PEM certificates and of nothing else.
+pub fn is_sound(data: &str) -> bool {
+    data_fault(data).is_none()
+}
+
 /// Returns what is wrong with authorities. Data that `old` has under the same name was accepted before and stays: only a private
 /// key in it is refused, by the rules for all texts that reach nodes.
 pub(super) fn denials(trust: &Trust, old: Option<&Trust>) -> Vec<FieldDenial> {

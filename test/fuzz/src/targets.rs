@@ -11,7 +11,7 @@ use gcm::addons::bundle::{self, BundleFile};
 use gcm::addons::health::Live;
 use gcm::addons::marks::OurMarks;
 use gcm::addons::{config_map, image, manifest, render};
-use gcm::admission::settings;
+use gcm::admission::authorities;
 use kit::guest::{answer, kubeconfig};
 use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
@@ -338,7 +338,11 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "trusted-ca",
-        run: |input| quiet(|| drop(settings::pem(&text(input)))),
+        run: |input| {
+            quiet(|| {
+                let _ = authorities::is_sound(&text(input));
+            })
+        },
         examples: &[
             "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=",
             "not base64",
