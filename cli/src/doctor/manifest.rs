@@ -43,8 +43,12 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
     let used = Used::read(client, &namespaces).await;
     let mut bound = CLASSES.read("VirtualMachineClassBindings", bound_classes(client, &namespaces).await);
     let mut assigned = STORAGE.read("ResourceQuotas", assigned_storage(client, &namespaces).await);
-    bound.iter_mut().for_each(|bound| bound.extend_from_slice(&given.classes));
-    assigned.iter_mut().for_each(|assigned| assigned.extend_from_slice(&given.storage));
+    if let Ok(bound) = &mut bound {
+        bound.extend_from_slice(&given.classes);
+    }
+    if let Ok(assigned) = &mut assigned {
+        assigned.extend_from_slice(&given.storage);
+    }
     let unread = [bound.as_ref().err(), assigned.as_ref().err()];
     let mut found: Vec<_> = unread.into_iter().flatten().cloned().collect();
     for (path, text) in manifests {
