@@ -88,6 +88,8 @@ pub struct Endpoint {
     pub port: u16,
     /// The authority of its certificate, in base64 of PEM.
     pub ca_bundle: String,
+    /// The last segment of the paths of conversions, by which the server recognizes the API server.
+    pub conversion_key: Option<String>,
 }
 
 impl Endpoint {
@@ -103,16 +105,18 @@ impl Endpoint {
     /// Rewrites every client configuration in a webhook configuration or a definition that leads to a Service.
     pub fn reach(&self, document: &mut Value) {
         for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-            self.rewrite(webhook.get_mut("clientConfig"));
+            self.rewrite(webhook.get_mut("clientConfig"), None);
         }
-        self.rewrite(document.pointer_mut("/spec/conversion/webhook/clientConfig"));
+        let key = self.conversion_key.as_deref();
+        self.rewrite(document.pointer_mut("/spec/conversion/webhook/clientConfig"), key);
     }
 
-    fn rewrite(&self, config: Option<&mut Value>) {
+    fn rewrite(&self, config: Option<&mut Value>, key: Option<&str>) {
         if let Some(config) = config
             && let Some(service) = config.get("service")
         {
             let path = service["path"].as_str().unwrap_or("/").trim_start_matches('/');
+            let path = key.map_or_else(|| path.to_owned(), |key| format!("{path}/{key}"));
             *config = json!({
                 "url": format!("https://127.0.0.1:{}/{path}", self.port),
                 "caBundle": self.ca_bundle,

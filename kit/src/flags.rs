@@ -94,6 +94,11 @@ pub struct Webhook {
     /// clients. Without it, every client that reaches the port is served.
     #[arg(long, value_name = "FILE", overrides_with = "webhook_client_ca")]
     pub webhook_client_ca: Option<PathBuf>,
+
+    /// File with a key. The conversion webhook then answers only requests whose path ends with it (`/convert/KEY`), because the API
+    /// server presents no certificate there. Without it, every client that reaches the port is served.
+    #[arg(long, value_name = "FILE", overrides_with = "webhook_conversion_key")]
+    pub webhook_conversion_key: Option<PathBuf>,
 }
 
 /// The shape of a log line.

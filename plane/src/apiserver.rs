@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::certs::signing_key;
 use crate::cluster::Authorities;
 use crate::error::Result;
 use crate::process::Command;
 use crate::stack::{Stack, write_private};
+
+const ADMISSION: &str = "admission.json";
+const WEBHOOK_CLIENTS: &str = "webhook-clients.json";
 
 /// kube-apiserver on a port, with its data in the etcd on another. It reaches Services by the HTTP proxy on the Unix socket `services`.
 pub(crate) fn command(
@@ -22,6 +25,9 @@ pub(crate) fn command(
     let pki = stack.subfolder("pki")?;
     authorities.serving.server("kube-apiserver")?.write(&pki, "apiserver")?;
     authorities.etcd.client("kube-apiserver", None)?.write(&pki, "apiserver-etcd")?;
+    authorities.webhooks.client("kube-apiserver", None)?.write(&pki, "apiserver-webhooks")?;
+    write_private(&pki.join(WEBHOOK_CLIENTS), webhook_clients(&pki).to_string().as_bytes())?;
+    write_private(&pki.join(ADMISSION), admission(&pki).to_string().as_bytes())?;
     signing_key(&pki, "accounts")?;
     let mut args = args(&pki, port, etcd);
     if let Some(socket) = services {
@@ -38,6 +44,30 @@ pub(crate) fn command(
     Ok(Command::new(stack, "kube-apiserver", exe)?.gogc(50).args(args))
 }
 
+/// The kubeconfig of webhooks: the API server presents this certificate to all of them.
+fn webhook_clients(pki: &Path) -> Value {
+    let user = json!({
+        "client-certificate": pki.join("apiserver-webhooks.crt"),
+        "client-key": pki.join("apiserver-webhooks.key"),
+    });
+    json!({ "apiVersion": "v1", "kind": "Config", "users": [{ "name": "*", "user": user }] })
+}
+
+/// The configuration that names that kubeconfig.
+fn admission(pki: &Path) -> Value {
+    let plugin = |name: &str| {
+        let configuration = json!({
+            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration",
+            "kubeConfigFile": pki.join(WEBHOOK_CLIENTS),
+        });
+        json!({ "name": name, "configuration": configuration })
+    };
+    json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+        "plugins": [plugin("MutatingAdmissionWebhook"), plugin("ValidatingAdmissionWebhook")],
+    })
+}
+
 fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {
     let file = |name: &str| pki.join(name).display().to_string();
     vec![
@@ -52,6 +82,7 @@ fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {
         format!("--tls-private-key-file={}", file("apiserver.key")),
         format!("--client-ca-file={}", file("client-ca.crt")),
         "--anonymous-auth=false".to_owned(),
+        format!("--admission-control-config-file={}", file(ADMISSION)),
         "--authorization-mode=RBAC".to_owned(),
         // The issuer does not name the port, so that a resumed stack's tokens outlive a change of it.
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
@@ -73,5 +104,6 @@ mod tests {
     #[test]
     fn the_server_is_private_and_strict() {
         insta::assert_debug_snapshot!(args(Path::new("/d/pki"), 1, 2));
+        insta::assert_json_snapshot!([admission(Path::new("/d/pki")), webhook_clients(Path::new("/d/pki"))]);
     }
 }

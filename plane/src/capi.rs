@@ -41,7 +41,6 @@ const GATES: &[Gate] = &[
 
 /// Of the managers in Cluster API's own repository.
 const SERVING: [&str; 2] = ["--health-addr", "--diagnostics-address"];
-const INSECURE: &str = "--insecure-diagnostics=true";
 
 static MANAGERS: [Manager; 4] = [
     Manager {
@@ -49,7 +48,6 @@ static MANAGERS: [Manager; 4] = [
         exe: |tools| &tools.capi_core,
         serving: SERVING,
         flags: &[
-            INSECURE,
             "--cluster-concurrency=4",
             "--machine-concurrency=4",
             "--machineset-concurrency=4",
@@ -61,21 +59,22 @@ static MANAGERS: [Manager; 4] = [
         name: "capi-kubeadm-bootstrap",
         exe: |tools| &tools.capi_kubeadm_bootstrap,
         serving: SERVING,
-        flags: &[INSECURE, "--kubeadmconfig-concurrency=4"],
+        flags: &["--kubeadmconfig-concurrency=4"],
         gates: &[],
     },
     Manager {
         name: "capi-kubeadm-control-plane",
         exe: |tools| &tools.capi_kubeadm_control_plane,
         serving: SERVING,
-        flags: &[INSECURE, "--kubeadmcontrolplane-concurrency=4"],
+        flags: &["--kubeadmcontrolplane-concurrency=4"],
         gates: GATES,
     },
     Manager {
         name: "capi-ipam-in-cluster",
         exe: |tools| &tools.capi_ipam_in_cluster,
         serving: ["--health-probe-bind-address", "--metrics-bind-address"],
-        flags: &[],
+        // It would serve them to everybody: it has no flag for authentication.
+        flags: &["--metrics-bind-address=0"],
         gates: &[],
     },
 ];
@@ -155,6 +154,8 @@ fn workload<'a>(
         manifests,
         converted,
         pod: format!("{}-0", manager.name),
+        // Upstream's servers have no flag for it.
+        recognizes_api_server: false,
         args: Box::new(move |deployment, wiring| args(manager, deployment, wiring, &further)),
     }
 }
@@ -203,6 +204,7 @@ mod tests {
             metrics: 1,
             health: 2,
             webhooks: Some((3, Path::new("/d/webhooks/x"))),
+            caller: None,
         };
         insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring, &[]));
     }

@@ -15,6 +15,9 @@ use crate::objects;
 use crate::stack::{Stack, write_private};
 use components::manifest::Endpoint;
 
+/// The name of the authority of the API server's certificate for webhooks.
+const WEBHOOKS: &str = "webhook-client-ca";
+
 pub(crate) struct Authorities {
     /// Signs servers: the API server and everybody's webhooks.
     pub serving: Authority,
@@ -22,6 +25,8 @@ pub(crate) struct Authorities {
     pub client: Authority,
     /// Signs etcd and its clients: the API server, and what deletes policies before the API server starts.
     pub etcd: Authority,
+    /// Signs the certificate by which webhook servers recognize the API server, and nothing else.
+    pub webhooks: Authority,
 }
 
 impl Authorities {
@@ -31,6 +36,7 @@ impl Authorities {
             serving: Authority::open(&folder, "serving-ca")?,
             client: Authority::open(&folder, "client-ca")?,
             etcd: Authority::open(&folder, "etcd-ca")?,
+            webhooks: Authority::open(&folder, WEBHOOKS)?,
         })
     }
 }
@@ -41,6 +47,17 @@ pub(crate) struct Cluster {
     pub authorities: Authorities,
     pub server: Server,
     pub client: Client,
+    /// The key by which webhook servers recognize the API server where it presents no certificate: in conversions.
+    pub conversion_key: String,
+}
+
+/// The files by which a webhook server recognizes the API server among all that reach its port.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// The authority of its client certificate.
+    pub authority: PathBuf,
+    /// The key at the end of the paths of conversions.
+    pub conversion_key: PathBuf,
 }
 
 impl Cluster {
@@ -59,9 +76,21 @@ impl Cluster {
         Ok(folder)
     }
 
-    /// How the API server reaches a webhook server on a port.
-    pub(crate) fn endpoint(&self, port: u16) -> Endpoint {
-        Endpoint { port, ca_bundle: STANDARD.encode(self.authorities.serving.certificate()) }
+    /// How the API server reaches a webhook server on a port. One that recognizes the API server is sent the key.
+    pub(crate) fn endpoint(&self, port: u16, is_recognized: bool) -> Endpoint {
+        Endpoint {
+            port,
+            ca_bundle: STANDARD.encode(self.authorities.serving.certificate()),
+            conversion_key: is_recognized.then(|| self.conversion_key.clone()),
+        }
+    }
+
+    /// Writes the files by which webhook servers recognize the API server.
+    pub(crate) fn caller(&self) -> Result<Caller> {
+        let pki = self.stack.subfolder("pki")?;
+        let conversion_key = pki.join("conversion.key");
+        write_private(&conversion_key, self.conversion_key.as_bytes())?;
+        Ok(Caller { authority: pki.join(format!("{WEBHOOKS}.crt")), conversion_key })
     }
 }
 

@@ -153,6 +153,7 @@ impl Plane {
                     manifests: &manifests,
                     converted: &[],
                     pod: format!("{}-0", component.deployment),
+                    recognizes_api_server: false,
                     args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
                 };
                 workload.start(&self.cluster, ports).await?
@@ -229,6 +230,7 @@ impl Plane {
             manifests: &manifests,
             converted: &converted,
             pod: format!("{}-{}", deployment.unwrap_or_default(), program.replica),
+            recognizes_api_server: true,
             args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
         };
         let reserved = namespace.and_then(|namespace| self.converting.lock().remove(&namespace));
@@ -307,7 +309,7 @@ fn reached(cluster: &Cluster, definitions: &[Value], converting: &BTreeMap<Strin
     for definition in &mut definitions {
         let ports = converting_namespace(definition).and_then(|namespace| converting.get(namespace));
         if let Some(ports) = ports {
-            cluster.endpoint(ports.webhooks).reach(definition);
+            cluster.endpoint(ports.webhooks, true).reach(definition);
         }
     }
     definitions
@@ -398,5 +400,7 @@ async fn try_server(
         // Who listened may have been somebody else.
         error = store.given_up() => return Err(error),
     }
-    Ok((Cluster { stack, authorities, server, client }, kubeconfig, store, process))
+    // Made anew at every start, as the programs' certificates are.
+    let conversion_key = format!("{:032x}", rand::random::<u128>());
+    Ok((Cluster { stack, authorities, server, client, conversion_key }, kubeconfig, store, process))
 }

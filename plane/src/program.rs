@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::cluster::Caller;
 use crate::error::Result;
 use crate::health;
 use crate::supervise::{State, Supervised};
@@ -88,13 +89,15 @@ impl Program {
         args.extend([
             format!("--kubeconfig={}", wiring.kubeconfig.display()),
             format!("--diagnostics-address=127.0.0.1:{}", wiring.metrics),
-            // Whoever measures on this machine needs no token.
-            "--insecure-diagnostics".to_owned(),
             format!("--health-address=127.0.0.1:{}", wiring.health),
         ]);
         if let Some((port, folder)) = wiring.webhooks {
             args.push(format!("--webhook-address=127.0.0.1:{port}"));
             args.push(format!("--webhook-cert-dir={}", folder.display()));
+            if let Some(Caller { authority, conversion_key }) = wiring.caller {
+                args.push(format!("--webhook-client-ca={}", authority.display()));
+                args.push(format!("--webhook-conversion-key={}", conversion_key.display()));
+            }
         }
         args.into_iter().map(OsString::from).chain(self.args.iter().cloned()).collect()
     }
@@ -136,9 +139,9 @@ impl Running {
         self.process.log()
     }
 
-    /// Where it serves its metrics: a URL.
+    /// Where it serves its metrics, to users who may get them: a URL.
     pub fn metrics(&self) -> String {
-        format!("http://127.0.0.1:{}/metrics", self.ports.metrics)
+        format!("https://127.0.0.1:{}/metrics", self.ports.metrics)
     }
 
     /// Where it serves webhooks, if it does: a port of this machine.
@@ -178,16 +181,18 @@ mod tests {
     #[test]
     fn arguments_come_from_the_deployment_first_and_the_caller_last() {
         let deployment = Deployment { args: vec!["--leader-elect=true".to_owned()], ..Deployment::default() };
+        let caller = Caller { authority: "/d/pki/ca.crt".into(), conversion_key: "/d/pki/key".into() };
         let wiring = Wiring {
             kubeconfig: Path::new("/d/kubeconfigs/gcm"),
             metrics: 1,
             health: 2,
             webhooks: Some((3, Path::new("/d/webhooks/gcm"))),
+            caller: Some(&caller),
         };
         let program = Program::new("gcm", Path::new("/bin/x")).replica(1).arg("--log-level=debug");
         assert_eq!(program.process(), "gcm-1");
         insta::assert_debug_snapshot!(program.arguments(&deployment, &wiring));
         let without = Wiring { webhooks: None, ..wiring };
-        assert_eq!(program.arguments(&deployment, &without).len(), 6);
+        assert_eq!(program.arguments(&deployment, &without).len(), 5);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Caller, Cluster};
 use crate::error::{Doing, Error, Result};
 use crate::process::Command;
 use crate::supervise::Supervised;
@@ -31,6 +31,8 @@ pub(crate) struct Wiring<'a> {
     pub health: u16,
     /// The webhook server's port and folder of certificates, if it has one.
     pub webhooks: Option<(u16, &'a Path)>,
+    /// How the webhook server recognizes the API server; None if it answers everybody who reaches it.
+    pub caller: Option<&'a Caller>,
 }
 
 /// Ports on loopback.
@@ -62,6 +64,8 @@ pub(crate) struct Workload<'a> {
     pub converted: &'a [Value],
     /// The name of its Pod, if it had one.
     pub pod: String,
+    /// Its webhook server answers the API server alone.
+    pub recognizes_api_server: bool,
     /// Arguments, given those of the Deployment and the wiring.
     pub args: Arguments<'a>,
 }
@@ -103,12 +107,12 @@ impl Workload<'_> {
 
     /// Applies the definitions whose objects this program converts, with the way to it.
     pub(crate) async fn have_conversions_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
-        let endpoint = cluster.endpoint(ports.webhooks);
+        let endpoint = cluster.endpoint(ports.webhooks, self.recognizes_api_server);
         objects::apply_all(&cluster.client, &endpoint.reached(self.converted)).await
     }
 
     async fn have_webhooks_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
-        let endpoint = cluster.endpoint(ports.webhooks);
+        let endpoint = cluster.endpoint(ports.webhooks, self.recognizes_api_server);
         objects::apply_all(&cluster.client, &endpoint.reached(&self.manifests.webhooks)).await
     }
 
@@ -121,11 +125,13 @@ impl Workload<'_> {
     ) -> Result<Supervised> {
         let certificate =
             deployment.serves_webhooks.then(|| cluster.webhook_certificate(self.name)).transpose()?;
+        let caller = self.recognizes_api_server.then(|| cluster.caller()).transpose()?;
         let wiring = Wiring {
             kubeconfig,
             metrics: ports.metrics,
             health: ports.health,
             webhooks: certificate.as_deref().map(|folder| (ports.webhooks, folder)),
+            caller: caller.as_ref(),
         };
         let mut command = Command::new(&cluster.stack, self.name, self.exe)?
             .arg0(self.arg0)

@@ -67,7 +67,7 @@ spec:
 #[test]
 fn upstream_manifests_become_what_the_plane_applies() {
     let manifests = Manifests::sorted("capi", from_upstream("capi", UPSTREAM).unwrap()).unwrap();
-    let endpoint = Endpoint { port: 4711, ca_bundle: "Q0E=".to_owned() };
+    let endpoint = Endpoint { port: 4711, ca_bundle: "Q0E=".to_owned(), conversion_key: None };
     assert_eq!(converting_namespace(&manifests.definitions[0]), Some("capi-system"));
     insta::assert_yaml_snapshot!((
         &manifests.namespaces,
@@ -80,13 +80,27 @@ fn upstream_manifests_become_what_the_plane_applies() {
 
 #[test]
 fn reaching_adds_nothing_to_what_calls_no_service() {
-    let endpoint = Endpoint { port: 1, ca_bundle: String::new() };
+    let endpoint = Endpoint { port: 1, ca_bundle: String::new(), conversion_key: None };
     for document in parse("", UPSTREAM).unwrap().iter_mut().filter(|document| document["kind"] == "Namespace")
     {
         let before = document.clone();
         endpoint.reach(document);
         assert_eq!(*document, before);
     }
+}
+
+#[test]
+fn only_conversions_are_asked_for_with_the_key() {
+    let key = Some("k".to_owned());
+    let endpoint = Endpoint { port: 1, ca_bundle: String::new(), conversion_key: key };
+    let service = json!({ "service": { "path": "/convert" } });
+    let mut definition = json!({ "spec": { "conversion": { "webhook": { "clientConfig": service } } } });
+    let mut webhooks = json!({ "webhooks": [{ "clientConfig": service }] });
+    endpoint.reach(&mut definition);
+    endpoint.reach(&mut webhooks);
+    let url = definition.pointer("/spec/conversion/webhook/clientConfig/url");
+    assert_eq!(url, Some(&json!("https://127.0.0.1:1/convert/k")));
+    assert_eq!(webhooks.pointer("/webhooks/0/clientConfig/url"), Some(&json!("https://127.0.0.1:1/convert")));
 }
 
 #[test]

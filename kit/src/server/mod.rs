@@ -2,10 +2,13 @@
 //!
 //! Whoever reaches a port may open connections and send what they like. So every connection has a place among few, shared
 //! between addresses; a client that is slow or silent is cut off; and one address can't keep out the others ([`shares`]).
-//! What is read of a body is bounded by who reads it.
+//! Clients that have proved who they are ([`callers`]) have places of their own. What is read of a body is bounded by who
+//! reads it.
 
 mod activity;
+pub(crate) mod callers;
 pub(crate) mod peer;
+mod place;
 pub(crate) mod shares;
 pub(crate) mod tls;
 
@@ -31,8 +34,9 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::server::activity::Activity;
+use crate::server::callers::Callers;
 use crate::server::peer::Peer;
-use crate::server::shares::{Share, Shares};
+use crate::server::place::{Place, Places};
 
 /// Bytes of the headers of a request.
 const HEADER_BYTES: u16 = 16 << 10;
@@ -50,7 +54,7 @@ const CLOSE: Duration = Duration::from_secs(5);
 /// How much a server lets clients take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections at the same time.
+    /// Connections at the same time: of callers that have proved who they are, and of others.
     pub connections: usize,
     /// How many of them are of one address.
     pub per_address: usize,
@@ -78,6 +82,8 @@ struct Server {
     tls: Option<TlsAcceptor>,
     router: Router,
     limits: Limits,
+    callers: Callers,
+    places: Places,
     stop: CancellationToken,
 }
 
@@ -89,13 +95,25 @@ pub(crate) fn spawn(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    let server = Arc::new(Server { tls, router, limits, stop });
+    spawn_for(Callers::default(), listener, tls, router, limits, stop);
+}
+
+/// As [`spawn`], and recognizes these callers, for which it keeps places that strangers cannot take.
+pub(crate) fn spawn_for(
+    callers: Callers,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) {
+    let places = Places::new(&limits, &callers);
+    let server = Arc::new(Server { tls, router, limits, callers, places, stop });
     tokio::spawn(server.accept(listener));
 }
 
 impl Server {
     async fn accept(self: Arc<Self>, listener: TcpListener) {
-        let places = Shares::new(self.limits.connections, self.limits.per_address);
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -106,43 +124,43 @@ impl Server {
                 sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let mut place = places.enter(of(peer));
-            if place.take(1).is_err() {
+            let Ok(place) = self.places.enter(of(peer).address) else {
                 tracing::debug!(%peer, "connection refused: too many are open");
                 continue;
-            }
+            };
             tokio::spawn(Arc::clone(&self).keep(stream, peer, place));
         }
     }
 
     /// Serves one connection until it ends or its place is given to another address.
-    async fn keep(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, mut place: Share) {
-        let evicted = place.evicted().clone();
+    async fn keep(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: Place) {
+        let evicted = place.evicted();
         tokio::select! {
-            () = self.serve_connection(stream, peer, &mut place) => {}
+            () = self.serve_connection(stream, peer, &place) => {}
             () = evicted.cancelled() => tracing::debug!(%peer, "connection closed: its place was given to another client"),
         }
     }
 
-    async fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, place: &mut Share) {
+    async fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, place: &Place) {
         let _ = stream.set_nodelay(true);
-        let Some(tls) = &self.tls else { return self.serve_http(stream, of(peer), false).await };
+        let Some(tls) = &self.tls else { return self.serve_http(stream, of(peer), false, place).await };
         match timeout(self.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let session = stream.get_ref().1;
                 // A certificate that the authority did not sign ends the handshake.
                 let verified = session.peer_certificates().is_some_and(|chain| !chain.is_empty());
                 let is_http2 = session.alpn_protocol() == Some(b"h2");
-                let peer = Peer { verified, ..of(peer) };
-                place.set_peer(peer);
-                self.serve_http(stream, peer, is_http2).await;
+                if verified {
+                    self.places.promote(place);
+                }
+                self.serve_http(stream, Peer { verified, ..of(peer) }, is_http2, place).await;
             }
             Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
             Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
         }
     }
 
-    async fn serve_http<S>(&self, stream: S, peer: Peer, is_http2: bool)
+    async fn serve_http<S>(&self, stream: S, peer: Peer, is_http2: bool, place: &Place)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -150,6 +168,7 @@ impl Server {
         let service = service_fn(|request: Request<Incoming>| {
             let (router, busy) = (self.router.clone(), activity.begin());
             let limit = self.limits.request;
+            let (request, peer) = self.recognize(request, peer, place);
             async move {
                 let answer = answer(router, request, peer, limit).await;
                 drop(busy);
@@ -172,6 +191,14 @@ impl Server {
             }
         })
         .await;
+    }
+
+    /// A request whose path ends with the callers' key is one of theirs, and is handed on without the key.
+    fn recognize<B>(&self, mut request: Request<B>, peer: Peer, place: &Place) -> (Request<B>, Peer) {
+        let Some(uri) = self.callers.without_key(request.uri()) else { return (request, peer) };
+        *request.uri_mut() = uri;
+        self.places.promote(place);
+        (request, Peer { verified: true, ..peer })
     }
 
     /// One protocol, so that nobody waits without limit for the first bytes, which would decide it.

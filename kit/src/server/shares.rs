@@ -1,15 +1,15 @@
 //! A capacity that addresses share: connections, or bytes of bodies.
 //!
 //! An address takes its share and no more. When everything is taken, whoever holds less takes from who holds the most, so a
-//! flood from some addresses does not keep out the others. A verified peer takes from all that are not.
+//! flood from some addresses does not keep out the others. Addresses prove nothing where a stranger has as many as it likes,
+//! such as those of loopback: there the newest takes from the oldest ([`Shares::newest_first`]).
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
-
-use crate::server::peer::Peer;
 
 /// The capacity. Clones are the same.
 #[derive(Clone)]
@@ -17,14 +17,15 @@ pub(crate) struct Shares(Arc<Mutex<State>>);
 
 struct State {
     capacity: usize,
-    per_address: usize,
+    /// None if the newest takes from the oldest, whatever their addresses are.
+    per_address: Option<usize>,
     taken: usize,
     next: u64,
     holders: BTreeMap<u64, Holder>,
 }
 
 struct Holder {
-    peer: Peer,
+    address: IpAddr,
     amount: usize,
     evicted: CancellationToken,
     /// Nobody takes it away.
@@ -45,17 +46,26 @@ pub(crate) struct Full;
 impl Shares {
     /// A capacity, of which one address gets `per_address` at most.
     pub fn new(capacity: usize, per_address: usize) -> Self {
+        Self::with(capacity, Some(per_address))
+    }
+
+    /// A capacity of which a newcomer always gets some: what the oldest hold is taken away for it.
+    pub fn newest_first(capacity: usize) -> Self {
+        Self::with(capacity, None)
+    }
+
+    fn with(capacity: usize, per_address: Option<usize>) -> Self {
         let holders = BTreeMap::new();
         Self(Arc::new(Mutex::new(State { capacity, per_address, taken: 0, next: 0, holders })))
     }
 
     /// A share that holds nothing yet.
-    pub fn enter(&self, peer: Peer) -> Share {
+    pub fn enter(&self, address: IpAddr) -> Share {
         let mut state = self.0.lock();
         let id = state.next;
         state.next += 1;
         let evicted = CancellationToken::new();
-        state.holders.insert(id, Holder { peer, amount: 0, evicted: evicted.clone(), settled: false });
+        state.holders.insert(id, Holder { address, amount: 0, evicted: evicted.clone(), settled: false });
         Share { shares: self.clone(), id, evicted }
     }
 
@@ -69,26 +79,23 @@ impl Share {
     /// Takes `amount` more.
     pub fn take(&mut self, amount: usize) -> Result<(), Full> {
         let mut state = self.shares.0.lock();
-        let peer = state.holders.get(&self.id).ok_or(Full)?.peer;
-        let wanted = state.held_by(peer) + amount;
-        if wanted > state.per_address && !peer.verified {
+        let address = state.holders.get(&self.id).ok_or(Full)?.address;
+        let wanted = state.held_by(address) + amount;
+        if state.per_address.is_some_and(|most| wanted > most) {
             return Err(Full);
         }
         while state.taken + amount > state.capacity {
-            state.evict_for(peer, wanted)?;
+            let victim = match state.per_address {
+                Some(_) => state.largest(address, wanted),
+                None => state.oldest(self.id),
+            };
+            state.evict(victim.ok_or(Full)?);
         }
         state.taken += amount;
         if let Some(holder) = state.holders.get_mut(&self.id) {
             holder.amount += amount;
         }
         Ok(())
-    }
-
-    /// Whoever holds it turned out to be `peer`.
-    pub fn set_peer(&mut self, peer: Peer) {
-        if let Some(holder) = self.shares.0.lock().holders.get_mut(&self.id) {
-            holder.peer = peer;
-        }
     }
 
     /// From here on nobody takes it away; an error if somebody has.
@@ -103,28 +110,36 @@ impl Share {
 }
 
 impl State {
-    fn held_by(&self, peer: Peer) -> usize {
-        let its = self.holders.values().filter(|holder| holder.peer.address == peer.address);
+    fn held_by(&self, address: IpAddr) -> usize {
+        let its = self.holders.values().filter(|holder| holder.address == address);
         its.map(|holder| holder.amount).sum()
     }
 
-    /// Takes from the address that holds the most what it holds at once, if that is more than `wanted`.
-    fn evict_for(&mut self, peer: Peer, wanted: usize) -> Result<(), Full> {
-        let others = self.holders.iter().filter(|(_, holder)| {
-            let same = holder.peer.address == peer.address && !peer.verified;
-            holder.amount > 0 && !holder.settled && !holder.peer.verified && !same
+    /// The holder whose address holds the most, if that is another one and it holds more than `wanted`.
+    fn largest(&self, address: IpAddr, wanted: usize) -> Option<u64> {
+        let others = self.holders.iter().filter(|(_, holder)| holder.can_lose() && holder.address != address);
+        let largest = others.max_by_key(|(id, holder)| {
+            (self.held_by(holder.address), holder.amount, std::cmp::Reverse(**id))
         });
-        let largest = others
-            .max_by_key(|(id, holder)| (self.held_by(holder.peer), holder.amount, std::cmp::Reverse(**id)));
-        let (id, holder) = largest.ok_or(Full)?;
-        if self.held_by(holder.peer) <= wanted && !peer.verified {
-            return Err(Full);
+        largest.filter(|(_, holder)| self.held_by(holder.address) > wanted).map(|(id, _)| *id)
+    }
+
+    /// The holder that came first, but for `own`.
+    fn oldest(&self, own: u64) -> Option<u64> {
+        self.holders.iter().find(|(id, holder)| holder.can_lose() && **id != own).map(|(id, _)| *id)
+    }
+
+    fn evict(&mut self, id: u64) {
+        if let Some(evicted) = self.holders.remove(&id) {
+            self.taken -= evicted.amount;
+            evicted.evicted.cancel();
         }
-        let id = *id;
-        let evicted = self.holders.remove(&id).ok_or(Full)?;
-        self.taken -= evicted.amount;
-        evicted.evicted.cancel();
-        Ok(())
+    }
+}
+
+impl Holder {
+    fn can_lose(&self) -> bool {
+        self.amount > 0 && !self.settled
     }
 }
 
@@ -141,13 +156,13 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    fn peer(last: u8) -> Peer {
-        Peer { address: [10, 0, 0, last].into(), verified: false }
+    fn peer(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
     }
 
-    fn fill(shares: &Shares, peer: Peer, count: usize) -> Vec<Share> {
+    fn fill(shares: &Shares, address: IpAddr, count: usize) -> Vec<Share> {
         let taken = (0..count).map(|_| {
-            let mut share = shares.enter(peer);
+            let mut share = shares.enter(address);
             share.take(1).unwrap();
             share
         });
@@ -187,19 +202,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_or_verified_is_not_taken_away() {
+    fn what_is_settled_is_not_taken_away() {
         let shares = Shares::new(3, 3);
         let mut settled = fill(&shares, peer(1), 3);
         for share in &mut settled {
             share.settle().unwrap();
         }
         assert_eq!(shares.enter(peer(2)).take(1), Err(Full));
-        drop(settled);
-        let verified = fill(&shares, Peer { verified: true, ..peer(1) }, 3);
-        assert_eq!(shares.enter(peer(2)).take(1), Err(Full));
-        drop(verified);
-        let flood = fill(&shares, peer(1), 3);
-        assert_eq!(shares.enter(Peer { verified: true, ..peer(2) }).take(2), Ok(()));
-        assert_eq!(flood.iter().filter(|share| share.evicted().is_cancelled()).count(), 2);
+    }
+
+    #[test]
+    fn the_newest_takes_from_the_oldest_where_addresses_prove_nothing() {
+        let shares = Shares::newest_first(3);
+        let flood: Vec<_> = (1..4).flat_map(|last| fill(&shares, peer(last), 1)).collect();
+        let mut newcomer = shares.enter(peer(1));
+        assert_eq!(newcomer.take(1), Ok(()));
+        let evicted: Vec<_> = flood.iter().map(|share| share.evicted().is_cancelled()).collect();
+        assert_eq!(evicted, [true, false, false]);
+        drop((flood, newcomer));
+        assert_eq!(shares.taken(), 0);
     }
 }

@@ -63,7 +63,8 @@ impl Conversion {
 impl<S: Sync> FromRequest<S> for Conversion {
     type Rejection = Refusal;
 
-    /// Anybody is answered: the API server has no certificate to show here, and a conversion asks and tells nothing.
+    /// The API server has no certificate to show here. It may know a key; without one, anybody is answered: a conversion asks and tells
+    /// nothing.
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let (body, room) = admit(request, false).await?;
         Ok(Self { _room: Some(room), ..Self::read(body)? })

@@ -2,7 +2,8 @@
 //!
 //! Anybody who reaches the port can send a review. A review is let in by steps: its body is read within a time and within
 //! bytes that addresses share; what it would become is counted before anything is decoded; and reviews are answered in turns, of
-//! which an address has a share.
+//! which an address has a share. Callers that proved to be the API server are counted apart, so that strangers take nothing of
+//! theirs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ const MOST_VALUES_OF_NEW: usize = 20_000;
 /// Values of a whole review, in which the object as it is may have a few more than the one that was once let in.
 pub const MOST_VALUES: usize = 48_000;
 
-/// How much is let in.
+/// How much is let in: of callers that are verified, and of all others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Bytes of bodies.
@@ -57,11 +58,25 @@ pub(crate) const LIMITS: Limits = Limits {
 /// What lets reviews in.
 pub(crate) struct Gate {
     limits: Limits,
+    verified: Pool,
+    strangers: Pool,
+    only_verified: Verified,
+}
+
+/// What reviews take of.
+struct Pool {
     bytes: Shares,
     lane: Lane,
     values: Arc<Semaphore>,
-    /// Admission reviews come from the API server, which proves who it is by a certificate.
-    verified_only: bool,
+}
+
+/// The reviews that only verified callers may send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verified {
+    /// Those of admission: the API server proves who it is by a certificate.
+    pub admissions: bool,
+    /// Those of conversion, for which it has no certificate to show: it knows a key.
+    pub conversions: bool,
 }
 
 /// What a review that was let in takes, until it is answered.
@@ -91,6 +106,11 @@ pub enum Refusal {
         "only the API server may call this webhook, and the client presented no certificate signed by --webhook-client-ca"
     )]
     Stranger,
+    /// Its path lacks the key.
+    #[error(
+        "only the API server may call this webhook, and the path does not end with --webhook-conversion-key"
+    )]
+    NoKey,
     /// It is no review.
     #[error("not a review: {0}")]
     Unreadable(String),
@@ -105,7 +125,7 @@ impl IntoResponse for Refusal {
             Self::TooLarge | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Late => StatusCode::REQUEST_TIMEOUT,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Stranger => StatusCode::UNAUTHORIZED,
+            Self::Stranger | Self::NoKey => StatusCode::UNAUTHORIZED,
             Self::Unreadable(_) => StatusCode::BAD_REQUEST,
             Self::NoGate => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -114,13 +134,28 @@ impl IntoResponse for Refusal {
 }
 
 impl Gate {
-    pub fn new(limits: Limits, verified_only: bool) -> Self {
+    pub fn new(limits: Limits, only_verified: Verified) -> Self {
+        let pool = |bytes_per_address, reviews_per_address| Pool {
+            bytes: Shares::new(limits.bytes, bytes_per_address),
+            lane: Lane::new(limits.reviews, reviews_per_address),
+            values: Arc::new(Semaphore::new(MOST_VALUES)),
+        };
         Self {
             limits,
-            bytes: Shares::new(limits.bytes, limits.bytes_per_address),
-            lane: Lane::new(limits.reviews, limits.reviews_per_address),
-            values: Arc::new(Semaphore::new(MOST_VALUES)),
-            verified_only,
+            // The API server is one, whatever its addresses are.
+            verified: pool(limits.bytes, limits.reviews),
+            strangers: pool(limits.bytes_per_address, limits.reviews_per_address),
+            only_verified,
+        }
+    }
+
+    /// Refuses who is not verified where others are not served.
+    fn check(&self, peer: Peer, is_admission: bool) -> Result<(), Refusal> {
+        match (is_admission, self.only_verified) {
+            _ if peer.verified => Ok(()),
+            (true, Verified { admissions: true, .. }) => Err(Refusal::Stranger),
+            (false, Verified { conversions: true, .. }) => Err(Refusal::NoKey),
+            _ => Ok(()),
         }
     }
 
@@ -131,7 +166,8 @@ impl Gate {
         if length.is_some_and(|length: usize| length > LARGEST_REVIEW) {
             return Err(Refusal::TooLarge);
         }
-        let mut share = self.bytes.enter(peer);
+        let pool = if peer.verified { &self.verified } else { &self.strangers };
+        let mut share = pool.bytes.enter(peer.address);
         let evicted = share.evicted().clone();
         let body = tokio::select! {
             body = timeout(self.limits.body, read_body(request.into_body(), length, &mut share)) => {
@@ -144,10 +180,12 @@ impl Gate {
         if values > MOST_VALUES {
             return Err(Refusal::TooManyValues);
         }
-        let room = timeout(self.limits.wait, self.wait_for_room(share, peer, values));
+        let room = timeout(self.limits.wait, pool.wait_for_room(share, peer, values));
         Ok((body, room.await.map_err(|_| Refusal::Busy)??))
     }
+}
 
+impl Pool {
     async fn wait_for_room(&self, share: Share, peer: Peer, values: usize) -> Result<Room, Refusal> {
         let who = if peer.verified { String::new() } else { peer.address.to_string() };
         let turn = self.lane.enter(&who).await;
@@ -162,9 +200,7 @@ pub(super) async fn admit(request: Request, is_admission: bool) -> Result<(Bytes
     let extensions = request.extensions();
     let gate = extensions.get::<Arc<Gate>>().cloned().ok_or(Refusal::NoGate)?;
     let peer = *extensions.get::<Peer>().ok_or(Refusal::NoGate)?;
-    if is_admission && gate.verified_only && !peer.verified {
-        return Err(Refusal::Stranger);
-    }
+    gate.check(peer, is_admission)?;
     gate.admit(request, peer).await
 }
 

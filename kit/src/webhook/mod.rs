@@ -23,8 +23,9 @@ use tokio::net::TcpListener;
 use crate::flags;
 use crate::runtime::Runtime;
 use crate::server;
+use crate::server::callers::{Callers, Key};
 use crate::server::tls::{acceptor, read_authorities};
-use crate::webhook::gate::Gate;
+use crate::webhook::gate::{Gate, Verified};
 use crate::webhook::self_managed::SelfManaged;
 
 /// Serves `router` over HTTPS in the background, as the flags say. Ready counts from here.
@@ -59,13 +60,18 @@ async fn serve_with(
     certificate: Arc<dyn ResolvesServerCert>,
 ) -> io::Result<SocketAddr> {
     let requirement = runtime.ready.require("webhook");
-    let authorities = flags.webhook_client_ca.as_deref().map(read_authorities).transpose()?;
-    let gate = Gate::new(gate::LIMITS, authorities.is_some());
+    let callers = Callers {
+        authorities: flags.webhook_client_ca.as_deref().map(read_authorities).transpose()?,
+        key: flags.webhook_conversion_key.as_deref().map(Key::read).transpose()?,
+    };
+    let only_verified =
+        Verified { admissions: callers.authorities.is_some(), conversions: callers.key.is_some() };
+    let gate = Gate::new(gate::LIMITS, only_verified);
     let listener = TcpListener::bind(flags.webhook_address).await?;
     let address = listener.local_addr()?;
-    let tls = acceptor(certificate, authorities)?;
+    let tls = acceptor(certificate, callers.authorities.clone())?;
     let router = router.layer(Extension(Arc::new(gate)));
-    server::spawn(listener, Some(tls), router, server::LIMITS, runtime.shutdown.clone());
+    server::spawn_for(callers, listener, Some(tls), router, server::LIMITS, runtime.shutdown.clone());
     tracing::info!(%address, "serving webhooks");
     requirement.met();
     Ok(address)

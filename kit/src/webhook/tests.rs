@@ -7,16 +7,10 @@ use axum::routing::post;
 use futures::future::join_all;
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::RootCertStore;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::sign::SingleCertAndKey;
 use serde_json::Value;
-use time::OffsetDateTime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Duration, timeout};
-use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -24,9 +18,12 @@ use super::gate::{LIMITS, Limits};
 use super::review::{LARGEST_REVIEW, Review};
 use super::*;
 use crate::server::peer::Peer;
-use crate::webhook::bundle::CertBundle;
 use crate::webhook::conversion::Conversion;
 
+mod over_tls;
+
+/// Where the API server has a certificate and no key.
+const ADMISSIONS: Verified = Verified { admissions: true, conversions: false };
 const DEADLINE: Duration = Duration::from_secs(30);
 
 async fn allow(review: Review) -> Json<Value> {
@@ -46,7 +43,7 @@ fn routes(gate: Gate) -> Router {
 async fn start(limits: Limits) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = routes(Gate::new(limits, false));
+    let router = routes(Gate::new(limits, Verified::default()));
     server::spawn(listener, None, router, server::LIMITS, CancellationToken::new());
     address
 }
@@ -180,7 +177,7 @@ fn peer(last: u8) -> Peer {
 #[tokio::test]
 async fn bodies_that_one_address_holds_back_make_room_for_another() {
     let limits = Limits { bytes: 1000, bytes_per_address: 1000, ..LIMITS };
-    let router = routes(Gate::new(limits, false));
+    let router = routes(Gate::new(limits, Verified::default()));
     let stalled = futures::stream::iter([Ok::<_, std::io::Error>(vec![b' '; 1000])]);
     let stalled = futures::StreamExt::chain(stalled, futures::stream::pending());
     let held = router.clone().oneshot(request("/", peer(1), Body::from_stream(stalled)));
@@ -193,7 +190,7 @@ async fn bodies_that_one_address_holds_back_make_room_for_another() {
 
 #[tokio::test]
 async fn reviews_of_strangers_are_refused_where_the_api_server_has_a_certificate() {
-    let router = routes(Gate::new(LIMITS, true));
+    let router = routes(Gate::new(LIMITS, ADMISSIONS));
     let status = async |path, peer| {
         let body = match path {
             "/" => REAL,
@@ -208,7 +205,7 @@ async fn reviews_of_strangers_are_refused_where_the_api_server_has_a_certificate
 
 #[tokio::test]
 async fn objects_of_a_conversion_are_bounded_and_answered_in_their_order() {
-    let router = routes(Gate::new(LIMITS, false));
+    let router = routes(Gate::new(LIMITS, Verified::default()));
     let ask = async |objects: String| {
         let body =
             format!(r#"{{"request": {{"uid": "u", "desiredAPIVersion": "a/v1", "objects": {objects}}}}}"#);
@@ -221,64 +218,4 @@ async fn objects_of_a_conversion_are_bounded_and_answered_in_their_order() {
     assert_eq!(answer["response"]["convertedObjects"][1]["a"], 2);
     let (status, _) = ask(format!("[{}0]", "0,".repeat(1 << 20))).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
-}
-
-/// The status line of a review that is sent over TLS with this certificate, or why there is none.
-async fn status_with(
-    address: SocketAddr,
-    roots: &RootCertStore,
-    shown: Option<(rcgen::Certificate, KeyPair)>,
-) -> std::io::Result<String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.unwrap().with_root_certificates(roots.clone());
-    let config = match shown {
-        None => builder.with_no_client_auth(),
-        Some((certificate, key)) => {
-            let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-            builder.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
-        }
-    };
-    let stream = TcpStream::connect(address).await.unwrap();
-    let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-    stream.write_all(post_of(REAL).as_bytes()).await?;
-    let mut line = [0; 12];
-    stream.read_exact(&mut line).await?;
-    Ok(String::from_utf8_lossy(&line).into_owned())
-}
-
-#[tokio::test]
-async fn a_client_certificate_of_the_authority_is_the_api_servers() {
-    let authority = |name: &str| {
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        (certificate.pem(), Issuer::new(params, key))
-    };
-    let signed = |issuer: &Issuer<'static, KeyPair>| {
-        let key = KeyPair::generate().unwrap();
-        (CertificateParams::new(vec!["api".to_owned()]).unwrap().signed_by(&key, issuer).unwrap(), key)
-    };
-    let ((pem, known), (_, unknown)) = (authority("known"), authority("unknown"));
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("ca.crt");
-    std::fs::write(&file, pem).unwrap();
-
-    let own = CertBundle::generate(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
-    let certificate = Arc::new(SingleCertAndKey::from(own.certified().unwrap()));
-    let tls = acceptor(certificate, Some(read_authorities(&file).unwrap())).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let router = routes(Gate::new(LIMITS, true));
-    server::spawn(listener, Some(tls), router, server::LIMITS, CancellationToken::new());
-
-    std::fs::write(&file, own.authorities).unwrap();
-    let roots = read_authorities(&file).unwrap();
-    assert_eq!(status_with(address, &roots, Some(signed(&known))).await.unwrap(), "HTTP/1.1 200");
-    assert_eq!(status_with(address, &roots, None).await.unwrap(), "HTTP/1.1 401");
-    assert!(status_with(address, &roots, Some(signed(&unknown))).await.is_err());
-    std::fs::write(&file, "").unwrap();
-    assert!(read_authorities(&file).unwrap_err().to_string().contains("it has no certificates"));
 }

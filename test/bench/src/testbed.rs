@@ -23,6 +23,8 @@ pub const NAMESPACE: &str = "bench";
 /// The class of the VMs.
 pub const CLASS: &str = "best-effort-small";
 const OPERATOR: &str = "vmware-system-vmop";
+/// Measurements read vmop's metrics without a token.
+const OPEN_METRICS: &str = "--insecure-diagnostics";
 
 /// The wire on which the VM operator and the floor speak with vCenter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -123,7 +125,7 @@ impl Testbed {
             WebhookCalls::Called => Program::new("vmop", &self.vmop),
             WebhookCalls::Uncalled => Program::new("vmop", &self.vmop).without_webhooks(),
         };
-        let program = arguments.iter().fold(program, Program::arg);
+        let program = arguments.iter().fold(program.arg(OPEN_METRICS), Program::arg);
         self.plane.run(program).await.context("cannot start vmop")
     }
 

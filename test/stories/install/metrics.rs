@@ -29,16 +29,16 @@ fn metrics_are_for_who_may_get_them() {
         for (program, role) in PROGRAMS {
             let documents = without_cert_manager(&render(program));
             server.apply(&format!("config/{program}"), &documents);
-            // What the plane adds for those who measure is taken back: the Deployment's own way is left.
-            let running = server.run(program, &documents, &["--insecure-diagnostics=false"]).await;
-            let url = running.metrics().replace("http://", "https://");
+            let running = server.run(program, &documents, &[]).await;
+            let url = running.metrics();
             assert_eq!(status(&url, None).await, 401, "{program}");
             assert_eq!(status(&url, Some("invented")).await, 401, "{program}");
             assert_eq!(status(&url, Some(&stranger)).await, 403, "{program}");
             bind(&server, role).await;
             await_metrics(&story, &url, &collector).await;
             assert_eq!(status(&url, Some(&stranger)).await, 403, "{program}");
-            assert!(client().get(running.metrics()).send().await.is_err(), "{program} answers in plain HTTP");
+            let plain = url.replace("https://", "http://");
+            assert!(client().get(plain).send().await.is_err(), "{program} answers in plain HTTP");
             assert_no_right_is_missing(&running);
             let log = std::fs::read_to_string(running.log()).expect("its log");
             assert!(!log.contains(&stranger) && !log.contains(&collector), "{program} logs tokens");

@@ -17,6 +17,7 @@ use layercake::stack::PROGRAMS;
 use serde_json::{Value, json};
 use support::hostile_server::Answer;
 use support::process;
+use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -262,13 +263,26 @@ async fn a_bundle_of_aliases(tenant: &Story, begun: oneshot::Sender<()>) {
     tenant.delete("ConfigMap", "aliases", SOON).await;
 }
 
-/// Reviews of 16 MB that nobody authenticated, at each webhook of gcm and vmop.
+/// Reviews of 16 MB that nobody authenticated, at each webhook of gcm and vmop, beside silent connections from many addresses, as any
+/// user of this machine can open them. Even a small review is the API server's alone.
 async fn reviews_of_strangers(tenant: &Story, begun: oneshot::Sender<()>) {
     let body = [b"{\"request\":{\"object\":[".as_slice(), &b"0,".repeat(8_000_000), b"0]}}"].concat();
     let body = bytes::Bytes::from(body);
     let client =
         reqwest::Client::builder().danger_accept_invalid_certs(true).no_proxy().build().expect("a client");
-    let posts = webhooks(tenant).await.into_iter().flat_map(|url| std::iter::repeat_n(url, 4)).map(|url| {
+    let urls = webhooks(tenant).await;
+    let mut silent = Vec::new();
+    for url in &urls {
+        let small = client.post(url).body(r#"{"request": {"uid": "u", "object": {}}}"#).send().await;
+        assert_eq!(small.expect("an answer").status(), 401, "{url}");
+        for index in 0..150_u8 {
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.bind(([127, 0, 0, 1 + index % 12], 0).into()).expect("an address of loopback");
+            let port = url.parse::<reqwest::Url>().expect("a URL").port().expect("a port");
+            silent.push(socket.connect(([127, 0, 0, 1], port).into()).await);
+        }
+    }
+    let posts = urls.into_iter().flat_map(|url| std::iter::repeat_n(url, 4)).map(|url| {
         let post = client.post(&url).header("content-type", "application/json").body(body.clone());
         async move {
             // A refusal, or a connection that is closed meanwhile.
@@ -281,6 +295,7 @@ async fn reviews_of_strangers(tenant: &Story, begun: oneshot::Sender<()>) {
     });
     begin(begun);
     futures::future::join_all(posts).await;
+    drop(silent);
 }
 
 /// Where the webhooks of our kinds are asked.

@@ -1,0 +1,158 @@
+//! Who is taken for the API server, and how it is served beside strangers.
+
+use std::net::Ipv4Addr;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::RootCertStore;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::sign::SingleCertAndKey;
+use time::OffsetDateTime;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::*;
+use crate::server::callers::{Callers, Key};
+use crate::webhook::bundle::CertBundle;
+
+const KEY: &str = "0123456789abcdef0123456789abcdef";
+const CONVERSION: &str = r#"{"request": {"uid": "u", "desiredAPIVersion": "a/v1", "objects": [{}]}}"#;
+
+type Shown = (rcgen::Certificate, KeyPair);
+
+/// An authority: its certificate, and what signs.
+fn authority(name: &str) -> (String, Issuer<'static, KeyPair>) {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    (certificate.pem(), Issuer::new(params, key))
+}
+
+fn signed(issuer: &Issuer<'static, KeyPair>) -> Shown {
+    let key = KeyPair::generate().unwrap();
+    (CertificateParams::new(vec!["api".to_owned()]).unwrap().signed_by(&key, issuer).unwrap(), key)
+}
+
+/// A webhook server, and what its clients trust.
+struct Tls {
+    address: SocketAddr,
+    roots: RootCertStore,
+}
+
+impl Tls {
+    async fn start(authority: &str, key: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            file
+        };
+        let callers = Callers {
+            authorities: Some(read_authorities(&write("ca.crt", authority)).unwrap()),
+            key: key.map(|key| Key::read(&write("key", key)).unwrap()),
+        };
+        let own = CertBundle::generate(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
+        let certificate = Arc::new(SingleCertAndKey::from(own.certified().unwrap()));
+        let tls = acceptor(certificate, callers.authorities.clone()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = routes(Gate::new(LIMITS, Verified { admissions: true, conversions: key.is_some() }));
+        server::spawn_for(callers, listener, Some(tls), router, server::LIMITS, CancellationToken::new());
+        let roots = read_authorities(&write("server.crt", &own.authorities)).unwrap();
+        Self { address, roots }
+    }
+
+    /// Sends a request with this certificate from an address of loopback.
+    async fn send(
+        &self,
+        from: Ipv4Addr,
+        shown: Option<&Shown>,
+        request: &str,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.unwrap().with_root_certificates(self.roots.clone());
+        let config = match shown {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+                builder.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
+            }
+        };
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let stream = socket.connect(self.address).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        stream.write_all(request.as_bytes()).await?;
+        Ok(stream)
+    }
+
+    /// The status line of the answer, or why there is none.
+    async fn status(&self, shown: Option<&Shown>, request: &str) -> std::io::Result<String> {
+        let mut line = [0; 12];
+        let answer =
+            async { self.send(Ipv4Addr::LOCALHOST, shown, request).await?.read_exact(&mut line).await };
+        timeout(DEADLINE, answer).await.expect("an answer in time")?;
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+}
+
+fn post_to(path: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+#[tokio::test]
+async fn a_client_certificate_of_the_authority_is_the_api_servers() {
+    let ((pem, known), (_, unknown)) = (authority("known"), authority("unknown"));
+    let server = Tls::start(&pem, None).await;
+    let review = post_of(REAL);
+    assert_eq!(server.status(Some(&signed(&known)), &review).await.unwrap(), "HTTP/1.1 200");
+    assert_eq!(server.status(None, &review).await.unwrap(), "HTTP/1.1 401");
+    assert!(server.status(Some(&signed(&unknown)), &review).await.is_err());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.crt");
+    std::fs::write(&file, "").unwrap();
+    assert!(read_authorities(&file).unwrap_err().to_string().contains("it has no certificates"));
+}
+
+#[tokio::test]
+async fn a_conversion_needs_the_key_where_there_is_one() {
+    let (pem, known) = authority("known");
+    let server = Tls::start(&pem, Some(KEY)).await;
+    let status = async |path: &str| server.status(None, &post_to(path, CONVERSION)).await.unwrap();
+    assert_eq!(status("/convert").await, "HTTP/1.1 401");
+    assert_eq!(status("/convert/0123456789abcdef0123456789abcdee").await, "HTTP/1.1 404");
+    assert_eq!(status(&format!("/convert/{KEY}")).await, "HTTP/1.1 200");
+    assert_eq!(server.status(Some(&signed(&known)), &post_of(REAL)).await.unwrap(), "HTTP/1.1 200");
+}
+
+/// A local user has all of 127.0.0.0/8, and so the API server's own address too.
+#[tokio::test]
+async fn strangers_of_many_addresses_take_nothing_of_the_api_server() {
+    let (pem, known) = authority("known");
+    let server = Tls::start(&pem, Some(KEY)).await;
+    let shown = signed(&known);
+    let endless = ["/", "/convert"]
+        .map(|path| format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 4000000\r\n\r\n{{"));
+    let mut held = Vec::new();
+    for index in 0..150_u8 {
+        let from = Ipv4Addr::new(127, 0, 0, 1 + index % 12);
+        // Those that find no place are closed; most are answered and stay open.
+        held.push(server.send(from, None, &endless[usize::from(index % 2)]).await);
+    }
+    let mut silent = Vec::new();
+    for index in 0..150_u8 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1 + index % 12], 0).into()).unwrap();
+        silent.push(socket.connect(server.address).await.unwrap());
+    }
+    let conversion = post_to(&format!("/convert/{KEY}"), CONVERSION);
+    for _ in 0..20 {
+        assert_eq!(server.status(Some(&shown), &post_of(REAL)).await.unwrap(), "HTTP/1.1 200");
+        assert_eq!(server.status(None, &conversion).await.unwrap(), "HTTP/1.1 200");
+    }
+    drop((held, silent));
+}
