@@ -97,10 +97,7 @@ impl Daemon {
 
     /// Describes the process for others; the record has its process id as `pid`.
     pub fn write(&self, record: &impl Serialize) -> Result<()> {
-        let unfinished = self.file("unfinished");
-        owner_only(&unfinished, &serde_json::to_vec(record)?)?;
-        let path = self.file("json");
-        fs::rename(&unfinished, &path).with_context(|| format!("cannot write {}", path.display()))
+        owner_only(&self.file("json"), &serde_json::to_vec(record)?)
     }
 
     /// Removes the record.

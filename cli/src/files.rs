@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -37,19 +37,22 @@ pub fn begin_file(path: &Path, prefix: &str) -> Result<NamedTempFile> {
     options.tempfile_in(folder).with_context(|| format!("cannot write in {}", folder.display()))
 }
 
-/// Writes a file that only its owner can read.
+/// Writes a file that only its owner can read. It is a new file in the place of an existing one, whose owner or readers would see
+/// the secret; a link is replaced, not followed.
 pub fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
-    let mut options = fs::OpenOptions::new();
-    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-    let mut file = opened.with_context(|| format!("cannot write {}", path.display()))?;
-    let mut write = || {
-        // An existing file has another mode, and a device keeps its own.
-        if file.metadata()?.is_file() {
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        }
-        file.write_all(content)
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    let failed = || format!("cannot write {}", path.display());
+    if is_device(path) {
+        let mut device = fs::OpenOptions::new().write(true).open(path).with_context(failed)?;
+        return device.write_all(content).with_context(failed);
+    }
+    let mut file = begin_file(path, ".layercake-")?;
+    file.write_all(content).with_context(failed)?;
+    file.persist(path).map(drop).with_context(failed)
+}
+
+/// Returns true for the names of open files and devices, such as `/dev/stdout`: only root creates files in these folders.
+fn is_device(path: &Path) -> bool {
+    ["/dev", "/dev/fd", "/proc/self/fd"].iter().any(|folder| folder_of(path) == Path::new(folder))
 }
 
 /// Reads a password from a file, without the line ends after it.
@@ -63,15 +66,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_existing_file_becomes_its_owners_before_the_secret_is_in_it() {
+    fn a_secret_is_never_written_into_a_file_that_exists() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
+        let (kept, behind) = (folder.path().join("kept"), folder.path().join("behind"));
+        let is_private = |path: &Path| {
+            let found = fs::symlink_metadata(path).unwrap();
+            assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o600);
+            fs::read_to_string(path).unwrap()
+        };
+        // Who made the file has it open, or under another name.
         fs::write(&path, "old and longer than the new text").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::hard_link(&path, &kept).unwrap();
         owner_only(&path, b"new").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(is_private(&path), "new");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "old and longer than the new text");
+        fs::remove_file(&path).unwrap();
+        fs::write(&behind, "another's").unwrap();
+        std::os::unix::fs::symlink(&behind, &path).unwrap();
+        owner_only(&path, b"new").unwrap();
+        assert_eq!(is_private(&path), "new");
+        assert_eq!(fs::read_to_string(&behind).unwrap(), "another's");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
+    }
+
+    #[test]
+    fn a_device_stays_what_it_is() {
         owner_only(Path::new("/dev/null"), b"new").unwrap();
         assert_ne!(fs::metadata("/dev/null").unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(is_device(Path::new("/dev/stdout")) && !is_device(Path::new("/dev/shm/file")));
     }
 }

@@ -124,12 +124,13 @@ fn lock(folder: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Writes a file that only its owner can read, whole or not at all.
+/// Writes a file that only its owner can read, whole or not at all. It is a new file: nothing that exists is written into.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     let unfinished = path.with_extension("unfinished");
+    // A write that was interrupted leaves it.
+    let _ = fs::remove_file(&unfinished);
     let written = File::options()
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .write(true)
         .mode(0o600)
         .open(&unfinished)
@@ -174,6 +175,14 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"new");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&file), mode(stack.folder())), (0o600, 0o700));
+        let outside = stack.folder().join("outside");
+        fs::write(&outside, "kept").unwrap();
+        std::os::unix::fs::symlink(&outside, file.with_extension("unfinished")).unwrap();
+        write_private(&file, b"newest").unwrap();
+        assert_eq!(
+            (fs::read(&file).unwrap(), fs::read(&outside).unwrap()),
+            (b"newest".into(), b"kept".into())
+        );
         fs::remove_dir_all(stack.folder()).unwrap();
     }
 }
