@@ -8,14 +8,16 @@ use crate::process::Command;
 use crate::stack::write_private;
 
 /// What each is for: owners' deletion, namespaces' deletion, `default` accounts, tokens in Secrets, the CA that programs read,
-/// the rights that infrastructure providers lend to Cluster API's managers, and claims that get and leave their volumes.
-const CONTROLLERS: [&str; 9] = [
+/// the rights that infrastructure providers lend to Cluster API's managers, quotas, and claims that get and leave their volumes.
+const CONTROLLERS: [&str; 10] = [
     "garbage-collector-controller",
     "namespace-controller",
     "serviceaccount-controller",
     "serviceaccount-token-controller",
     "root-ca-certificate-publisher-controller",
     "clusterrole-aggregation-controller",
+    // It shares the garbage collector's watches.
+    "resourcequota-controller",
     "persistentvolume-binder-controller",
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",

@@ -6,6 +6,7 @@ mod identities;
 mod kubeconfigs;
 mod machines;
 mod people_roles;
+mod quota;
 mod releases;
 mod secrets;
 mod vcenter;

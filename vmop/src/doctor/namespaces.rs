@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::vmop::{VirtualMachineClass, VirtualMachineClassBinding};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kit::diagnosis::Diagnosis;
@@ -11,6 +12,9 @@ use kube::{Api, ResourceExt};
 
 use super::checks::{CLASSES, QUOTA};
 use super::site::{BINDINGS, Site};
+
+/// The time that a controller has to compute the use of a new quota.
+const COMPUTED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     let all = ListParams::default();
@@ -26,7 +30,7 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
         Err(unread) => vec![unread],
     };
     let quotas = match QUOTA.read("ResourceQuotas", quotas) {
-        Ok(quotas) => judge_quotas(&site.namespaces, &quotas.items),
+        Ok(quotas) => judge_quotas(&site.namespaces, &quotas.items, Timestamp::now()),
         Err(unread) => vec![unread],
     };
     [classes, quotas].concat()
@@ -65,11 +69,12 @@ fn judge_classes(
     found
 }
 
-/// A quota that is used up refuses the next claim or VM of its namespace.
-fn judge_quotas(namespaces: &BTreeSet<String>, quotas: &[ResourceQuota]) -> Vec<Diagnosis> {
+/// A quota that is used up refuses the next claim or VM of its namespace. One whose use is not computed refuses nothing.
+fn judge_quotas(namespaces: &BTreeSet<String>, quotas: &[ResourceQuota], now: Timestamp) -> Vec<Diagnosis> {
     let mut found = Vec::new();
     let of_ours = |quota: &&ResourceQuota| quota.namespace().is_some_and(|own| namespaces.contains(&own));
     for quota in quotas.iter().filter(of_ours) {
+        found.extend(judge_computed(quota, now));
         let Some(status) = &quota.status else { continue };
         let (hard, used) = (status.hard.iter().flatten(), status.used.clone().unwrap_or_default());
         for (resource, hard) in hard {
@@ -89,6 +94,24 @@ fn judge_quotas(namespaces: &BTreeSet<String>, quotas: &[ResourceQuota]) -> Vec<
         found.push(QUOTA.ok("each has room"));
     }
     found
+}
+
+/// The API server enforces only limits for which a controller has computed what is used.
+fn judge_computed(quota: &ResourceQuota, now: Timestamp) -> Option<Diagnosis> {
+    let limits = quota.spec.as_ref()?.hard.as_ref()?;
+    let used = quota.status.as_ref().and_then(|status| status.used.as_ref());
+    let (unknown, _) =
+        limits.iter().find(|(resource, _)| used.is_none_or(|used| !used.contains_key(*resource)))?;
+    let created = quota.metadata.creation_timestamp.as_ref()?.0;
+    (now.duration_since(created) > COMPUTED_WITHIN).then(|| {
+        let (namespace, name) = (quota.namespace().unwrap_or_default(), quota.name_any());
+        QUOTA.warning(
+            format!(
+                "ResourceQuota {namespace}/{name} does not limit {unknown}: its status does not say how much is used"
+            ),
+            "Check that the name of the resource is right, and that kube-controller-manager runs the resourcequota controller",
+        )
+    })
 }
 
 fn amount(quantity: &Quantity) -> Option<i128> {
@@ -130,9 +153,29 @@ mod tests {
             serde_json::from_value(json!({ "metadata": { "name": "q", "namespace": "a" }, "status": status }))
                 .unwrap()
         };
-        assert_eq!(judge_quotas(&namespaces, &[quota("1Gi")])[0].outcome, Outcome::Ok);
-        let full = judge_quotas(&namespaces, &[quota("1024Gi")]);
+        assert_eq!(judge_quotas(&namespaces, &[quota("1Gi")], Timestamp::UNIX_EPOCH)[0].outcome, Outcome::Ok);
+        let full = judge_quotas(&namespaces, &[quota("1024Gi")], Timestamp::UNIX_EPOCH);
         assert_eq!(full[0].outcome, Outcome::Warning);
         assert!(full[0].found.contains("a/q") && full[0].found.contains("requests.storage"), "{full:?}");
+    }
+
+    #[test]
+    fn a_quota_whose_use_nothing_computes_is_named() {
+        let namespaces = BTreeSet::from(["a".to_owned()]);
+        let judged = |status: serde_json::Value, seconds: i64| {
+            let quota = json!({
+                "metadata": { "name": "q", "namespace": "a", "creationTimestamp": "1970-01-01T00:00:00Z" },
+                "spec": { "hard": { "count/virtualmachines.vmoperator.vmware.com": "1" } },
+                "status": status,
+            });
+            let now = Timestamp::from_second(seconds).unwrap();
+            judge_quotas(&namespaces, &[serde_json::from_value(quota).unwrap()], now).remove(0)
+        };
+        let ignored = judged(json!({}), 61);
+        assert_eq!(ignored.outcome, Outcome::Warning);
+        assert!(ignored.found.contains("a/q does not limit count/virtualmachines"), "{ignored:?}");
+        assert_eq!(judged(json!({}), 59).outcome, Outcome::Ok, "it is new");
+        let counted = json!({ "used": { "count/virtualmachines.vmoperator.vmware.com": "0" } });
+        assert_eq!(judged(counted, 61).outcome, Outcome::Ok);
     }
 }
