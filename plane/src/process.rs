@@ -23,7 +23,7 @@ use crate::wait;
 /// The variable of Go's runtime with the memory from which it collects garbage as often as needed.
 const GOMEMLIMIT: &str = "GOMEMLIMIT";
 /// The [`GOMEMLIMIT`] in MiB of a program without a limit of its own.
-const GO_MIB: u32 = 2048;
+const GO_MIB: u32 = 4096;
 
 /// How a process is started; can be started many times.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub struct Command {
 impl Command {
     /// A process of the stack, called `name` there, which logs to `logs/<name>.log` in the stack's folder.
     ///
-    /// A program in Go keeps 40 % garbage, unless [`gogc`](Self::gogc) says otherwise, and less from 2 GiB on.
+    /// A program in Go keeps 40 % garbage, unless [`gogc`](Self::gogc) says otherwise, and less from 4 GiB on.
     pub fn new(stack: &Stack, name: &str, exe: &Path) -> Result<Self> {
         let command = Self {
             name: name.to_owned(),
