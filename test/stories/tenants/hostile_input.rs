@@ -275,6 +275,8 @@ async fn reviews_of_strangers(tenant: &Story, begun: oneshot::Sender<()>) {
     for url in &urls {
         let small = client.post(url).body(r#"{"request": {"uid": "u", "object": {}}}"#).send().await;
         assert_eq!(small.expect("an answer").status(), 401, "{url}");
+    }
+    for url in &urls {
         for index in 0..150_u8 {
             let socket = TcpSocket::new_v4().expect("a socket");
             socket.bind(([127, 0, 0, 1 + index % 12], 0).into()).expect("an address of loopback");
