@@ -21,6 +21,7 @@ mod generated;
 pub mod ipam;
 pub mod names;
 pub mod net;
+mod partial;
 pub mod quantity;
 pub mod rules;
 pub mod topology;

@@ -2,8 +2,13 @@
 //!
 //! v1alpha1 is stored. v1alpha2 is for the programs of guests that speak no older one: they read, and they add and remove
 //! claims. What v1alpha2 cannot show of a spec travels in an annotation, from which it is put together again.
+//!
+//! The API server also converts partial objects, for the fields that each manager owns ([`crate::partial`]), so that a
+//! missing annotation or field is no error here. Admission refuses what v1alpha2 may not change: it compares the result
+//! with the stored object.
 
 mod error;
+mod restore;
 mod spec;
 mod status;
 #[cfg(test)]
@@ -16,9 +21,10 @@ use serde_json::{Value, json};
 pub use self::error::ConvertError;
 use super::{GROUP, VERSION, VirtualMachineSpec, VirtualMachineStatus, v1alpha2};
 use crate::names::annotation::VM_CONVERSION_DATA;
+use crate::partial::{ensure_metadata, take_member};
 
 /// The same VirtualMachine in another version, given as `vmoperator.vmware.com/v1alpha2` or the like. Metadata is kept as it
-/// is, but for one annotation.
+/// is, but for one annotation. Any part of the object may be missing or null.
 pub fn convert(object: &Value, desired_api_version: &str) -> Result<Value, ConvertError> {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -30,6 +36,7 @@ pub fn convert(object: &Value, desired_api_version: &str) -> Result<Value, Conve
         return Err(not_converted(api_version));
     }
     let mut converted = object.clone();
+    ensure_metadata(&mut converted);
     match (version(api_version), version(desired_api_version)) {
         (Some(from), Some(to)) if from == to => {}
         (Some(VERSION), Some(_)) => show(&mut converted)?,
@@ -51,13 +58,15 @@ fn version(api_version: &str) -> Option<&'static str> {
 
 /// From v1alpha1 to v1alpha2.
 fn show(object: &mut Value) -> Result<(), ConvertError> {
-    if let Some(stored) = object.get("spec").cloned() {
+    if let Some(stored) = take_member(object, "spec") {
         let spec: VirtualMachineSpec = read("spec", &stored)?;
-        object["spec"] = write(&spec::show(&spec))?;
+        let mut shown = write(&spec::show(&spec))?;
+        spec::remove_defaults(&stored, &mut shown);
+        object["spec"] = shown;
         put_annotation(object, &stored);
     }
-    if let Some(stored) = object.get("status") {
-        let status: VirtualMachineStatus = read("status", stored)?;
+    if let Some(stored) = take_member(object, "status") {
+        let status: VirtualMachineStatus = read("status", &stored)?;
         object["status"] = write(&status::show(status))?;
     }
     Ok(())
@@ -65,27 +74,22 @@ fn show(object: &mut Value) -> Result<(), ConvertError> {
 
 /// From v1alpha2 to v1alpha1.
 fn restore(object: &mut Value) -> Result<(), ConvertError> {
-    let kept = take_annotation(object);
-    if let Some(sent) = object.get("spec") {
-        let sent: v1alpha2::VirtualMachineSpec = read("spec", sent)?;
-        let kept: Value =
-            kept.and_then(|text| serde_json::from_str(&text).ok()).ok_or(ConvertError::NotRead)?;
-        let before: VirtualMachineSpec = read("spec", &kept)?;
+    let kept = take_annotation(object).and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    if let Some(value) = take_member(object, "spec") {
+        let sent: v1alpha2::VirtualMachineSpec = read("spec", &value)?;
+        // An annotation that cannot be read was not written here.
+        let before = kept.and_then(|kept| Some((read::<VirtualMachineSpec>("spec", &kept).ok()?, kept)));
+        let (before, kept) = before.unwrap_or_else(|| (VirtualMachineSpec::default(), json!({})));
         object["spec"] = if spec::show(&before) == sent {
             kept
         } else {
-            let mut changed = kept;
-            let volumes = spec::with_claims(&before, &sent)?;
-            if volumes.is_empty() {
-                changed.as_object_mut().and_then(|spec| spec.remove("volumes"));
-            } else {
-                changed["volumes"] = write(&volumes)?;
-            }
+            let mut changed = restore::restore(kept, &before, &sent)?;
+            spec::remove_defaults(&value, &mut changed);
             changed
         };
     }
-    if let Some(sent) = object.get("status") {
-        let status: v1alpha2::VirtualMachineStatus = read("status", sent)?;
+    if let Some(sent) = take_member(object, "status") {
+        let status: v1alpha2::VirtualMachineStatus = read("status", &sent)?;
         object["status"] = write(&status::restore(status))?;
     }
     Ok(())

@@ -283,13 +283,14 @@ pub struct Probe {
 }
 
 /// A TCP connection to be tried.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["port"]))]
 pub struct TcpSocketAction {
     /// The port, by number or name.
     pub port: IntOrString,
     /// The host. If left out: the virtual machine itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 

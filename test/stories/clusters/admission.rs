@@ -1,12 +1,14 @@
 //! Manifests that can't become clusters are refused at once, with the field, the reason and the remedy.
 
 use base64::Engine as _;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use layercake::manifest;
 use serde_json::{Value, json};
 
+use crate::harness::plain_vm::PlainVm;
 use crate::harness::shared_stack::MANAGEMENT;
-use crate::harness::story::{Story, assert_contains, merge, story};
+use crate::harness::story::{SOON, Story, api_resource, assert_contains, merge, story};
 
 const ONE: &str = r#"
 apiVersion: run.tanzu.vmware.com/v1alpha1
@@ -196,6 +198,76 @@ fn what_may_not_change_is_refused() {
         assert_eq!(topology["controlPlane"]["tkr"]["reference"]["name"], "v1.35.1---vmware.1-vkr.1");
         story.delete("TanzuKubernetesCluster", "fixed", crate::harness::story::SOON).await;
     });
+}
+
+/// A manifest moves from one version of the API to another in Git, and its tool applies it with the same field manager.
+#[test]
+fn a_manifest_of_another_version_is_applied_by_the_same_manager() {
+    story("versions", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        const VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
+        let pairs = VERSIONS.iter().flat_map(|from| VERSIONS.iter().map(move |to| (*from, *to)));
+        for (from, to) in pairs.filter(|(from, to)| from != to) {
+            let name = format!("{from}-{to}");
+            let labels = json!({"tool": "flux"});
+            apply_by_tool(&story, &cluster_of_version(&name, from, labels.clone())).await;
+            apply_by_tool(&story, &cluster_of_version(&name, to, labels)).await;
+            let stored = story.get("TanzuKubernetesCluster", &name).await.unwrap();
+            let pools = stored["spec"]["topology"]["nodePools"].as_array().unwrap();
+            assert_eq!((pools.len(), &pools[0]["replicas"]), (1, &json!(1)), "{name}");
+            story.delete("TanzuKubernetesCluster", &name, SOON).await;
+        }
+        let vm = PlainVm { class: "best-effort-xsmall".to_owned(), ..PlainVm::named("versions-vm") };
+        let mut vm = vm.object(&story.namespace);
+        vm["spec"]["powerState"] = json!("poweredOff");
+        vm["metadata"]["annotations"] = json!({"vmoperator.vmware.com/pause-reconcile": "true"});
+        vm["metadata"]["labels"] = json!({"first": "only"});
+        let mut other = apply_by_tool(&story, &vm).await;
+        other["apiVersion"] = json!("vmoperator.vmware.com/v1alpha2");
+        other["metadata"] = json!({"name": "versions-vm", "namespace": story.namespace});
+        other["spec"] = json!({
+            "imageName": vm["spec"]["imageName"], "className": "best-effort-xsmall", "powerState": "PoweredOff",
+            "network": {"interfaces": [{"name": "eth0", "network": {"name": "workload-network"}}]},
+        });
+        other.as_object_mut().unwrap().remove("status");
+        apply_by_tool(&story, &other).await;
+        apply_by_tool(&story, &vm).await;
+        let stored = story.get("VirtualMachine", "versions-vm").await.unwrap();
+        assert_eq!(stored["spec"]["networkInterfaces"], vm["spec"]["networkInterfaces"]);
+        story.delete("VirtualMachine", "versions-vm", SOON).await;
+    });
+}
+
+/// A cluster that is paused, so that nothing is created for it.
+fn cluster_of_version(name: &str, version: &str, labels: Value) -> Value {
+    let old = version == "v1alpha1";
+    let [count, class] = if old { ["count", "class"] } else { ["replicas", "vmClass"] };
+    let nodes = json!({count: 1, class: "best-effort-xsmall", "storageClass": "gold"});
+    let mut topology = json!({"controlPlane": nodes});
+    if old {
+        topology["workers"] = nodes;
+    } else {
+        let mut pool = nodes;
+        pool["name"] = json!("workers");
+        topology["nodePools"] = json!([pool]);
+    }
+    json!({
+        "apiVersion": format!("run.tanzu.vmware.com/{version}"), "kind": "TanzuKubernetesCluster",
+        "metadata": {"name": name, "labels": labels, "annotations": {"cluster.x-k8s.io/paused": "true"}},
+        "spec": {"distribution": {"version": "v1.34"}, "topology": topology},
+    })
+}
+
+/// Applies an object as Flux and Argo CD do.
+async fn apply_by_tool(story: &Story, object: &Value) -> Value {
+    let (name, kind) = (object["metadata"]["name"].as_str().unwrap(), object["kind"].as_str().unwrap());
+    let mut resource = api_resource(kind);
+    resource.api_version = object["apiVersion"].as_str().unwrap().to_owned();
+    resource.version = resource.api_version.rsplit('/').next().unwrap().to_owned();
+    let api = Api::<DynamicObject>::namespaced_with(story.client(), &story.namespace, &resource);
+    let applied = api.patch(name, &PatchParams::apply("flux"), &Patch::Apply(object)).await;
+    let applied = applied.unwrap_or_else(|error| panic!("{name} as {}: {error}", resource.version));
+    serde_json::to_value(applied).unwrap()
 }
 
 /// A review of it holds it twice.

@@ -81,10 +81,12 @@ fn changes(version: &str, authority: &str) -> Vec<(String, Value)> {
     };
     let at = |group: &str, key: &str| format!("/spec/topology/{group}/{key}");
     let mut all = vec![("/spec/topology".to_owned(), json!({})), ("/spec/typo".to_owned(), json!(1))];
-    for number in
-        [json!(-1), json!(0), json!(3), json!(300), json!(5001), json!(1_000_000), json!("3"), json!(null)]
-    {
+    for number in [json!(-1), json!(0), json!(3), json!(300), json!(5001), json!(1_000_000), json!("3")] {
         all.push((at(pool, replicas), number));
+    }
+    // In v1alpha1, the webhook fills in a count that is null. `lint` wants it written.
+    if version != "v1alpha1" {
+        all.push((at(pool, replicas), json!(null)));
     }
     for number in [json!(0), json!(2), json!(3), json!(6000)] {
         all.push((at("controlPlane", replicas), number));

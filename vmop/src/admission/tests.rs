@@ -464,7 +464,7 @@ fn another_version_changes_claims_and_nothing_else() {
     let claimed = vm(json!({"volumes": [own, claim]}));
     assert_eq!(asked(&claimed, "v1alpha2"), "");
     let without = asked(&vm(json!({"volumes": [claim]})), "v1alpha2");
-    assert!(without.starts_with("spec: Forbidden: v1alpha2 can only change"), "{without}");
+    assert!(without.starts_with("spec.volumes: Forbidden: v1alpha2 can only change"), "{without}");
     let off = vm(json!({"volumes": [own], "powerState": "poweredOff"}));
     assert!(asked(&off, "v1alpha2").contains("Use vmoperator.vmware.com/v1alpha1"));
     assert_eq!(asked(&off, "v1alpha1"), "");

@@ -18,7 +18,9 @@ pub fn version_denials(version: &str, new: &VirtualMachine, old: Option<&Virtual
     };
     if without_claims(&new.spec) != without_claims(&old.spec) {
         let reason = only(&format!("{version} can only change volumes of claims, labels and annotations"));
-        return Some(Denial::new("spec", reason));
+        let field =
+            changed_field(&new.spec, &old.spec).map_or("spec".to_owned(), |field| format!("spec.{field}"));
+        return Some(Denial::new(&field, reason));
     }
     (new.status != old.status)
         .then(|| Denial::new("status", only(&format!("{version} cannot change the status"))))
@@ -28,4 +30,12 @@ fn without_claims(spec: &VirtualMachineSpec) -> VirtualMachineSpec {
     let mut spec = spec.clone();
     spec.volumes.retain(|volume| volume.persistent_volume_claim.is_none());
     spec
+}
+
+/// Returns the first field that differs.
+fn changed_field(new: &VirtualMachineSpec, old: &VirtualMachineSpec) -> Option<String> {
+    let fields = |spec| serde_json::to_value(without_claims(spec)).unwrap_or_default();
+    let (new, old) = (fields(new), fields(old));
+    let mut names = new.as_object().into_iter().chain(old.as_object()).flat_map(|fields| fields.keys());
+    names.find(|name| new.get(*name) != old.get(*name)).cloned()
 }

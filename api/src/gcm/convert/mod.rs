@@ -3,6 +3,9 @@
 //! v1alpha3 is the hub; v1alpha2 has the same shape. v1alpha1 can show one node pool and no release
 //! references, so whatever a version cannot show travels in an annotation. On the way back it is put
 //! together again with what the user changed meanwhile; what is visible always wins.
+//!
+//! The API server also converts partial objects, for the fields that each manager owns ([`crate::partial`]). A partial
+//! object converts to a partial object.
 
 mod status;
 mod v1alpha1;
@@ -13,6 +16,7 @@ use serde_json::{Map, Value};
 
 use super::{GROUP, v1alpha1 as old, v1alpha3 as hub};
 use crate::names::annotation::CONVERSION_DATA;
+use crate::partial::{ensure_metadata, take_member};
 
 /// The stored version of a TanzuKubernetesCluster.
 pub const HUB: &str = "run.tanzu.vmware.com/v1alpha3";
@@ -42,7 +46,7 @@ pub enum ConvertError {
 }
 
 /// The same TanzuKubernetesCluster in another version, given as `run.tanzu.vmware.com/v1alpha3` or the
-/// like. Metadata is kept as it is, but for one annotation.
+/// like. Metadata is kept as it is, but for one annotation. Any part of the object may be missing or null.
 pub fn convert(object: &Value, desired_api_version: &str) -> Result<Value, ConvertError> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -54,6 +58,7 @@ pub fn convert(object: &Value, desired_api_version: &str) -> Result<Value, Conve
     let to = Version::parse(desired_api_version)?;
     let mut converted = object.clone();
     set(&mut converted, "apiVersion", Value::from(desired_api_version));
+    ensure_metadata(&mut converted);
     match (from, to) {
         (Version::V1Alpha1, Version::Hub) => across::<Old, Hub>(&mut converted)?,
         (Version::Hub, Version::V1Alpha1) => across::<Hub, Old>(&mut converted)?,
@@ -95,6 +100,8 @@ trait Shape {
 trait Becomes<To: Shape>: Shape {
     fn spec(spec: &Self::Spec, kept: Option<&To::Spec>) -> To::Spec;
     fn status(status: &Self::Status) -> To::Status;
+    /// Removes required fields of `converted` that stand for fields missing in `spec`.
+    fn remove_defaults(spec: &Value, converted: &mut Value);
 }
 
 /// v1alpha1.
@@ -134,7 +141,7 @@ where
 {
     let kept = take_kept(object).filter(|kept| kept.version == To::NAME);
     let mut lost = Kept { version: From::NAME.to_owned(), ..Kept::default() };
-    if let Some(value) = object.get("spec").cloned() {
+    if let Some(value) = take_member(object, "spec") {
         let spec: From::Spec = read("spec", &value)?;
         // What does not parse was not written by us and is worth nothing.
         let kept: Option<To::Spec> = kept
@@ -145,12 +152,14 @@ where
             Some(kept) if To::spec(&kept, None) == spec => kept,
             kept => From::spec(&spec, kept.as_ref()),
         };
+        let mut converted = write(&result)?;
+        From::remove_defaults(&value, &mut converted);
         if To::spec(&result, None) != spec {
             lost.spec = Some(value);
         }
-        set(object, "spec", write(&result)?);
+        set(object, "spec", converted);
     }
-    if let Some(value) = object.get("status").cloned() {
+    if let Some(value) = take_member(object, "status") {
         let status: From::Status = read("status", &value)?;
         let kept: Option<To::Status> = kept
             .as_ref()

@@ -1,5 +1,7 @@
 //! The spec of v1alpha1 as that of the hub, and back.
 
+use serde_json::Value;
+
 use super::{Becomes, Hub, Old, hub, old, status};
 use crate::gcm::parts::{Distribution, Tkr};
 use crate::names::{release_name, release_version};
@@ -22,6 +24,22 @@ impl Becomes<Hub> for Old {
     fn status(status: &old::TanzuKubernetesClusterStatus) -> hub::TanzuKubernetesClusterStatus {
         status::to_hub(status)
     }
+
+    fn remove_defaults(spec: &Value, converted: &mut Value) {
+        let nodes = &spec["topology"];
+        let Some(topology) = converted.get_mut("topology").and_then(Value::as_object_mut) else { return };
+        remove_missing(&nodes["controlPlane"], topology.get_mut("controlPlane"), &NODE_FIELDS);
+        let pools = topology.get_mut("nodePools").and_then(Value::as_array_mut);
+        if let Some(workers) = nodes.get("workers") {
+            remove_missing(workers, pools.and_then(|pools| pools.first_mut()), &NODE_FIELDS);
+        } else if let Some(pools) = pools {
+            pools.drain(..1.min(pools.len()));
+            if pools.is_empty() {
+                topology.remove("nodePools");
+            }
+        }
+        remove_empty(converted);
+    }
 }
 
 impl Becomes<Old> for Hub {
@@ -36,6 +54,53 @@ impl Becomes<Old> for Hub {
     fn status(status: &hub::TanzuKubernetesClusterStatus) -> old::TanzuKubernetesClusterStatus {
         status::from_hub(status)
     }
+
+    fn remove_defaults(spec: &Value, converted: &mut Value) {
+        let nodes = &spec["topology"];
+        let Some(topology) = converted.get_mut("topology").and_then(Value::as_object_mut) else { return };
+        remove_missing(&nodes["controlPlane"], topology.get_mut("controlPlane"), &HUB_FIELDS);
+        match nodes.get("nodePools") {
+            None => drop(topology.remove("workers")),
+            Some(pools) => {
+                let pool = pools.get(0);
+                let workers = topology.get_mut("workers").filter(|_| pool.is_some());
+                remove_missing(pool.unwrap_or(&Value::Null), workers, &HUB_FIELDS);
+            }
+        }
+        if is_empty(&nodes["controlPlane"]) {
+            topology.remove("controlPlane");
+        }
+        remove_empty(converted);
+    }
+}
+
+/// The required fields of a group of nodes: in v1alpha1, and in the hub.
+const NODE_FIELDS: [(&str, &str); 3] =
+    [("count", "replicas"), ("class", "vmClass"), ("storageClass", "storageClass")];
+
+/// The required fields of the hub that always have a counterpart in v1alpha1. Nodes without replicas have a count, too.
+const HUB_FIELDS: [(&str, &str); 2] = [("vmClass", "class"), ("storageClass", "storageClass")];
+
+/// Removes each second field from `to` if the first one is missing in `from`.
+fn remove_missing(from: &Value, to: Option<&mut Value>, fields: &[(&str, &str)]) {
+    let Some(to) = to.and_then(Value::as_object_mut) else { return };
+    to.retain(|name, _| fields.iter().all(|(source, target)| name != target || from.get(source).is_some()));
+}
+
+/// Removes groups without fields from the topology, and then the topology if nothing is left.
+fn remove_empty(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    if let Some(topology) = spec.get_mut("topology").and_then(Value::as_object_mut) {
+        topology.retain(|_, group| !is_empty(group));
+        if topology.is_empty() {
+            spec.remove("topology");
+        }
+    }
+}
+
+/// Returns true for null and for an object without members.
+fn is_empty(value: &Value) -> bool {
+    value.as_object().map_or(value.is_null(), serde_json::Map::is_empty)
 }
 
 fn to_hub(spec: &old::TanzuKubernetesClusterSpec) -> hub::TanzuKubernetesClusterSpec {

@@ -1,6 +1,5 @@
 //! Why an object cannot be converted.
 
-use crate::names::annotation::VM_CONVERSION_DATA;
 use crate::vmop::GROUP;
 
 /// Why an object cannot be converted.
@@ -23,18 +22,5 @@ pub enum ConvertError {
         path: String,
         /// What is wrong with it.
         reason: String,
-    },
-    /// It was not read before it was written.
-    #[error(
-        "{GROUP}/v1alpha2 cannot create a VirtualMachine; use {GROUP}/v1alpha1. To update one that was read in v1alpha2, write its annotation {VM_CONVERSION_DATA} back unchanged"
-    )]
-    NotRead,
-    /// A field was changed that v1alpha2 shows only.
-    #[error(
-        "{field}: {GROUP}/v1alpha2 can only change volumes of claims. Change this field in {GROUP}/v1alpha1"
-    )]
-    ShownOnly {
-        /// The field.
-        field: String,
     },
 }

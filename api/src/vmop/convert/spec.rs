@@ -1,6 +1,7 @@
 //! The spec: what v1alpha2 shows of a stored one, and the claims that it may change.
 
-use super::error::ConvertError;
+use serde_json::Value;
+
 use crate::Quantity;
 use crate::vmop::v1alpha2::{
     AdvancedSpec, BootstrapSpec, CloudInitSpec, LinuxPrepSpec, NetworkInterfaceSpec, NetworkSpec,
@@ -41,26 +42,13 @@ pub(super) fn show(spec: &VirtualMachineSpec) -> Shown {
     }
 }
 
-/// The volumes of a spec with the claims that v1alpha2 asks for: those that stay in their places, then the new ones. An error
-/// where it asks for anything else.
-pub(super) fn with_claims(
-    before: &VirtualMachineSpec,
-    sent: &Shown,
-) -> Result<Vec<VirtualMachineVolume>, ConvertError> {
-    let mut shown = show(before);
-    shown.volumes.clone_from(&sent.volumes);
-    if let Some(field) = difference(&shown, sent) {
-        return Err(ConvertError::ShownOnly { field: format!("spec.{field}") });
-    }
-    for (at, volume) in sent.volumes.iter().enumerate() {
-        let hides_own = before.volumes.iter().any(|own| own.name == volume.name && claim(own).is_none());
-        if volume.persistent_volume_claim.is_none() || hides_own {
-            return Err(ConvertError::ShownOnly { field: format!("spec.volumes[{at}]") });
-        }
-    }
+/// The claims of `sent` among the stored volumes: those that stay in their places, then the new ones.
+pub(super) fn with_claims(before: &VirtualMachineSpec, sent: &Shown) -> Vec<VirtualMachineVolume> {
     let asked = |name: &str| sent.volumes.iter().find(|volume| volume.name == name);
     let stay = before.volumes.iter().filter_map(|volume| match (claim(volume), asked(&volume.name)) {
-        (None, _) => Some(volume.clone()),
+        (None, None) => Some(volume.clone()),
+        // Admission refuses a claim under the name of another volume.
+        (None, Some(asked)) => Some(new_volume(asked)),
         (Some(_), Some(asked)) => Some(VirtualMachineVolume {
             persistent_volume_claim: asked.persistent_volume_claim.clone(),
             ..volume.clone()
@@ -68,27 +56,33 @@ pub(super) fn with_claims(
         (Some(_), None) => None,
     });
     let is_new = |volume: &&ShownVolume| !before.volumes.iter().any(|there| there.name == volume.name);
-    let new = sent.volumes.iter().filter(is_new).map(|volume| VirtualMachineVolume {
+    stay.chain(sent.volumes.iter().filter(is_new).map(new_volume)).collect()
+}
+
+fn new_volume(asked: &ShownVolume) -> VirtualMachineVolume {
+    VirtualMachineVolume {
+        name: asked.name.clone(),
+        persistent_volume_claim: asked.persistent_volume_claim.clone(),
+        ..VirtualMachineVolume::default()
+    }
+}
+
+/// Removes the required fields of `converted` that are missing in `spec`.
+pub(super) fn remove_defaults(spec: &Value, converted: &mut Value) {
+    let Some(converted) = converted.as_object_mut() else { return };
+    for field in ["imageName", "className"] {
+        if spec.get(field).is_none() {
+            converted.remove(field);
+        }
+    }
+}
+
+/// The volume as v1alpha2 shows it: all but disks of the VM's own. A partial object may have one without a source.
+fn claim(volume: &VirtualMachineVolume) -> Option<ShownVolume> {
+    volume.v_sphere_volume.is_none().then(|| ShownVolume {
         name: volume.name.clone(),
         persistent_volume_claim: volume.persistent_volume_claim.clone(),
-        ..VirtualMachineVolume::default()
-    });
-    Ok(stay.chain(new).collect())
-}
-
-/// The first field in which two specs differ.
-fn difference(one: &Shown, other: &Shown) -> Option<String> {
-    let fields = |spec: &Shown| serde_json::to_value(spec).unwrap_or_default();
-    let (one, other) = (fields(one), fields(other));
-    let names = one.as_object().into_iter().chain(other.as_object()).flat_map(|fields| fields.keys());
-    names.into_iter().find(|name| one.get(*name) != other.get(*name)).cloned()
-}
-
-fn claim(volume: &VirtualMachineVolume) -> Option<ShownVolume> {
-    volume
-        .persistent_volume_claim
-        .as_ref()
-        .map(|claim| ShownVolume { name: volume.name.clone(), persistent_volume_claim: Some(claim.clone()) })
+    })
 }
 
 /// A power state as v1alpha2 writes it.
@@ -96,7 +90,7 @@ pub(super) fn power_state(state: &str) -> String {
     renamed(state, [(POWERED_ON, "PoweredOn"), (POWERED_OFF, "PoweredOff"), (SUSPENDED, "Suspended")])
 }
 
-fn operation_mode(mode: &str) -> String {
+pub(super) fn operation_mode(mode: &str) -> String {
     renamed(mode, [("hard", "Hard"), ("soft", "Soft"), ("trySoft", "TrySoft")])
 }
 

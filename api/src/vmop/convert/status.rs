@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use super::restore::stored_power_state;
 use super::spec::power_state;
 use crate::vmop::v1alpha2::{
     AddressStatus, InterfaceIpStatus, NetworkInterfaceStatus as ShownInterface, NetworkStatus,
     VirtualMachineStatus as Shown,
 };
-use crate::vmop::{NetworkInterfaceStatus, POWERED_OFF, POWERED_ON, SUSPENDED, VirtualMachineStatus};
+use crate::vmop::{NetworkInterfaceStatus, VirtualMachineStatus};
 
 /// A status in v1alpha2.
 pub(super) fn show(status: VirtualMachineStatus) -> Shown {
@@ -104,11 +105,6 @@ pub(super) fn restore(status: Shown) -> VirtualMachineStatus {
         hardware_version,
         observed_generation,
     }
-}
-
-fn stored_power_state(shown: &str) -> String {
-    let stored = [POWERED_ON, POWERED_OFF, SUSPENDED].into_iter().find(|stored| power_state(stored) == shown);
-    stored.unwrap_or(shown).to_owned()
 }
 
 fn show_interface(interface: NetworkInterfaceStatus) -> ShownInterface {
