@@ -18,6 +18,7 @@ use kit::index::key;
 use kit::optional::{Optional, optional};
 use kit::run::Fatal;
 use kit::watch::{self, Cache, Watchable};
+use kit::webhook::Facts;
 use kit::{Controller, Runtime, apply, flags};
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
@@ -86,18 +87,25 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         configuration: ServiceConfiguration::following(configurations.cache()),
         lookers: webhook::Lookers::default(),
     };
+    // A cluster that is admitted before its defaults are known would never get them.
+    let required = started.ready.require("releases");
+    let (facts, defaults) = ((releases.clone(), os_images.clone()), configurations.clone());
+    let facts = Facts::read_by(
+        async move {
+            tokio::join!(facts.0.complete(), facts.1.complete(), defaults.settled());
+        },
+        required,
+    );
     // Conversion must be served before the first cluster can be read.
     let router = webhook::router(webhooks);
-    kit::webhook::serve_with_fallback(&started, &flags.webhook, router, webhook::OWN_CERTIFICATE).await?;
-    let known = started.ready.require("releases");
+    let own = webhook::OWN_CERTIFICATE;
+    kit::webhook::serve_with_fallback(&started, &flags.webhook, router, facts, own).await?;
     tokio::select! {
-        // A cluster that is made before its defaults are known would never get them.
         ((), (), ()) = async {
             tokio::join!(releases.complete(), os_images.complete(), configurations.settled())
         } => {}
         () = started.shutdown.cancelled() => return Ok(()),
     }
-    known.met();
     started.lead().await?;
 
     let images: Cache<VirtualMachineImage> = watch(&started);

@@ -59,6 +59,24 @@ impl ReplicaCaches {
             policies: watch::objects(runtime, Api::all(client())),
         }
     }
+
+    /// Resolves when all of them are complete.
+    pub async fn complete(&self) {
+        let Self {
+            storage_classes,
+            quotas,
+            quotas_by_namespace: _,
+            zones,
+            availability_zones,
+            namespaces,
+            policies,
+        } = self;
+        let objects =
+            async { tokio::join!(storage_classes.complete(), quotas.complete(), policies.complete()) };
+        let places =
+            async { tokio::join!(zones.settled(), availability_zones.settled(), namespaces.complete()) };
+        tokio::join!(objects, places);
+    }
 }
 
 /// Everything that is watched for VMs, with the indexes that lead back to them.

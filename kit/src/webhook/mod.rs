@@ -5,6 +5,7 @@
 
 pub(crate) mod bundle;
 pub mod conversion;
+mod facts;
 mod gate;
 mod mounted;
 pub mod review;
@@ -25,13 +26,22 @@ use crate::runtime::Runtime;
 use crate::server;
 use crate::server::callers::{Callers, Key};
 use crate::server::tls::{acceptor, read_authorities};
+pub use crate::webhook::facts::Facts;
 use crate::webhook::gate::{Gate, Verified};
 use crate::webhook::self_managed::SelfManaged;
 
 /// Serves `router` over HTTPS in the background, as the flags say. Ready counts from here.
-pub async fn serve(runtime: &Runtime, flags: &flags::Webhook, router: Router) -> io::Result<SocketAddr> {
+///
+/// Admission reviews wait for `facts`, and are refused with an error that clients retry while these are not read.
+/// Conversion reviews are answered at once.
+pub async fn serve(
+    runtime: &Runtime,
+    flags: &flags::Webhook,
+    router: Router,
+    facts: Facts,
+) -> io::Result<SocketAddr> {
     let certificate = mounted::Certificate::read(&flags.webhook_cert_dir)?;
-    serve_with(runtime, flags, router, Arc::new(certificate)).await
+    serve_with(runtime, flags, router.layer(Extension(facts)), Arc::new(certificate)).await
 }
 
 /// As [`serve`], with a certificate of the program's own where none is mounted.
@@ -39,10 +49,11 @@ pub async fn serve_with_fallback(
     runtime: &Runtime,
     flags: &flags::Webhook,
     router: Router,
+    facts: Facts,
     names: SelfManaged,
 ) -> io::Result<SocketAddr> {
     if flags.webhook_cert_dir.join("tls.crt").exists() {
-        return serve(runtime, flags, router).await;
+        return serve(runtime, flags, router, facts).await;
     }
     tracing::info!(
         folder = %flags.webhook_cert_dir.display(),
@@ -50,7 +61,7 @@ pub async fn serve_with_fallback(
         "no webhook certificate is mounted; creating and renewing one"
     );
     let certificate = self_managed::spawn_keeper(runtime, names);
-    serve_with(runtime, flags, router, certificate).await
+    serve_with(runtime, flags, router.layer(Extension(facts)), certificate).await
 }
 
 async fn serve_with(

@@ -11,6 +11,7 @@ use std::ops::Range;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -18,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::webhook::facts::wait_for_facts;
 pub use crate::webhook::gate::{LARGEST_REVIEW, MOST_VALUES, Refusal};
 use crate::webhook::gate::{Room, admit, check_new, check_whole};
 
@@ -133,6 +135,16 @@ impl Review {
         self.answer(json!({ "allowed": false, "status": status }))
     }
 
+    /// Refuses to decide now. The status has a delay, so that kubectl and other programs that use client-go retry.
+    fn put_off(self) -> Json<Value> {
+        let message = "the program that checks this object has just started and has not read the objects that it \
+                       decides with. Try again in a few seconds";
+        let status = json!({
+            "code": 503, "reason": "ServiceUnavailable", "message": message, "details": { "retryAfterSeconds": 1 },
+        });
+        self.answer(json!({ "allowed": false, "status": status }))
+    }
+
     fn answer(self, mut response: Value) -> Json<Value> {
         response["uid"] = self.uid.into();
         Json(json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response }))
@@ -140,11 +152,16 @@ impl Review {
 }
 
 impl<S: Sync> FromRequest<S> for Review {
-    type Rejection = Refusal;
+    type Rejection = Response;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        let (body, room) = admit(request, true).await?;
-        Ok(Self { _room: Some(room), ..Self::read(body)? })
+    async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
+        let is_decidable = wait_for_facts(request.extensions()).await;
+        let (body, room) = admit(request, true).await.map_err(Refusal::into_response)?;
+        let review = Self::read(body).map_err(Refusal::into_response)?;
+        if !is_decidable {
+            return Err(review.put_off().into_response());
+        }
+        Ok(Self { _room: Some(room), ..review })
     }
 }
 

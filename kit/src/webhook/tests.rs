@@ -17,6 +17,7 @@ use tower::ServiceExt;
 use super::gate::{LIMITS, Limits};
 use super::review::{LARGEST_REVIEW, Review};
 use super::*;
+use crate::serve::Readiness;
 use crate::server::peer::Peer;
 use crate::webhook::conversion::Conversion;
 
@@ -201,6 +202,35 @@ async fn reviews_of_strangers_are_refused_where_the_api_server_has_a_certificate
     assert_eq!(status("/", peer(1)).await, StatusCode::UNAUTHORIZED);
     assert_eq!(status("/", Peer { verified: true, ..peer(1) }).await, StatusCode::OK);
     assert_eq!(status("/convert", peer(1)).await, StatusCode::OK, "there it has none to show");
+}
+
+/// Clients of client-go retry a status with a delay. Conversions need no facts.
+#[tokio::test]
+async fn a_review_is_put_off_until_the_facts_are_read() {
+    let ready = Readiness::default();
+    let (read, complete) = tokio::sync::oneshot::channel::<()>();
+    let facts = Facts::read_by(async { complete.await.unwrap() }, ready.require("caches"));
+    let router = |wait| {
+        let facts = Facts { wait, ..facts.clone() };
+        routes(Gate::new(LIMITS, Verified::default())).layer(Extension(facts))
+    };
+    let (hasty, patient) = (router(Duration::ZERO), router(DEADLINE));
+    let ask = async |router: &Router, path, body: &'static str| {
+        let answer = router.clone().oneshot(request(path, peer(1), body.into())).await.unwrap();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice::<Value>(&body).unwrap()["response"].take()
+    };
+    let put_off = ask(&hasty, "/", REAL).await;
+    assert_eq!((&put_off["allowed"], &put_off["uid"]), (&Value::from(false), &Value::from("u")));
+    assert_eq!(put_off["status"]["code"], 503, "{put_off}");
+    assert_eq!(put_off["status"]["details"]["retryAfterSeconds"], 1, "{put_off}");
+    assert_eq!(ready.missing(), ["caches"]);
+    let conversion = r#"{"request": {"uid": "u", "desiredAPIVersion": "a/v1", "objects": [{}]}}"#;
+    assert_eq!(ask(&hasty, "/convert", conversion).await["result"]["status"], "Success");
+    let waiting = ask(&patient, "/", REAL);
+    read.send(()).unwrap();
+    assert_eq!(waiting.await["allowed"], true, "it waits for a while");
+    assert!(ready.missing().is_empty());
 }
 
 #[tokio::test]

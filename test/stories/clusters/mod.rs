@@ -3,6 +3,7 @@
 mod admission;
 mod api_server;
 mod autoscaler;
+mod cold_caches;
 mod day_two;
 mod day_two_causes;
 mod idle;

@@ -10,10 +10,10 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::Runtime;
 use kit::controller::controller_of;
-use kit::serve::Requirement;
 use kit::watch;
 use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
+use tokio::sync::watch as state;
 
 use crate::caches::{ReplicaCaches, hard_keys};
 use crate::namespace_networks::{default_network, refusal};
@@ -83,17 +83,27 @@ impl Settings {
 pub struct Known {
     caches: ReplicaCaches,
     settings: Arc<RwLock<Arc<Settings>>>,
+    /// Whether the provider configuration has been read.
+    configured: state::Receiver<bool>,
 }
 
 impl Known {
-    /// Begins to watch the provider configuration. The program is not ready before it has been read: a network that the
-    /// configuration allows would be refused.
+    /// Begins to watch the provider configuration. Before it has been read, a network that the configuration allows would
+    /// be refused.
     pub fn start(runtime: &Runtime, caches: &ReplicaCaches) -> Self {
         let settings = Arc::default();
         let api = Api::namespaced(runtime.client.clone(), &runtime.namespace);
-        let read = runtime.ready.require("provider configuration");
+        let (read, configured) = state::channel(false);
         tokio::spawn(followed(api, Arc::clone(&settings), read));
-        Self { caches: caches.clone(), settings }
+        Self { caches: caches.clone(), settings, configured }
+    }
+
+    /// Resolves when everything that admission reads has been read once.
+    pub async fn complete(&self) {
+        let mut configured = self.configured.clone();
+        // The sender lives as long as the program.
+        let configured = async { drop(configured.wait_for(|read| *read).await) };
+        tokio::join!(self.caches.complete(), configured);
     }
 
     /// The provider configuration as it is now.
@@ -161,16 +171,13 @@ impl Known {
     }
 }
 
-/// Follows the provider's ConfigMap. `read` is met as soon as it has been read, or is absent.
-async fn followed(api: Api<ConfigMap>, settings: Arc<RwLock<Arc<Settings>>>, read: Requirement) {
+/// Follows the provider's ConfigMap. `read` becomes true as soon as it has been read, or is absent.
+async fn followed(api: Api<ConfigMap>, settings: Arc<RwLock<Arc<Settings>>>, read: state::Sender<bool>) {
     let mut maps = watch::one(api, CONFIG_MAP);
-    let mut read = Some(read);
     while let Some(map) = maps.next().await {
         let data = map.and_then(|map| map.data).unwrap_or_default();
         *settings.write() = Arc::new(Settings::read(&data));
-        if let Some(read) = read.take() {
-            read.met();
-        }
+        read.send_replace(true);
     }
 }
 
@@ -179,7 +186,6 @@ mod tests {
     use std::time::Duration;
 
     use axum::{Json, Router};
-    use kit::serve::Readiness;
     use serde_json::json;
     use support::wait::poll;
     use tokio::sync::Notify;
@@ -187,8 +193,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_program_is_ready_once_its_configuration_is_read() {
-        let (answer, ready) = (Arc::<Notify>::default(), Readiness::default());
+    async fn the_configuration_is_known_once_it_is_read() {
+        let (answer, (read, configured)) = (Arc::<Notify>::default(), state::channel(false));
         let asked = Arc::clone(&answer);
         let server = Router::new().fallback(move || async move {
             // The list gets the one answer, the watch after it none.
@@ -202,12 +208,11 @@ mod tests {
         let client = kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
         let settings = Arc::<RwLock<Arc<Settings>>>::default();
         let api = Api::namespaced(client, "vmop");
-        let read = ready.require("provider configuration");
         let following = tokio::spawn(followed(api, Arc::clone(&settings), read));
-        assert_eq!(ready.missing(), ["provider configuration"]);
+        assert!(!*configured.borrow());
         answer.notify_one();
-        let is_ready = || async { ready.missing().is_empty().then_some(()) };
-        poll("the program is ready", Duration::from_mins(1), is_ready).await.unwrap();
+        let is_read = || async { configured.borrow().then_some(()) };
+        poll("the configuration is read", Duration::from_mins(1), is_read).await.unwrap();
         assert_eq!(settings.read().network.as_deref(), Some("workload-network"));
         following.abort();
         serving.abort();

@@ -13,6 +13,7 @@ use kit::Runtime;
 use kit::apply;
 use kit::events::Events;
 use kit::run::Fatal;
+use kit::webhook::Facts;
 
 use crate::admission;
 use crate::admission::Known;
@@ -35,8 +36,11 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     let mut metrics = vsphere::Metrics::default();
     runtime.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
     let shared = ReplicaCaches::start(&runtime);
-    let hooks = admission::router(Known::start(&runtime, &shared));
-    kit::webhook::serve_with_fallback(&runtime, &flags.webhook, hooks, admission::OWN).await?;
+    let known = Known::start(&runtime, &shared);
+    let (required, decided) = (runtime.ready.require("caches of admission"), known.clone());
+    let facts = Facts::read_by(async move { decided.complete().await }, required);
+    let hooks = admission::router(known);
+    kit::webhook::serve_with_fallback(&runtime, &flags.webhook, hooks, facts, admission::OWN).await?;
     runtime.lead().await?;
 
     let (vms, enqueued_vms) = Enqueue::new();
