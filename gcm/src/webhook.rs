@@ -137,7 +137,8 @@ async fn mutate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json<V
         let text = denial_text(denial, &review.version);
         return review.deny(&text);
     }
-    values.extend(defaults::missing_values(&new, old.as_ref(), &available));
+    let choices = admission::upgrades::choices(&new, old.as_ref(), &available, Some(&webhooks.virtual_ip));
+    values.extend(defaults::missing_values(&new, old.as_ref(), &choices));
     if values.is_empty() {
         return review.allow(&[]);
     }

@@ -38,6 +38,8 @@ reasons! {
     Waiting WAITING_FOR_CONTROL_PLANE_INITIALIZED = "WaitingForControlPlaneInitialized";
     /// The control plane lacks replicas.
     Waiting WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlane";
+    /// All control plane nodes are gone, and all copies of etcd's data with them.
+    Error CANNOT_BE_REMEDIATED = "CannotBeRemediated";
     /// How the pools are is not known.
     Info NODE_POOLS_UNKNOWN = "NodePoolsUnknown";
     /// Pools are scaling or rolling.

@@ -7,6 +7,7 @@ use api::capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus};
 use api::conditions::severity::Severity;
 use api::conditions::{self, cause, contract, vcenter, vmop, wcp_machine as reasons};
 use api::gcm::parts::vm_status;
+use api::names::label;
 use api::vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -188,7 +189,7 @@ fn lost(wcp_machine: &WCPMachine) -> String {
     format!(
         "the VirtualMachine of {} ({uuid}) no longer exists and will not be recreated. {}",
         named(wcp_machine),
-        replacement(machine_of(wcp_machine))
+        replacement(wcp_machine)
     )
 }
 
@@ -197,8 +198,16 @@ fn machine_of(wcp_machine: &WCPMachine) -> &str {
 }
 
 /// What becomes of a machine whose virtual machine is lost, and what its user can do.
-fn replacement(machine: &str) -> String {
-    format!("A MachineHealthCheck replaces Machine {machine}; without one, delete Machine {machine}")
+fn replacement(wcp_machine: &WCPMachine) -> String {
+    let machine = machine_of(wcp_machine);
+    let replaced =
+        format!("A MachineHealthCheck replaces Machine {machine}; without one, delete Machine {machine}");
+    if !wcp_machine.labels().contains_key(label::CONTROL_PLANE) {
+        return replaced;
+    }
+    format!(
+        "If it was the only control plane node, nothing replaces it: restore the VM in vCenter from a backup, or delete the cluster. Otherwise: {replaced}"
+    )
 }
 
 /// How the virtual machine stands: the first thing that blocks it, or the next thing it lacks.
@@ -210,7 +219,7 @@ fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
     let made = seen.phase.as_deref() == Some(vm_phase::CREATED);
     let blocking = blocking(seen);
     if let Some(lost) = blocking.filter(|cause| cause.reason.as_deref() == Some(vmop::VIRTUAL_MACHINE_LOST)) {
-        let message = format!("{}. {}", text_of(lost, &name), replacement(machine_of(wcp_machine)));
+        let message = format!("{}. {}", text_of(lost, &name), replacement(wcp_machine));
         return Verdict::not_yet(vm_status::NOT_FOUND, vmop::VIRTUAL_MACHINE_LOST, message);
     }
     if made && on && seen.vm_ip.is_some() && seen.bios_uuid.is_some() {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{follow, print_document, until_interrupted};
+use super::spelling::adopt_spelling;
+use super::{clusters_in, follow, print_document, root_of, until_interrupted};
 use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Apply, DryRun};
 use crate::bootstrap;
@@ -55,6 +56,7 @@ async fn prepare(args: &Apply) -> Result<ExitStatus> {
 }
 
 async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitStatus> {
+    let documents = &adopt_spellings(target, documents).await;
     if let Some(status) = check(target, documents, args).await? {
         return Ok(status);
     }
@@ -62,8 +64,8 @@ async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitS
     for (count, document) in documents.iter().enumerate() {
         let namespace = namespace_of(document, target);
         let name = document["metadata"]["name"].as_str().unwrap_or_default();
-        if is_cluster(document) {
-            reports.push(report_before_change(&target.client, namespace, name).await?);
+        if let Some(root) = root_of(document) {
+            reports.push(report_before_change(&target.client, root, namespace, name).await?);
         }
         let options = ApplyOptions { force: args.change.force_conflicts, dry_run: false };
         let applied = apply_as_user(&target.client, document, &target.namespace, options).await;
@@ -93,6 +95,19 @@ async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitS
     Ok(status)
 }
 
+/// The documents, with releases that clusters run already written as their objects have them.
+async fn adopt_spellings(target: &Target, documents: &[Value]) -> Vec<Value> {
+    let mut documents = documents.to_vec();
+    for document in documents.iter_mut().filter(|document| is_cluster(document)) {
+        let name = document["metadata"]["name"].as_str().unwrap_or_default();
+        // If the cluster cannot be read, the API server says why when the document is sent.
+        if let Ok(Some(live)) = clusters_in(target, namespace_of(document, target)).get_opt(name).await {
+            adopt_spelling(document, &live);
+        }
+    }
+    documents
+}
+
 /// Reads the documents, each of which must have a name: the API server would generate another one each time.
 pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
     let documents =
@@ -115,7 +130,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
 /// A document that another document makes possible, such as an object of a new namespace, can only be checked by applying it.
 async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Option<ExitStatus>> {
     let options = ApplyOptions { force: args.change.force_conflicts, dry_run: true };
-    let is_alone = documents.iter().all(is_cluster);
+    let is_alone = documents.iter().all(|document| root_of(document).is_some());
     let mut refused = false;
     for document in documents {
         let checked = apply_as_user(&target.client, document, &target.namespace, options).await;
@@ -158,7 +173,7 @@ pub(super) fn namespace_of<'a>(document: &'a Value, target: &'a Target) -> &'a s
 fn named(document: &Value, target: &Target) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, name) = (text(&document["kind"]), text(&document["metadata"]["name"]));
-    if is_cluster(document) || document["metadata"]["namespace"].is_string() {
+    if root_of(document).is_some() || document["metadata"]["namespace"].is_string() {
         format!("{kind} {}/{name}", namespace_of(document, target))
     } else {
         format!("{kind} {name}")

@@ -4,20 +4,20 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use api::conditions::{READY, tkc};
+use api::conditions::{READY, capi, tkc};
 use api::names::finalizer;
 use kit::api_error::is_gone;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, Preconditions};
 
-use super::{clusters, read, say_not_yet, until_interrupted};
+use super::{Found, clusters, find, plain, say_not_yet, until_interrupted};
 use crate::apply::refusal_of_user;
 use crate::args::{Delete, WaitFlags};
 use crate::bootstrap;
 use crate::describe::object::{condition, text};
 use crate::describe::tree::Objects;
 use crate::describe::words::phrase;
-use crate::describe::{Root, gather};
+use crate::describe::{Root, gather, pause};
 use crate::exit::{ExitStatus, with_causes};
 use crate::follow::POLL_INTERVAL;
 use crate::follow::view::WORTH_MENTIONING;
@@ -39,24 +39,26 @@ pub async fn delete(args: Delete) -> ExitStatus {
 }
 
 async fn run(target: &Target, args: &Delete) -> Result<ExitStatus> {
-    let cluster = read(target, &args.name).await?;
-    let uid = cluster.uid().unwrap_or_default();
+    let (root, metadata) = match find(target, &args.name).await? {
+        Found::TanzuKubernetesCluster(cluster) => (Root::TanzuKubernetesCluster, cluster.metadata),
+        Found::Plain(cluster) => (Root::Cluster, cluster.metadata),
+    };
+    let uid = metadata.uid.unwrap_or_default();
     let named = format!("{}/{}", target.namespace, args.name);
     if args.dry_run {
-        let objects = objects(target, &args.name).await?;
-        write_out(&plan(&named, &objects));
+        let objects = objects(target, root, &args.name).await?;
+        write_out(&plan(root, &named, &objects));
         return Ok(ExitStatus::Done);
     }
-    if cluster.metadata.deletion_timestamp.is_some() {
+    if metadata.deletion_timestamp.is_some() {
         say!("{named} is being deleted already.");
     } else {
         // Not another cluster of that name.
         let preconditions = Preconditions { uid: Some(uid.clone()), ..Preconditions::default() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        match clusters(target).delete(&args.name, &params).await {
+        match begin(target, root, &args.name, &params).await {
             Err(error) if !is_gone(&error) => {
-                return Err(refusal_of_user(error))
-                    .context(format!("cannot delete TanzuKubernetesCluster {named}"));
+                return Err(refusal_of_user(error)).context(format!("cannot delete {} {named}", root.kind()));
             }
             _ if target.transient().is_some() => say!("deleting {}...", args.name),
             _ => say!("{named}: the deletion has begun"),
@@ -65,7 +67,7 @@ async fn run(target: &Target, args: &Delete) -> Result<ExitStatus> {
     if !args.wait.wait {
         return Ok(ExitStatus::Done);
     }
-    let status = follow(target, &args.name, &uid, args.wait).await?;
+    let status = follow(target, root, &args.name, &uid, args.wait).await?;
     if status == ExitStatus::Done && target.transient().is_some() {
         say!("deleted {}", args.name);
         let file = kubeconfig::users_file(None)?;
@@ -75,20 +77,27 @@ async fn run(target: &Target, args: &Delete) -> Result<ExitStatus> {
     Ok(status)
 }
 
-async fn objects(target: &Target, name: &str) -> Result<Objects> {
-    let root = Root::TanzuKubernetesCluster;
+/// Lets the API server delete the cluster.
+async fn begin(target: &Target, root: Root, name: &str, params: &DeleteParams) -> kube::Result<()> {
+    if root == Root::Cluster {
+        return plain::clusters(target).delete(name, params).await.map(drop);
+    }
+    clusters(target).delete(name, params).await.map(drop)
+}
+
+async fn objects(target: &Target, root: Root, name: &str) -> Result<Objects> {
     Ok(gather::objects(&target.client, root, &target.namespace, name).await?.objects)
 }
 
 /// Shows what is left until the cluster is gone.
-async fn follow(target: &Target, name: &str, uid: &str, wait: WaitFlags) -> Result<ExitStatus> {
+async fn follow(target: &Target, root: Root, name: &str, uid: &str, wait: WaitFlags) -> Result<ExitStatus> {
     let named = format!("{}/{name}", target.namespace);
     let started = Instant::now();
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let mut shown = Shown::default();
     loop {
         ticks.tick().await;
-        let read = objects(target, name).await;
+        let read = objects(target, root, name).await;
         let elapsed = started.elapsed();
         match &read {
             Ok(objects) if is_gone_from(objects, uid) => {
@@ -103,11 +112,12 @@ async fn follow(target: &Target, name: &str, uid: &str, wait: WaitFlags) -> Resu
             Err(_) => {}
         }
         if elapsed > wait.timeout {
+            let paused = read.as_ref().is_ok_and(|objects| pause::of_objects(objects).is_some());
             match read {
                 Ok(objects) => say!("{named} waits for {}", cause(&objects)),
                 Err(error) => say!("{}", with_causes(&error)),
             }
-            say_not_yet(wait.timeout);
+            say_not_yet(wait.timeout, paused);
             return Ok(ExitStatus::NotYet);
         }
     }
@@ -118,8 +128,10 @@ fn is_gone_from(objects: &Objects, uid: &str) -> bool {
     cluster(objects).is_none_or(|cluster| cluster.uid().as_deref() != Some(uid))
 }
 
+/// The TanzuKubernetesCluster, or the Cluster if there is none.
 fn cluster(objects: &Objects) -> Option<&DynamicObject> {
-    objects.get("TanzuKubernetesCluster").and_then(|all| all.first())
+    let first = |root: Root| objects.get(root.kind()).and_then(|all| all.first());
+    first(Root::TanzuKubernetesCluster).or_else(|| first(Root::Cluster))
 }
 
 /// The lines that were shown of a deletion.
@@ -136,7 +148,8 @@ impl Shown {
         match &self.left {
             Some((before, since)) if *before == left => {
                 let cause = cause(objects);
-                let held = elapsed.saturating_sub(*since) > WORTH_MENTIONING;
+                let is_paused = pause::of_objects(objects).is_some();
+                let held = is_paused || elapsed.saturating_sub(*since) > WORTH_MENTIONING;
                 let is_new = held && self.cause.as_ref() != Some(&cause);
                 if is_new {
                     self.cause = Some(cause.clone());
@@ -163,8 +176,19 @@ fn left(objects: &Objects) -> String {
 /// The cause for which the deletion waits.
 fn cause(objects: &Objects) -> String {
     let Some(cluster) = cluster(objects) else { return "the API server".to_owned() };
+    let kind = cluster.types.as_ref().map_or("cluster", |types| types.kind.as_str());
     if let Some(finalizers) = finalizer::strangers(&cluster.metadata) {
-        return format!("finalizer {finalizers} of the TanzuKubernetesCluster, which its owner must remove");
+        return format!("finalizer {finalizers} of the {kind}, which its owner must remove");
+    }
+    if let Some(paused) = pause::of_objects(objects) {
+        return format!("the end of a pause: {paused}");
+    }
+    if kind == Root::Cluster.kind() {
+        let deleting = condition(cluster, capi::DELETING).map(|deleting| text(deleting, "message"));
+        return match deleting.filter(|message| !message.is_empty()) {
+            Some(message) => phrase("", &message),
+            None => "Cluster API, which has not begun the deletion. Check the installation with `layercake doctor`".to_owned(),
+        };
     }
     match condition(cluster, READY).filter(|ready| text(ready, "reason") == tkc::DELETING) {
         Some(ready) => {
@@ -178,9 +202,10 @@ fn cause(objects: &Objects) -> String {
 }
 
 /// The objects and VMs that a deletion deletes.
-fn plan(named: &str, objects: &Objects) -> String {
-    let mut text = format!("TanzuKubernetesCluster {named}\n");
-    for kind in ["Cluster", "KubeadmControlPlane", "MachineDeployment", "Machine", "VirtualMachine"] {
+fn plan(root: Root, named: &str, objects: &Objects) -> String {
+    let mut text = format!("{} {named}\n", root.kind());
+    let kinds = ["Cluster", "KubeadmControlPlane", "MachineDeployment", "Machine", "VirtualMachine"];
+    for kind in kinds.into_iter().filter(|kind| *kind != root.kind()) {
         for object in objects.get(kind).into_iter().flatten() {
             let vm = object.data["status"]["uniqueID"].as_str();
             let vm = vm.map(|id| format!(" ({id} in vCenter, with its disks)")).unwrap_or_default();
@@ -223,6 +248,20 @@ mod tests {
         assert_eq!(lines(&two, 21), ["waits for Machine m to be deleted: WCPMachine m: VSphereUnreachable"]);
         assert!(lines(&two, 30).is_empty());
         assert_eq!(lines(&deleting(&own, waiting, 0), 31), ["no Machines and no VMs are left"]);
+    }
+
+    #[test]
+    fn a_pause_is_named_at_once() {
+        let own = ["tanzukubernetescluster.run.tanzu.vmware.com"];
+        let mut objects = deleting(&own, "", 1);
+        let cluster = &mut objects.get_mut("TanzuKubernetesCluster").unwrap()[0];
+        let paused =
+            json!({"type": "Paused", "status": "True", "message": "c has an annotation. To resume: x"});
+        cluster.data["status"]["conditions"].as_array_mut().unwrap().push(paused);
+        let mut shown = Shown::default();
+        assert_eq!(shown.lines(&objects, Duration::ZERO), ["Machines left: 1, VMs left: 0"]);
+        let lines = shown.lines(&objects, Duration::from_secs(1));
+        assert_eq!(lines, ["waits for the end of a pause: c has an annotation. To resume: x"]);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use api::conditions::{self, tkc};
 use api::gcm::TanzuKubernetesCluster;
+use api::names::annotation;
 use jiff::Timestamp;
 use kit::api_error::is_not_served;
 use kube::ResourceExt as _;
@@ -13,6 +15,7 @@ use serde::Serialize;
 use super::SCHEMA;
 use crate::args::{List, Output};
 use crate::connection::{CLUSTER, api_in, dynamic_api_in, not_served, served};
+use crate::describe::pause;
 use crate::describe::words::age;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::progress::{Count, counts_of_cluster};
@@ -62,6 +65,8 @@ struct Row {
     /// The kind by which `describe` shows the cluster: `tkc` or `cluster`.
     kind: &'static str,
     phase: String,
+    /// True if the cluster is neither changed nor repaired.
+    paused: bool,
     control_plane: Count,
     workers: Count,
     kubernetes: String,
@@ -80,22 +85,24 @@ fn rows(tkcs: &[TanzuKubernetesCluster], clusters: &[DynamicObject]) -> Vec<Row>
     rows
 }
 
-fn of_tkc(tkc: &TanzuKubernetesCluster, below: Option<&DynamicObject>) -> Row {
-    let topology = &tkc.spec.topology;
-    let status = tkc.status.as_ref();
+fn of_tkc(object: &TanzuKubernetesCluster, below: Option<&DynamicObject>) -> Row {
+    let topology = &object.spec.topology;
+    let status = object.status.as_ref();
     let (mut control_plane, mut workers) = below.map(counts_of_cluster).unwrap_or_default();
     control_plane.wanted = topology.control_plane.replicas.unwrap_or(1).into();
     // An autoscaler decides on a pool without a number.
     if topology.node_pools.iter().all(|pool| pool.replicas.is_some()) {
         workers.wanted = topology.node_pools.iter().filter_map(|pool| pool.replicas).map(i64::from).sum();
     }
+    let reported = status.is_some_and(|status| conditions::holds(&status.conditions, tkc::PAUSED));
     Row {
         kind: "tkc",
+        paused: reported || is_annotated(&object.metadata) || below.is_some_and(is_paused),
         phase: status.and_then(|status| status.phase.clone()).unwrap_or_default(),
         control_plane,
         workers,
         kubernetes: status.and_then(|status| status.version.clone()).unwrap_or_default(),
-        ..row(tkc.metadata.clone())
+        ..row(object.metadata.clone())
     }
 }
 
@@ -104,6 +111,7 @@ fn of_cluster(cluster: &DynamicObject) -> Row {
     let (control_plane, workers) = counts_of_cluster(cluster);
     Row {
         kind: "cluster",
+        paused: is_paused(cluster),
         phase: text("/status/phase").to_lowercase(),
         control_plane,
         workers,
@@ -112,12 +120,22 @@ fn of_cluster(cluster: &DynamicObject) -> Row {
     }
 }
 
+/// True if a Cluster is paused.
+fn is_paused(cluster: &DynamicObject) -> bool {
+    pause::of_cluster(None, Some(cluster)).is_some()
+}
+
+fn is_annotated(metadata: &kube::core::ObjectMeta) -> bool {
+    metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation::PAUSED))
+}
+
 fn row(metadata: kube::core::ObjectMeta) -> Row {
     Row {
         name: metadata.name.unwrap_or_default(),
         namespace: metadata.namespace.unwrap_or_default(),
         kind: "",
         phase: String::new(),
+        paused: false,
         control_plane: Count::default(),
         workers: Count::default(),
         kubernetes: String::new(),
@@ -134,7 +152,11 @@ fn table(rows: &[Row], now: Timestamp) -> String {
             row.name.clone(),
             row.namespace.clone(),
             row.kind.to_owned(),
-            row.phase.clone(),
+            if row.paused {
+                format!("{} (paused)", row.phase).trim_start().to_owned()
+            } else {
+                row.phase.clone()
+            },
             row.control_plane.to_string(),
             row.workers.to_string(),
             row.kubernetes.clone(),
@@ -178,13 +200,15 @@ mod tests {
     #[test]
     fn a_cluster_of_both_kinds_is_one_row() {
         let tkcs = [tkc("team", json!({"name": "a", "replicas": 5})), tkc("new", json!({"name": "a"}))];
-        let rows = rows(&tkcs, &[cluster("team"), cluster("plain")]);
+        let mut team = cluster("team");
+        team.data["spec"] = json!({"paused": true});
+        let rows = rows(&tkcs, &[team, cluster("plain")]);
         let text = table(&rows, "2026-01-01T00:00:42Z".parse().unwrap());
         insta::assert_snapshot!(text, @"
-        NAME    NAMESPACE   KIND      PHASE         CONTROL PLANE   WORKERS   KUBERNETES            AGE
-        new     dev         tkc       updating      0/3             0/0       v1.36.3+layercake.1   42s
-        plain   dev         cluster   provisioned   1/1             1/2                             42s
-        team    dev         tkc       updating      1/3             1/5       v1.36.3+layercake.1   42s
+        NAME    NAMESPACE   KIND      PHASE               CONTROL PLANE   WORKERS   KUBERNETES            AGE
+        new     dev         tkc       updating            0/3             0/0       v1.36.3+layercake.1   42s
+        plain   dev         cluster   provisioned         1/1             1/2                             42s
+        team    dev         tkc       updating (paused)   1/3             1/5       v1.36.3+layercake.1   42s
         ");
     }
 }

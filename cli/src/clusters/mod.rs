@@ -1,4 +1,5 @@
-//! Commands for TanzuKubernetesClusters on any management cluster: `apply`, `scale`, `upgrade`, `delete` and `list`.
+//! Commands for clusters on any management cluster: `apply`, `scale`, `upgrade`, `delete` and `list`. All but `upgrade` also
+//! know Clusters of Cluster API that belong to no TanzuKubernetesCluster.
 //!
 //! Each makes one change, which the API server accepts or refuses, and then shows the progress. After an interruption, the same
 //! command shows the rest of the progress.
@@ -7,8 +8,10 @@ mod apply;
 mod delete;
 mod list;
 mod owners;
+mod plain;
 mod render;
 mod scale;
+mod spelling;
 mod upgrade;
 
 use std::time::Duration;
@@ -17,6 +20,7 @@ use anyhow::{Context as _, Result};
 use api::gcm::TanzuKubernetesCluster;
 use futures::FutureExt as _;
 use kit::api_error::{is_gone, is_not_served};
+use kube::api::DynamicObject;
 use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
@@ -31,10 +35,12 @@ pub use upgrade::upgrade;
 use crate::apply::refusal_of_user;
 use crate::args::{ChangeFlags, CheckedChangeFlags, Output, TargetFlags};
 use crate::connection::not_served;
+use crate::describe::{Blocking, Root};
 use crate::exit::{ExitStatus, failed};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::{follow_clusters, report_before_change};
 use crate::interrupts;
+use crate::manifest::is_cluster;
 use crate::output::{say, write_err, write_json, write_over};
 use crate::target::Target;
 use owners::Field;
@@ -58,20 +64,69 @@ async fn until_interrupted(
     interrupts::until_interrupted(status, explain).await
 }
 
-/// Reads a cluster.
+/// Reads a TanzuKubernetesCluster.
 async fn read(target: &Target, name: &str) -> Result<TanzuKubernetesCluster> {
-    let namespace = &target.namespace;
-    match clusters(target).get(name).await {
-        Err(error) if is_gone(&error) => anyhow::bail!(
-            "TanzuKubernetesCluster {namespace}/{name} does not exist: list the clusters with `layercake list -A`"
-        ),
-        Err(error) if is_not_served(&error) => Err(not_served("does not serve TanzuKubernetesClusters")),
-        found => found.with_context(|| format!("cannot read TanzuKubernetesCluster {namespace}/{name}")),
+    match find(target, name).await? {
+        Found::TanzuKubernetesCluster(cluster) => Ok(*cluster),
+        Found::Plain(_) => Err(ExitStatus::Refused.error(format!(
+            "{}/{name} is a Cluster without a TanzuKubernetesCluster. Change spec.topology.version with `kubectl edit cluster {name} -n {}`",
+            target.namespace, target.namespace
+        ))),
     }
 }
 
 fn clusters(target: &Target) -> Api<TanzuKubernetesCluster> {
-    Api::namespaced(target.client.clone(), &target.namespace)
+    clusters_in(target, &target.namespace)
+}
+
+fn clusters_in(target: &Target, namespace: &str) -> Api<TanzuKubernetesCluster> {
+    Api::namespaced(target.client.clone(), namespace)
+}
+
+/// A cluster of one of the two kinds.
+enum Found {
+    TanzuKubernetesCluster(Box<TanzuKubernetesCluster>),
+    /// A Cluster of Cluster API without a TanzuKubernetesCluster.
+    Plain(Box<DynamicObject>),
+}
+
+/// Reads a cluster of either kind.
+async fn find(target: &Target, name: &str) -> Result<Found> {
+    let missing = match clusters(target).get(name).await {
+        Err(error) if is_gone(&error) || is_not_served(&error) => error,
+        found => {
+            let found = found
+                .with_context(|| format!("cannot read TanzuKubernetesCluster {}/{name}", target.namespace))?;
+            return Ok(Found::TanzuKubernetesCluster(Box::new(found)));
+        }
+    };
+    match plain::clusters(target).get(name).await {
+        Ok(cluster) => Ok(Found::Plain(Box::new(cluster))),
+        Err(error) if is_absent_kind(&error) && is_absent_kind(&missing) => {
+            Err(not_served("serves neither TanzuKubernetesClusters nor Clusters"))
+        }
+        Err(error) if is_gone(&error) || is_not_served(&error) => Err(missing_cluster(target, name)),
+        Err(error) => Err(error).with_context(|| format!("cannot read Cluster {}/{name}", target.namespace)),
+    }
+}
+
+/// True if the API server serves no kind of the group. An object that does not exist has the same status.
+fn is_absent_kind(error: &kube::Error) -> bool {
+    is_not_served(error) && !is_gone(error)
+}
+
+fn missing_cluster(target: &Target, name: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "cluster {}/{name} does not exist: list the clusters with `layercake list -A`",
+        target.namespace
+    )
+}
+
+/// The kind of a cluster in a manifest. Other documents have none.
+fn root_of(document: &Value) -> Option<Root> {
+    let is_plain = document["kind"] == "Cluster"
+        && document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cluster.x-k8s.io/"));
+    if is_cluster(document) { Some(Root::TanzuKubernetesCluster) } else { is_plain.then_some(Root::Cluster) }
 }
 
 /// Changes a cluster by a JSON patch. Changes nothing if the cluster was deleted and created again since it was read.
@@ -121,7 +176,9 @@ impl Change<'_> {
             print_document(target, flags, Vec::new())?;
             return Ok(ExitStatus::Done);
         }
-        let report = report_before_change(&target.client, &target.namespace, &cluster.name_any()).await?;
+        let root = Root::TanzuKubernetesCluster;
+        let report =
+            report_before_change(&target.client, root, &target.namespace, &cluster.name_any()).await?;
         patch(target, cluster, manager, operations, false).await?;
         say!("{text}");
         follow(target, vec![report], flags).await
@@ -137,18 +194,22 @@ async fn follow(target: &Target, mut reports: Vec<ClusterReport>, flags: &Change
         }
     }
     let runs = reports.iter().all(ClusterReport::is_running);
+    let paused = reports.iter().any(|report| report.blocking.as_ref().is_some_and(Blocking::is_pause));
     print_document(target, flags, reports)?;
     if runs || !flags.wait.wait {
         return Ok(ExitStatus::Done);
     }
-    say_not_yet(flags.wait.timeout);
+    say_not_yet(flags.wait.timeout, paused);
     Ok(ExitStatus::NotYet)
 }
 
-fn say_not_yet(timeout: Duration) {
-    say!(
-        "error: not finished after {timeout:?}. The work continues: run the same command again to follow it"
-    );
+fn say_not_yet(timeout: Duration, paused: bool) {
+    let continues = if paused {
+        "The work continues when the cluster is resumed"
+    } else {
+        "The work continues: run the same command again to follow it"
+    };
+    say!("error: not finished after {timeout:?}. {continues}");
 }
 
 /// Writes the document of `-o json`. A dry run has no clusters.

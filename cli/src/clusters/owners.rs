@@ -16,10 +16,16 @@ pub struct Field {
 }
 
 impl Field {
+    /// A field of the spec, below these keys.
+    pub fn of_spec(keys: &[&str], path: &str) -> Self {
+        let all = std::iter::once(&"f:spec").chain(keys);
+        Self { keys: all.map(|key| (*key).to_owned()).collect(), path: format!("spec.{path}") }
+    }
+
     /// A field of the topology, below these keys.
     pub fn of_topology(keys: &[&str], path: &str) -> Self {
-        let all = ["f:spec", "f:topology"].iter().chain(keys);
-        Self { keys: all.map(|key| (*key).to_owned()).collect(), path: format!("spec.topology.{path}") }
+        let all: Vec<_> = std::iter::once(&"f:topology").chain(keys).copied().collect();
+        Self::of_spec(&all, &format!("topology.{path}"))
     }
 
     /// The field of a node pool.

@@ -5,7 +5,7 @@ use api::gcm::v1alpha3::Topology;
 use serde_json::{Value, json};
 
 use super::owners::Field;
-use super::{Change, read, until_interrupted};
+use super::{Change, Found, find, plain, until_interrupted};
 use crate::args::Scale;
 use crate::exit::ExitStatus;
 use crate::output::say;
@@ -22,7 +22,10 @@ pub async fn scale(args: Scale) -> ExitStatus {
 }
 
 async fn run(target: &Target, args: &Scale) -> Result<ExitStatus> {
-    let cluster = read(target, &args.name).await?;
+    let cluster = match find(target, &args.name).await? {
+        Found::TanzuKubernetesCluster(cluster) => *cluster,
+        Found::Plain(cluster) => return plain::scale(target, &cluster, args, MANAGER).await,
+    };
     let group = Group::choose(&cluster.spec.topology, args)?;
     let (namespace, name, replicas) = (&target.namespace, &args.name, args.replicas);
     let nodes = group.nodes();

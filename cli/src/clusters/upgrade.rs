@@ -3,6 +3,8 @@
 use anyhow::Result;
 use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
+use gcm::release::version::are_of_one_release;
+use gcm::spec::release::current_version;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -18,6 +20,9 @@ const MANAGER: &str = "layercake-upgrade";
 /// The name of a release below a group of nodes, in `managedFields`.
 const RELEASE: [&str; 3] = ["f:tkr", "f:reference", "f:name"];
 
+/// The path of the version hint.
+const HINT: &str = "distribution.version";
+
 /// Upgrades a cluster as the command line asks.
 pub async fn upgrade(args: Upgrade) -> ExitStatus {
     let begun = format!("Interrupted. If {} was changed, its upgrade continues.", args.name);
@@ -30,8 +35,18 @@ async fn run(target: &Target, args: &Upgrade) -> Result<ExitStatus> {
     let Upgrade { name, release, .. } = args;
     let from =
         cluster.spec.topology.control_plane.tkr.as_ref().and_then(|tkr| tkr.name()).unwrap_or("its release");
-    let text = format!("{}/{name}: from {from} to {release}", target.namespace);
-    let (fields, operations) = (fields(&cluster), operations(&cluster, release, args.in_steps));
+    let named = format!("{}/{name}", target.namespace);
+    let runs = current_version(&cluster).is_some_and(|version| version.matches(release));
+    let text = if runs {
+        format!("{named}: {from} is release {release} already")
+    } else {
+        format!("{named}: from {from} to {release}")
+    };
+    let (fields, operations) = if runs && !args.in_steps {
+        (Vec::new(), Vec::new())
+    } else {
+        (fields(&cluster, release), operations(&cluster, release, args.in_steps))
+    };
     let change = Change { cluster: &cluster, manager: MANAGER, fields, operations, text };
     change.make(target, &args.change).await
 }
@@ -42,11 +57,18 @@ fn pools(cluster: &TanzuKubernetesCluster) -> impl Iterator<Item = (usize, &str)
     pools.filter(|(_, pool)| pool.tkr.is_some()).map(|(at, pool)| (at, pool.name.as_str()))
 }
 
-fn fields(cluster: &TanzuKubernetesCluster) -> Vec<Field> {
+/// The version hint of the cluster, if the release does not match it. Both would contradict each other.
+fn other_hint<'a>(cluster: &'a TanzuKubernetesCluster, release: &str) -> Option<&'a str> {
+    let hint = cluster.spec.distribution.as_ref()?.version.as_deref()?;
+    (!hint.trim().is_empty() && !are_of_one_release(hint, release)).then_some(hint)
+}
+
+fn fields(cluster: &TanzuKubernetesCluster, release: &str) -> Vec<Field> {
     let control_plane: Vec<_> = std::iter::once("f:controlPlane").chain(RELEASE).collect();
     let control_plane = Field::of_topology(&control_plane, "controlPlane.tkr.reference.name");
     let pools = pools(cluster).map(|(_, name)| Field::of_pool(name, &RELEASE, "tkr.reference.name"));
-    std::iter::once(control_plane).chain(pools).collect()
+    let hint = other_hint(cluster, release).map(|_| Field::of_spec(&["f:distribution", "f:version"], HINT));
+    std::iter::once(control_plane).chain(pools).chain(hint).collect()
 }
 
 fn operations(cluster: &TanzuKubernetesCluster, release: &str, in_steps: bool) -> Vec<Value> {
@@ -59,6 +81,9 @@ fn operations(cluster: &TanzuKubernetesCluster, release: &str, in_steps: bool) -
         }
         let key = annotation::UPGRADE_IN_STEPS.replace('/', "~1");
         operations.push(add(format!("/metadata/annotations/{key}"), &json!("true")));
+    }
+    if other_hint(cluster, release).is_some() {
+        operations.push(add("/spec/distribution/version".to_owned(), &json!(release)));
     }
     operations.push(add("/spec/topology/controlPlane/tkr".to_owned(), &tkr));
     for (at, name) in pools(cluster) {
@@ -95,7 +120,7 @@ mod tests {
                 json!({"op": "add", "path": "/spec/topology/nodePools/1/tkr", "value": tkr}),
             ]
         );
-        let paths: Vec<_> = fields(&cluster).into_iter().map(|field| field.path).collect();
+        let paths: Vec<_> = fields(&cluster, "new").into_iter().map(|field| field.path).collect();
         assert_eq!(
             paths,
             [
@@ -103,5 +128,22 @@ mod tests {
                 "spec.topology.nodePools[b].tkr.reference.name"
             ]
         );
+    }
+
+    #[test]
+    fn a_version_hint_goes_with_the_release() {
+        let hinted = |hint: &str| -> TanzuKubernetesCluster {
+            let spec = json!({"distribution": {"version": hint}, "topology": {}});
+            let object = json!({
+                "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster", "metadata": {}, "spec": spec,
+            });
+            serde_json::from_value(object).unwrap()
+        };
+        let change = json!({"op": "add", "path": "/spec/distribution/version", "value": "v1.35.1"});
+        assert_eq!(operations(&hinted("v1.34"), "v1.35.1", false)[0], change);
+        assert_eq!(fields(&hinted("v1.34"), "v1.35.1")[1].path, "spec.distribution.version");
+        for fitting in ["v1.35", "1", ""] {
+            assert_eq!(operations(&hinted(fitting), "v1.35.1", false).len(), 1, "{fitting}");
+        }
     }
 }

@@ -5,13 +5,14 @@
 
 use api::conditions::cause::{Cause, gravest, severity};
 use api::conditions::severity::Severity;
-use api::conditions::{READY, capi, tkc, vmop, wcp_cluster};
+use api::conditions::{READY, capi, contract, tkc, vmop, wcp_cluster};
 use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::node::{Suspicion, TreeNode};
 use super::object::{condition, text};
+use super::root::Root;
 
 /// The object that everything else waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,14 +25,33 @@ pub struct Blocking {
     pub message: String,
 }
 
+impl Blocking {
+    /// A pause of the root `namespace/name`; `message` says who paused it and how it is resumed.
+    pub fn pause(root: Root, namespace: &str, name: &str, message: String) -> Self {
+        let object = format!("{} {namespace}/{name}", root.kind());
+        Self { object, reason: contract::PAUSED.to_owned(), message }
+    }
+
+    /// Returns true if the cluster waits for the end of a pause.
+    pub fn is_pause(&self) -> bool {
+        self.reason == contract::PAUSED
+    }
+}
+
 /// The first blocking cause of a tree whose root is not ready.
+///
+/// Nothing below a paused root is repaired, so the pause is the cause. The root also knows best that nothing replaces its control
+/// plane.
 pub fn blocking(namespace: &str, tree: &TreeNode) -> Option<Blocking> {
     if tree.ready == "True" {
         return None;
     }
     let mut suspects = Vec::new();
     add_suspects(tree, &mut suspects);
-    let (node, cause) = gravest(suspects, |(_, cause)| cause.severity)?;
+    let own = tree.suspicion.as_ref().map(|suspicion| (tree, &suspicion.cause));
+    let last = [contract::PAUSED, tkc::CANNOT_BE_REMEDIATED];
+    let own = own.filter(|(_, cause)| last.contains(&cause.reason.as_str()));
+    let (node, cause) = own.or_else(|| gravest(suspects, |(_, cause)| cause.severity))?;
     let Cause { reason, message, .. } = cause.clone();
     Some(Blocking { object: format!("{} {namespace}/{}", node.kind, node.name), reason, message })
 }

@@ -6,6 +6,7 @@ pub mod limits;
 pub mod next;
 pub mod node;
 pub mod object;
+pub mod pause;
 pub mod print;
 pub mod root;
 #[cfg(test)]
@@ -14,6 +15,7 @@ pub mod tree;
 pub mod words;
 
 use anyhow::{Result, bail};
+use api::conditions::cause::one_line;
 use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
@@ -29,6 +31,9 @@ pub use root::Root;
 pub struct Description {
     /// The first object that everything else waits for; none if the cluster is up.
     pub blocking: Option<Blocking>,
+    /// Who paused the cluster, and how to resume it. Nothing is changed or repaired meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
     /// The parts that the cluster lacks and does not ask for.
     pub limits: Vec<Limit>,
     /// The kinds that the user may not read. The cause can be at an object of these kinds.
@@ -58,7 +63,11 @@ pub async fn describe_below(client: &Client, root: Root, namespace: &str, name: 
     };
     let cluster = objects.get("TanzuKubernetesCluster").and_then(|all| all.first());
     let limits = cluster.map(limits::limits).unwrap_or_default();
-    Ok(Description { blocking: cause::blocking(namespace, &tree), limits, unread, tree })
+    let paused = pause::of_objects(&objects);
+    let pause = |message: &String| Blocking::pause(root, namespace, name, message.clone());
+    let blocking = cause::blocking(namespace, &tree);
+    let blocking = blocking.map(|cause| paused.as_ref().map_or(cause, pause));
+    Ok(Description { blocking, paused, limits, unread, tree })
 }
 
 impl Description {
@@ -69,6 +78,12 @@ impl Description {
             [] => String::new(),
             kinds => format!("\nNot shown, because you may not read them: {}\n", kinds.join(", ")),
         };
-        tree + &unread + &limits::print(&self.limits)
+        let paused = match &self.paused {
+            // The cause at the top says it.
+            Some(_) if self.blocking.as_ref().is_some_and(Blocking::is_pause) => String::new(),
+            Some(paused) => format!("Paused: {}\n\n", one_line(paused)),
+            None => String::new(),
+        };
+        paused + &tree + &unread + &limits::print(&self.limits)
     }
 }

@@ -32,6 +32,7 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
     let reason = blocking.reason.as_str();
     let command = match kind {
         _ if reason == NOT_REPORTED => controller(kind)?,
+        _ if blocking.is_pause() => blocking.message.split_once("To resume: ")?.1.to_owned(),
         "VirtualMachine" | "WCPMachine" if OF_CLASS.contains(&reason) => {
             format!("kubectl get virtualmachineclassbindings -n {namespace}")
         }

@@ -1,9 +1,10 @@
 //! The object whose tree is shown.
 
 /// The object at the top of the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Root {
     /// A TanzuKubernetesCluster.
+    #[default]
     TanzuKubernetesCluster,
     /// A Cluster of Cluster API.
     Cluster,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::progress::{self, Count, Milestone};
 use crate::describe::next::next;
 use crate::describe::tree::Objects;
-use crate::describe::{Blocking, print};
+use crate::describe::{Blocking, Root, print};
 
 /// The number of reads in a row in which a changed cluster must be settled: the objects are not read at the same moment.
 const SIGHTINGS: u32 = 2;
@@ -19,6 +19,9 @@ const REFUSED: &str = "Refused";
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterReport {
+    /// The kind of the cluster.
+    #[serde(skip)]
+    pub root: Root,
     /// Namespace.
     pub namespace: String,
     /// Name.
@@ -54,7 +57,7 @@ impl ClusterReport {
 
     /// The report of a cluster that the API server refused.
     pub fn refused(namespace: &str, name: &str, error: &anyhow::Error) -> Self {
-        let object = format!("TanzuKubernetesCluster {namespace}/{name}");
+        let object = format!("{} {namespace}/{name}", Root::TanzuKubernetesCluster.kind());
         let blocking =
             Blocking { object, reason: REFUSED.to_owned(), message: error.root_cause().to_string() };
         Self { phase: REFUSED.to_lowercase(), blocking: Some(blocking), ..Self::new(namespace, name) }

@@ -11,7 +11,7 @@ use kube::Client;
 
 use self::cluster_report::ClusterReport;
 use self::view::View;
-use crate::describe::{self, Root, cause, gather, tree};
+use crate::describe::{self, Blocking, Root, cause, gather, pause, tree};
 
 /// The interval between two reads of the objects.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(700);
@@ -57,13 +57,14 @@ async fn observed(
     report: &mut ClusterReport,
     seconds: f64,
 ) -> Result<Option<describe::TreeNode>> {
-    let objects =
-        gather::objects(client, Root::TanzuKubernetesCluster, &report.namespace, &report.name).await?.objects;
+    let objects = gather::objects(client, report.root, &report.namespace, &report.name).await?.objects;
     report.update(&objects, seconds);
-    let tree = tree::tree(Root::TanzuKubernetesCluster, &objects);
+    let tree = tree::tree(report.root, &objects);
     let running = report.is_running();
-    report.blocking =
-        tree.as_ref().filter(|_| !running).and_then(|tree| cause::blocking(&report.namespace, tree));
+    let paused = pause::of_objects(&objects)
+        .map(|message| Blocking::pause(report.root, &report.namespace, &report.name, message));
+    let blocking = paused.or_else(|| cause::blocking(&report.namespace, tree.as_ref()?));
+    report.blocking = blocking.filter(|_| !running);
     Ok(tree)
 }
 
@@ -71,9 +72,15 @@ async fn observed(
 ///
 /// # Errors
 /// As [`gather::objects`].
-pub async fn report_before_change(client: &Client, namespace: &str, name: &str) -> Result<ClusterReport> {
-    let objects = gather::objects(client, Root::TanzuKubernetesCluster, namespace, name).await?.objects;
+pub async fn report_before_change(
+    client: &Client,
+    root: Root,
+    namespace: &str,
+    name: &str,
+) -> Result<ClusterReport> {
+    let objects = gather::objects(client, root, namespace, name).await?.objects;
     let mut report = ClusterReport::new(namespace, name);
+    report.root = root;
     report.skip_reached(&objects);
     Ok(report)
 }

@@ -37,6 +37,10 @@ pub struct Milestone {
 const PROVISIONED: &str = "Provisioned";
 /// The condition of a Machine that is as its owner's spec says.
 const UP_TO_DATE: &str = "UpToDate";
+/// The condition of a Cluster that is available.
+const AVAILABLE: &str = "Available";
+/// The condition of a Cluster whose objects are as its topology says.
+const TOPOLOGY_RECONCILED: &str = "TopologyReconciled";
 
 type IsReached = fn(&Objects) -> bool;
 
@@ -104,15 +108,36 @@ pub fn is_settled(objects: &Objects) -> bool {
     let readable = |object: &&DynamicObject| object.data[UNREAD] != true;
     phase(objects) == "running"
         && list(objects, "TanzuKubernetesCluster").iter().all(is_current)
+        && plain(objects).is_none_or(|cluster| is_current(cluster) && is_reconciled(cluster))
         && list(objects, "KubeadmControlPlane").iter().filter(readable).all(is_complete)
         && list(objects, "MachineDeployment").iter().all(is_complete)
         && list(objects, "Machine").iter().all(stays)
 }
 
-/// The phase of the TanzuKubernetesCluster, in lower case; empty before its first status.
+/// The phase of the cluster, in lower case; empty before its first status. A Cluster without a TanzuKubernetesCluster runs if it is
+/// available.
 pub fn phase(objects: &Objects) -> String {
+    if let Some(cluster) = plain(objects) {
+        let is_available = holds(cluster, AVAILABLE) && cluster.metadata.deletion_timestamp.is_none();
+        let phase = cluster.data["status"]["phase"].as_str().unwrap_or_default();
+        return if is_available { "running".to_owned() } else { phase.to_lowercase() };
+    }
     let cluster = list(objects, "TanzuKubernetesCluster").first();
     cluster.and_then(|cluster| cluster.data["status"]["phase"].as_str()).unwrap_or_default().to_lowercase()
+}
+
+/// The Cluster, if it has no TanzuKubernetesCluster.
+fn plain(objects: &Objects) -> Option<&DynamicObject> {
+    list(objects, "Cluster").first().filter(|_| list(objects, "TanzuKubernetesCluster").is_empty())
+}
+
+/// True if the objects of a Cluster are as its topology says.
+fn is_reconciled(cluster: &DynamicObject) -> bool {
+    cluster.data["spec"]["topology"].is_null() || holds(cluster, TOPOLOGY_RECONCILED)
+}
+
+fn holds(object: &DynamicObject, type_: &str) -> bool {
+    condition(object, type_).is_some_and(|found| found["status"] == "True")
 }
 
 /// Control plane nodes. The Cluster knows them, too, if the user may not read the KubeadmControlPlane.
@@ -233,6 +258,25 @@ mod tests {
         objects.get_mut("KubeadmControlPlane").unwrap()[0].data = json!({ UNREAD: true });
         objects.get_mut("MachineDeployment").unwrap()[0] = cluster(1, 1)["MachineDeployment"][0].clone();
         assert!(is_settled(&objects));
+    }
+
+    #[test]
+    fn a_cluster_without_a_tanzu_kubernetes_cluster_runs_when_it_is_available() {
+        let settled = |available: &str, reconciled: &str, generation: i64| {
+            let mut objects = cluster(1, 1);
+            objects.remove("TanzuKubernetesCluster");
+            let status = json!({"phase": "Provisioned", "observedGeneration": 2, "conditions": [
+                {"type": "Available", "status": available}, {"type": "TopologyReconciled", "status": reconciled},
+            ]});
+            let mut plain = object("Cluster", json!({"topology": {"version": "v1.35.1"}}), status);
+            plain.metadata.generation = Some(generation);
+            objects.insert("Cluster", vec![plain]);
+            is_settled(&objects)
+        };
+        assert!(settled("True", "True", 2));
+        assert!(!settled("False", "True", 2));
+        assert!(!settled("True", "False", 2), "its class does not exist");
+        assert!(!settled("True", "True", 3), "nobody has looked at the change");
     }
 
     #[test]

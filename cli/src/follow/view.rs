@@ -87,9 +87,11 @@ fn say(shown: &mut Shown, key: &str, report: &ClusterReport, elapsed: Duration) 
         say!("{:>6.1}s  {key}: control plane {control_plane}, workers {workers}", elapsed.as_secs_f64());
     }
     let Some(blocking) = &report.blocking else { return };
+    // A pause does not end by itself.
+    let patience = if blocking.is_pause() { Duration::ZERO } else { WORTH_MENTIONING };
     match &mut shown.blocking {
         Some((known, since, mentioned)) if known == blocking => {
-            if !*mentioned && elapsed.saturating_sub(*since) > WORTH_MENTIONING {
+            if !*mentioned && elapsed.saturating_sub(*since) > patience {
                 say!("{:>6.1}s  {key}: waiting for {}", elapsed.as_secs_f64(), print::cause(blocking));
                 *mentioned = true;
             }

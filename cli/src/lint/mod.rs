@@ -8,6 +8,7 @@ mod class;
 mod cluster;
 mod configuration;
 pub mod finding;
+mod plain;
 mod schema;
 mod tree;
 
@@ -79,6 +80,11 @@ fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: 
         return;
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if (group, kind) == (plain::GROUP, "Cluster") {
+        report.checked += 1;
+        report.findings.extend(plain::check_cluster(document, version));
+        return;
+    }
     let Some(crd) = crds.iter().find(|crd| crd.spec.names.kind == kind) else {
         if let Some(finding) = unknown_kind(document, group, kind, crds) {
             report.findings.push(finding);

@@ -26,6 +26,7 @@ pub mod queries;
 pub mod rolls;
 pub mod settings;
 mod trust;
+pub mod upgrades;
 pub mod version;
 pub mod volumes;
 

@@ -36,24 +36,76 @@ pub(super) fn denials(
         return Vec::new();
     };
     let before = old.and_then(current_version);
-    if release.images.is_empty() || before.as_ref() == Some(&release.version) {
-        return Vec::new();
+    Installed { available, bundles: Some(bundles), virtual_ip }.denials(new, before.as_ref(), release)
+}
+
+/// The parts of an installation on which the choice of a release depends.
+#[derive(Clone, Copy)]
+pub struct Installed<'a> {
+    /// The releases, with their node images.
+    pub available: &'a [AvailableRelease],
+    /// The container networks that the cluster's namespace has bundles of; `None` if they are not known.
+    pub bundles: Option<&'a BTreeSet<String>>,
+    /// What holds the addresses of control planes; `None` if it is not known.
+    pub virtual_ip: Option<&'a VirtualIpFlags>,
+}
+
+impl<'a> Installed<'a> {
+    /// Returns the releases to which admission lets a cluster upgrade, newest first.
+    pub fn updates(&self, tkc: &TanzuKubernetesCluster, current: &Version) -> Vec<&'a Version> {
+        let accepted = |version: &&Version| {
+            let mut releases = self.available.iter().filter(|release| release.version == **version);
+            releases.any(|release| self.denials(tkc, Some(current), release).is_empty())
+        };
+        resolution::find_updates(current, self.available).into_iter().filter(accepted).collect()
     }
-    let Some(image) = chosen(new, release) else {
-        return vec![no_image(new, release, before.as_ref(), available)];
-    };
-    let Some(flags) = virtual_ip else { return Vec::new() };
-    let holder = match choose_holder(flags, release, image) {
-        Ok(holder) => {
-            let runs = available.iter().find(|candidate| Some(&candidate.version) == before.as_ref());
-            let held = runs.and_then(|runs| choose_holder(flags, runs, chosen(new, runs)?).ok());
-            held.filter(|held| !held.is_same_program(&holder))
-                .map(|held| other_holder(release, &held, &holder))
+
+    fn denials(
+        &self,
+        new: &TanzuKubernetesCluster,
+        before: Option<&Version>,
+        release: &AvailableRelease,
+    ) -> Vec<FieldDenial> {
+        if release.images.is_empty() || before == Some(&release.version) {
+            return Vec::new();
         }
-        Err(none) => Some(FieldDenial::new(RELEASE, none.to_string(), NoAddressHolder::REMEDY)),
-    };
-    let network = network_denial(new, old, bundles, image, flags.nodes_pull_images);
-    holder.into_iter().chain(network).collect()
+        let Some(image) = chosen(new, release) else {
+            return vec![no_image(new, release, before, self.available)];
+        };
+        let Some(flags) = self.virtual_ip else { return Vec::new() };
+        let holder = match choose_holder(flags, release, image) {
+            Ok(holder) => {
+                let held = before.and_then(|before| self.holder(new, before));
+                held.filter(|held| !held.is_same_program(&holder))
+                    .map(|held| other_holder(release, &held, &holder, &self.with_holder(new, before, &held)))
+            }
+            Err(none) => Some(FieldDenial::new(RELEASE, none.to_string(), NoAddressHolder::REMEDY)),
+        };
+        let network = self.bundles.and_then(|bundles| {
+            network_denial(new, before.is_none(), bundles, image, flags.nodes_pull_images)
+        });
+        holder.into_iter().chain(network).collect()
+    }
+
+    /// The program that holds the address of the control plane with this release.
+    fn holder(&self, tkc: &TanzuKubernetesCluster, version: &Version) -> Option<AddressHolder> {
+        let release = self.available.iter().find(|candidate| candidate.version == *version)?;
+        choose_holder(self.virtual_ip?, release, chosen(tkc, release)?).ok()
+    }
+
+    /// The newest releases to which the cluster can be upgraded and that hold the address by the same program.
+    fn with_holder(
+        &self,
+        tkc: &TanzuKubernetesCluster,
+        before: Option<&Version>,
+        held: &AddressHolder,
+    ) -> Vec<String> {
+        let updates = before.map(|before| resolution::find_updates(before, self.available));
+        let same =
+            |version: &&Version| self.holder(tkc, version).is_some_and(|holder| holder.is_same_program(held));
+        let same = updates.into_iter().flatten().filter(same).map(Version::object_name);
+        same.take(NAMED_RELEASES).collect()
+    }
 }
 
 /// Returns true if the node image does not provide the container network. A bundle in the namespace can provide it then.
@@ -72,7 +124,7 @@ pub fn wants_bundle(
 /// Checks the container network when a cluster is created and upgraded. The network itself cannot change.
 fn network_denial(
     new: &TanzuKubernetesCluster,
-    old: Option<&TanzuKubernetesCluster>,
+    is_created: bool,
     bundles: &BTreeSet<String>,
     image: &ReleaseImage,
     nodes_pull_images: bool,
@@ -82,8 +134,8 @@ fn network_denial(
         return None;
     }
     let none = check_network(NetworkSpec::read(&new.spec).cni, bundles, image, nodes_pull_images).err()?;
-    let field = if old.is_none() { "spec.settings.network.cni.name" } else { RELEASE };
-    Some(FieldDenial::new(field, none.to_string(), none.remedy(old.is_none(), nodes_pull_images)))
+    let field = if is_created { "spec.settings.network.cni.name" } else { RELEASE };
+    Some(FieldDenial::new(field, none.to_string(), none.remedy(is_created, nodes_pull_images)))
 }
 
 /// The node image of this release that the cluster gets.
@@ -137,18 +189,24 @@ fn system(image: &ReleaseImage) -> String {
 }
 
 /// Two programs that announce the same address would take it from each other.
-fn other_holder(release: &AvailableRelease, held: &AddressHolder, holder: &AddressHolder) -> FieldDenial {
+fn other_holder(
+    release: &AvailableRelease,
+    held: &AddressHolder,
+    holder: &AddressHolder,
+    usable: &[String],
+) -> FieldDenial {
     let reason = format!(
         "the address of the control plane is held by {}, and the node image of {} contains {} instead",
         held.name(),
         release.version.object_name(),
         holder.name()
     );
-    FieldDenial::new(
-        RELEASE,
-        reason,
-        "Use a release whose node image contains the same program, or create a new cluster",
-    )
+    let remedy = if usable.is_empty() {
+        format!("Import a newer node image that contains {}, or create a new cluster", held.name())
+    } else {
+        format!("Use a release whose node image contains {}: {}", held.name(), usable.join(", "))
+    };
+    FieldDenial::new(RELEASE, reason, remedy)
 }
 
 #[cfg(test)]

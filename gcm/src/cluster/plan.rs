@@ -15,6 +15,7 @@ use super::encryption::gather::Encryption;
 use super::facts::Facts;
 use super::guest::{accounts, addons};
 use super::health::budget;
+use super::health::first_node::{self, CLONED_FROM};
 use super::input::Input;
 use super::invalid::Invalid;
 use super::login;
@@ -29,9 +30,6 @@ use super::upgrade::{self, Gate, Target};
 use crate::addons::engine::WantedAddons;
 use crate::release::virtual_ip::choose_holder;
 use crate::release::{KubernetesRelease, ReleaseImage};
-
-/// The annotation in which Cluster API notes the template a machine was made from.
-const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 
 /// The objects of a cluster, in the order in which they are made, and those to be removed.
 #[derive(Debug)]
@@ -151,8 +149,10 @@ fn virtual_ip(
 }
 
 fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {
-    let groups::ControlPlaneObjects { template, control_plane, check } = groups::control_plane(input, facts)?;
+    let objects = groups::control_plane(input, facts)?;
+    let groups::ControlPlaneObjects { template, control_plane, mut check } = objects;
     let cluster_input = &input.cluster;
+    first_node::replace_outdated(&mut check, cluster_input.tkc, facts, &control_plane);
     let mut plan = Plan {
         new_secrets: NewSecrets(login::objects::secrets(cluster_input, input.login)),
         machine_templates: vec![template],

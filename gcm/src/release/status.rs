@@ -52,7 +52,8 @@ fn read(
         };
         Condition::is_false(words::VALID, WARNING, words::MISSING_OS_IMAGE, message)
     };
-    let updates = updates_condition(words::UPDATES_AVAILABLE, &release.candidate.version, available);
+    let updates = resolution::find_updates(&release.candidate.version, available);
+    let updates = updates_condition(words::UPDATES_AVAILABLE, &updates);
     let ready = [&valid, &compatible]
         .into_iter()
         .find(|condition| condition.status != api::conditions::TRUE)
@@ -70,9 +71,8 @@ fn compatible(incompatible: Option<&str>) -> Condition {
     }
 }
 
-/// Which newer releases there are; the message is the list, as the original wrote it.
-pub fn updates_condition(type_: &str, current: &Version, available: &[AvailableRelease]) -> Condition {
-    let updates = resolution::find_updates(current, available);
+/// Returns the condition that lists newer releases; the message is the list, as the original wrote it.
+pub fn updates_condition(type_: &str, updates: &[&Version]) -> Condition {
     if updates.is_empty() {
         return Condition::is_false(type_, INFO, words::ALREADY_UP_TO_DATE, "no newer release can be used");
     }

@@ -6,7 +6,8 @@ use futures::FutureExt;
 use kube::api::{DeleteParams, ListParams};
 use layercake::args::SiteNetwork;
 use layercake::site::manifests::storage_quota;
-use serde_json::json;
+use serde_json::{Value, json};
+use sim::control::PowerAction;
 
 use crate::harness::objects::{POLICY, cluster, nodes, storage_class};
 use crate::harness::shared_stack::network;
@@ -50,6 +51,9 @@ fn causes_of_the_first_machine_are_named_at_the_top() {
             let blocking = story.describe(name).await.blocking.unwrap();
             assert!(blocking.object.contains(name), "{name}: {message} {blocking:?}");
         }
+        corrects_the_class(&story).await;
+        loses_its_only_control_plane_node(&story).await;
+        a_pause_holds_its_deletion(&story).await;
         story.shared.guests.release("addressless-*");
         for (name, ..) in CAUSES {
             story.delete("TanzuKubernetesCluster", name, CLUSTER).await;
@@ -60,6 +64,46 @@ fn causes_of_the_first_machine_are_named_at_the_top() {
         storage.delete("unpolicied", &DeleteParams::default()).await.unwrap();
     });
 }
+
+/// The first node of a wrong class is replaced when the manifest is corrected.
+async fn corrects_the_class(story: &Story) {
+    let corrected = nodes(1, "best-effort-xsmall", "gold");
+    story.apply_object(&cluster(&story.namespace, "classless", "v1.35", &corrected, &[])).await;
+    story.wait_until_running("classless").await;
+    let machines = story.list("WCPMachine").await;
+    let mut own = machines.iter().filter(|machine| machine["metadata"]["labels"][NAME_LABEL] == "classless");
+    assert!(own.all(|machine| machine["spec"]["className"] == "best-effort-xsmall"));
+}
+
+/// The cause names the lost data, because no health check replaces the only control plane node.
+async fn loses_its_only_control_plane_node(story: &Story) {
+    let vm = story.vm_with("classless-control-plane-").await;
+    story.shared.control().power(&vm.moid, PowerAction::Destroy).await.unwrap();
+    let words = [
+        "CannotBeRemediated",
+        "the only copy of etcd's data",
+        "Nothing replaces it",
+        "layercake delete classless",
+    ];
+    story.wait_for_ready("classless", &words).await;
+    let blocking = story.describe("classless").await.blocking.unwrap();
+    assert_eq!(blocking.reason, "CannotBeRemediated", "{blocking:?}");
+}
+
+/// Ready names a pause that holds a deletion, with the command that ends it.
+async fn a_pause_holds_its_deletion(story: &Story) {
+    let paused = |value: Value| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}});
+    story.patch("TanzuKubernetesCluster", "classless", paused(json!(""))).await;
+    let api = story.api("TanzuKubernetesCluster");
+    api.delete("classless", &DeleteParams::default()).await.unwrap();
+    let resume = "kubectl annotate tkc classless -n causes cluster.x-k8s.io/paused-";
+    story.wait_for_ready("classless", &["Paused", "the deletion is paused", resume]).await;
+    let description = story.describe("classless").await;
+    assert!(description.blocking.as_ref().is_some_and(|blocking| blocking.is_pause()), "{description:?}");
+    story.patch("TanzuKubernetesCluster", "classless", paused(Value::Null)).await;
+}
+
+const NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
 /// A pool has one address, and another has it: that is named at the top, and ends when the address is free again.
 #[test]

@@ -105,7 +105,10 @@ async fn assert_the_doctor_agrees(story: &Story, objects: &[Value], password: &s
     let server = OwnServer::start(story, Vec::new()).await;
     for (args, unserved) in [
         (&["list", "-A"][..], "the API server serves neither TanzuKubernetesClusters nor Clusters"),
-        (&["scale", "web", "--replicas", "2"], "the API server does not serve TanzuKubernetesClusters"),
+        (
+            &["scale", "web", "--replicas", "2"],
+            "the API server serves neither TanzuKubernetesClusters nor Clusters",
+        ),
     ] {
         let (status, errors) = server.layercake(args);
         assert!(

@@ -303,7 +303,7 @@ pub async fn change_nothing_else(story: &Story, client: &Client, worker: &Value)
         refused.expect_err("a refusal").to_string()
     };
     let off = refused(json!({"spec": {"powerState": "PoweredOff"}})).await;
-    assert_contains(off, &["spec.powerState", "Change this field in vmoperator.vmware.com/v1alpha1"]);
+    assert_contains(off, &["spec.powerState", "Use vmoperator.vmware.com/v1alpha1"]);
     // What travels with the object for the way back, written by somebody else.
     let shown = read(&vms, node).await.expect("the VirtualMachine");
     let key = "vmoperator.vmware.com/conversion-data";
@@ -318,7 +318,7 @@ pub async fn change_nothing_else(story: &Story, client: &Client, worker: &Value)
         json!({"metadata": {"annotations": {key: class}}, "spec": {"className": "best-effort-large"}}),
     )
     .await;
-    assert_contains(class, &["spec: Forbidden: v1alpha2 can only change volumes of claims"]);
+    assert_contains(class, &["spec.className: Forbidden: v1alpha2 can only change volumes of claims"]);
     let after = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
     assert_eq!(after["spec"], before["spec"]);
     assert_eq!(after["metadata"]["annotations"], before["metadata"]["annotations"]);

@@ -2,7 +2,8 @@
 
 pub mod origin;
 
-use api::conditions::{Condition, TRUE, find, tkc as words};
+use api::conditions::{Condition, INFO, READY, TRUE, contract, find, holds, tkc as words};
+use api::gcm::parts::phase;
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use api::names::{self, annotation};
 use kube::ResourceExt;
@@ -11,11 +12,16 @@ use super::facts::Facts;
 
 /// Who put the work off and how it goes on, or nothing if nobody did.
 pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
-    let name = tkc.name_any();
-    let by = if tkc.annotations().contains_key(annotation::PAUSED) {
-        format!("TanzuKubernetesCluster {name} has the annotation {}", annotation::PAUSED)
+    let (name, namespace) = (tkc.name_any(), tkc.namespace().unwrap_or_default());
+    let (by, resume) = if tkc.annotations().contains_key(annotation::PAUSED) {
+        let by = format!("TanzuKubernetesCluster {name} has the annotation {}", annotation::PAUSED);
+        (by, format!("kubectl annotate tkc {name} -n {namespace} {}-", annotation::PAUSED))
     } else if facts.cluster.as_ref().is_some_and(|cluster| cluster.spec.paused == Some(true)) {
-        format!("{}has spec.paused: true", by_cluster(&name))
+        let change = r#"{"spec":{"paused":null}}"#;
+        let resume = format!(
+            "kubectl patch clusters.cluster.x-k8s.io {name} -n {namespace} --type merge -p '{change}'"
+        );
+        (format!("{}has spec.paused: true", by_cluster(&name)), resume)
     } else if let Some(part) = left(tkc, facts) {
         return Some(format!(
             "{}had spec.paused: true when {part} was removed, as `clusterctl move` does, so it is not created again. If a move was interrupted, the cluster continues in the other management cluster: remove the remaining objects here as the move does, with annotation {}. If the cluster was not moved and you want a new one, remove the annotation {}",
@@ -26,11 +32,11 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     } else {
         return None;
     };
-    let remedy = "remove it to resume";
-    Some(match tkc.metadata.deletion_timestamp {
-        Some(_) => format!("{by}: the deletion is paused; {remedy}"),
-        None => format!("{by}: nothing is changed or repaired; {remedy}"),
-    })
+    let waits = match tkc.metadata.deletion_timestamp {
+        Some(_) => "the deletion is paused",
+        None => "nothing is changed or repaired",
+    };
+    Some(format!("{by}: {waits}. To resume: {resume}"))
 }
 
 /// How messages begin about what is put off by the Cluster.
@@ -58,18 +64,36 @@ fn left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     (was_paused && !removes_nothing).then_some(part)
 }
 
-/// The status of a cluster that is paused: as it was, and that it is so.
+/// Returns the status of a paused cluster: the former one with the condition Paused. If something waits for the end of the pause,
+/// Ready has the pause as its reason.
 pub fn status(tkc: &TanzuKubernetesCluster, message: String) -> TanzuKubernetesClusterStatus {
     let mut status = tkc.status.clone().unwrap_or_default();
+    if is_awaited(tkc, &status) {
+        let ready = Condition::is_false(READY, INFO, contract::PAUSED, message.clone());
+        match status.conditions.iter_mut().find(|condition| condition.type_ == READY) {
+            Some(known) => *known = ready,
+            None => status.conditions.insert(0, ready),
+        }
+    }
+    if tkc.metadata.deletion_timestamp.is_some() {
+        status.phase = Some(phase::DELETING.to_owned());
+    }
     status.conditions.retain(|condition| condition.type_ != words::PAUSED);
     status.conditions.push(Condition {
         type_: words::PAUSED.into(),
         status: TRUE.into(),
-        reason: Some(words::PAUSED.to_owned()),
+        reason: Some(contract::PAUSED.to_owned()),
         message: Some(message),
         ..Condition::default()
     });
     status
+}
+
+/// Returns true if something waits for the end of the pause: the deletion, a change of the spec, or whatever the cluster lacks.
+fn is_awaited(tkc: &TanzuKubernetesCluster, status: &TanzuKubernetesClusterStatus) -> bool {
+    tkc.metadata.deletion_timestamp.is_some()
+        || tkc.metadata.generation != status.observed_generation
+        || !holds(&status.conditions, READY)
 }
 
 #[cfg(test)]
@@ -94,17 +118,27 @@ mod tests {
         let message = describe(&fixture.tkc, &by_cluster).unwrap();
         assert_eq!(
             message,
-            "Cluster c has spec.paused: true: nothing is changed or repaired; remove it to resume"
+            r#"Cluster c has spec.paused: true: nothing is changed or repaired. To resume: kubectl patch clusters.cluster.x-k8s.io c -n ns --type merge -p '{"spec":{"paused":null}}'"#
         );
 
         fixture.tkc.status = Some(computed(&fixture.tkc, &facts, None).status);
+        let idle = status(&fixture.tkc, "paused".to_owned());
+        assert_eq!(find(&idle.conditions, "Ready").unwrap().status, TRUE, "nothing waits for the end");
+        let mut scaled = fixture.tkc.clone();
+        scaled.metadata.generation = Some(99);
+        let held = status(&scaled, "paused".to_owned());
+        let ready = find(&held.conditions, "Ready").unwrap();
+        assert_eq!((ready.reason.as_deref(), ready.message.as_deref()), (Some("Paused"), Some("paused")));
         fixture.tkc.annotations_mut().insert(annotation::PAUSED.to_owned(), String::new());
         fixture.tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         let message = describe(&fixture.tkc, &facts).unwrap();
         assert!(message.contains("annotation cluster.x-k8s.io/paused: the deletion is paused"), "{message}");
+        assert!(message.ends_with("kubectl annotate tkc c -n ns cluster.x-k8s.io/paused-"), "{message}");
         let paused = status(&fixture.tkc, message);
         assert_eq!(find(&paused.conditions, "Paused").unwrap().status, TRUE);
-        assert_eq!(find(&paused.conditions, "Ready").unwrap().status, TRUE, "the rest is as it was");
+        assert_eq!(find(&paused.conditions, "Ready").unwrap().reason.as_deref(), Some("Paused"));
+        assert_eq!(paused.phase.as_deref(), Some("deleting"));
+        assert_eq!(find(&paused.conditions, "NodesHealthy").unwrap().status, TRUE, "the rest is as it was");
         fixture.tkc.status = Some(paused);
         let resumed = computed(&fixture.tkc, &facts, None).status;
         assert_eq!(find(&resumed.conditions, "Paused"), None);

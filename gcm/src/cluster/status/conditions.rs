@@ -8,6 +8,9 @@ use api::gcm::parts::{NodePool, node_status, vm_status};
 use kube::ResourceExt;
 
 use super::blocking;
+use super::lost::find_lost_control_plane;
+use crate::addons::choice::container_networks;
+use crate::admission::node_images::Installed;
 use crate::cluster::facts::Facts;
 use crate::cluster::guest::{ConditionWithCause, authentication, left_in_image, synced, usable};
 use crate::cluster::health::budget;
@@ -101,6 +104,14 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
             words::WAITING_FOR_CONTROL_PLANE_INITIALIZED,
             "Waiting for the first control plane node",
             cause,
+        );
+    }
+    if let Some(lost) = find_lost_control_plane(facts, nodes) {
+        return unmet(
+            words::CONTROL_PLANE_READY,
+            words::CANNOT_BE_REMEDIATED,
+            "The control plane is lost",
+            Some(lost),
         );
     }
     let kcp = facts.control_plane.as_deref();
@@ -246,7 +257,13 @@ fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Condition> {
             unresolved.to_string(),
         ),
     };
+    let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
+    let installed = Installed {
+        available: &facts.available_releases,
+        bundles: Some(&bundles),
+        virtual_ip: Some(&facts.virtual_ip),
+    };
     let updates = current_version(tkc)
-        .map(|current| updates_condition(words::UPDATES_AVAILABLE, &current, &facts.available_releases));
+        .map(|current| updates_condition(words::UPDATES_AVAILABLE, &installed.updates(tkc, &current)));
     std::iter::once(compatible).chain(updates).collect()
 }

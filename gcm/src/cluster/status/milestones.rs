@@ -39,7 +39,10 @@ pub fn between(
     cause: Option<&Cause>,
 ) -> Vec<Milestone> {
     let mut milestones = Vec::new();
-    if old.phase.is_none() && new.phase.as_deref() == Some(phase::CREATING) {
+    // Nothing is created for a copy whose Cluster is still to come.
+    let arrives = find(&new.conditions, READY)
+        .is_some_and(|ready| ready.reason.as_deref() == Some(words::WAITING_FOR_CLUSTER));
+    if old.phase.is_none() && new.phase.as_deref() == Some(phase::CREATING) && !arrives {
         milestones
             .push(Milestone::reached("Creating", "the Cluster API objects of the cluster are being created"));
     }

@@ -2,6 +2,7 @@
 
 pub mod blocking;
 pub mod conditions;
+mod lost;
 pub mod milestones;
 pub mod phase;
 pub mod remaining;
