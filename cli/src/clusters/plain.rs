@@ -37,11 +37,11 @@ pub async fn scale(
         {"op": "test", "path": "/metadata/uid", "value": cluster.uid()},
         {"op": "add", "path": at, "value": args.replicas},
     ]);
-    let patch = serde_json::from_value(operations).context("cannot write the change")?;
+    let change = serde_json::from_value(operations).context("cannot write the change")?;
     let params = PatchParams { dry_run: args.change.dry_run, ..PatchParams::apply(manager) };
     let root = Root::Cluster;
     let report = report_before_change(&target.client, root, &target.namespace, &args.name).await?;
-    let changed = clusters(target).patch(&args.name, &params, &Patch::<()>::Json(patch)).await;
+    let changed = clusters(target).patch(&args.name, &params, &Patch::<()>::Json(change)).await;
     changed.map_err(refusal_of_user).with_context(|| format!("cannot change Cluster {named}"))?;
     if args.change.dry_run {
         say!("{text} (dry run: nothing was changed)");

@@ -47,8 +47,8 @@ type MakeError<'a> = &'a dyn Fn(&str, String, &str) -> Finding;
 fn check_topology(topology: &Value, version: &str, error: MakeError<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let class = if version == "v1beta1" { "class" } else { "classRef" };
-    let named = if class == "class" { &topology["class"] } else { &topology["classRef"]["name"] };
-    if named.as_str().is_none_or(str::is_empty) {
+    let class_name = if class == "class" { &topology["class"] } else { &topology["classRef"]["name"] };
+    if class_name.as_str().is_none_or(str::is_empty) {
         let field = format!("spec.topology.{class}");
         findings.push(error(&field, "it is missing".to_owned(), "Name the ClusterClass of the cluster"));
     }

@@ -99,7 +99,10 @@ async fn a_pause_holds_its_deletion(story: &Story) {
     let resume = "kubectl annotate tkc classless -n causes cluster.x-k8s.io/paused-";
     story.wait_for_ready("classless", &["Paused", "the deletion is paused", resume]).await;
     let description = story.describe("classless").await;
-    assert!(description.blocking.as_ref().is_some_and(|blocking| blocking.is_pause()), "{description:?}");
+    assert!(
+        description.blocking.as_ref().is_some_and(layercake::describe::Blocking::is_pause),
+        "{description:?}"
+    );
     story.patch("TanzuKubernetesCluster", "classless", paused(Value::Null)).await;
 }
 

@@ -6,7 +6,6 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use layercake::manifest;
 use serde_json::{Value, json};
 
-use crate::harness::plain_vm::PlainVm;
 use crate::harness::shared_stack::MANAGEMENT;
 use crate::harness::story::{SOON, Story, api_resource, assert_contains, merge, story};
 
@@ -205,41 +204,22 @@ fn what_may_not_change_is_refused() {
 fn a_manifest_of_another_version_is_applied_by_the_same_manager() {
     story("versions", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
-        const VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
-        let pairs = VERSIONS.iter().flat_map(|from| VERSIONS.iter().map(move |to| (*from, *to)));
+        let versions = ["v1alpha1", "v1alpha2", "v1alpha3"];
+        let pairs = versions.into_iter().flat_map(|from| versions.map(|to| (from, to)));
         for (from, to) in pairs.filter(|(from, to)| from != to) {
             let name = format!("{from}-{to}");
-            let labels = json!({"tool": "flux"});
-            apply_by_tool(&story, &cluster_of_version(&name, from, labels.clone())).await;
-            apply_by_tool(&story, &cluster_of_version(&name, to, labels)).await;
+            apply_by_tool(&story, &cluster_of_version(&name, from)).await;
+            apply_by_tool(&story, &cluster_of_version(&name, to)).await;
             let stored = story.get("TanzuKubernetesCluster", &name).await.unwrap();
             let pools = stored["spec"]["topology"]["nodePools"].as_array().unwrap();
             assert_eq!((pools.len(), &pools[0]["replicas"]), (1, &json!(1)), "{name}");
             story.delete("TanzuKubernetesCluster", &name, SOON).await;
         }
-        let vm = PlainVm { class: "best-effort-xsmall".to_owned(), ..PlainVm::named("versions-vm") };
-        let mut vm = vm.object(&story.namespace);
-        vm["spec"]["powerState"] = json!("poweredOff");
-        vm["metadata"]["annotations"] = json!({"vmoperator.vmware.com/pause-reconcile": "true"});
-        vm["metadata"]["labels"] = json!({"first": "only"});
-        let mut other = apply_by_tool(&story, &vm).await;
-        other["apiVersion"] = json!("vmoperator.vmware.com/v1alpha2");
-        other["metadata"] = json!({"name": "versions-vm", "namespace": story.namespace});
-        other["spec"] = json!({
-            "imageName": vm["spec"]["imageName"], "className": "best-effort-xsmall", "powerState": "PoweredOff",
-            "network": {"interfaces": [{"name": "eth0", "network": {"name": "workload-network"}}]},
-        });
-        other.as_object_mut().unwrap().remove("status");
-        apply_by_tool(&story, &other).await;
-        apply_by_tool(&story, &vm).await;
-        let stored = story.get("VirtualMachine", "versions-vm").await.unwrap();
-        assert_eq!(stored["spec"]["networkInterfaces"], vm["spec"]["networkInterfaces"]);
-        story.delete("VirtualMachine", "versions-vm", SOON).await;
     });
 }
 
 /// A cluster that is paused, so that nothing is created for it.
-fn cluster_of_version(name: &str, version: &str, labels: Value) -> Value {
+fn cluster_of_version(name: &str, version: &str) -> Value {
     let old = version == "v1alpha1";
     let [count, class] = if old { ["count", "class"] } else { ["replicas", "vmClass"] };
     let nodes = json!({count: 1, class: "best-effort-xsmall", "storageClass": "gold"});
@@ -253,7 +233,9 @@ fn cluster_of_version(name: &str, version: &str, labels: Value) -> Value {
     }
     json!({
         "apiVersion": format!("run.tanzu.vmware.com/{version}"), "kind": "TanzuKubernetesCluster",
-        "metadata": {"name": name, "labels": labels, "annotations": {"cluster.x-k8s.io/paused": "true"}},
+        "metadata": {
+            "name": name, "labels": {"tool": "flux"}, "annotations": {"cluster.x-k8s.io/paused": "true"},
+        },
         "spec": {"distribution": {"version": "v1.34"}, "topology": topology},
     })
 }

@@ -17,13 +17,14 @@ use layercake::args::{Cli, CliCommand};
 use layercake::init::{self, decision, facts::Facts};
 use layercake::manifest;
 use serde_json::{Value, json};
+use support::wait::poll;
 
 use crate::command::site::{discover, thumbprint};
 use crate::harness::cert_manager::CertManager;
 use crate::harness::command::layercake;
 use crate::harness::killed_client::Kill;
 use crate::harness::nodeless::Nodeless;
-use crate::harness::story::{Story, assert_contains, condition, story};
+use crate::harness::story::{SOON, Story, assert_contains, condition, story};
 
 #[test]
 fn an_empty_cluster_becomes_a_management_cluster() {
@@ -283,9 +284,14 @@ async fn assert_webhooks_refuse(cluster: &Nodeless) {
     for object in wrong {
         let api = api_of(&cluster.client(), &object);
         let params = PostParams { dry_run: true, ..PostParams::default() };
-        let refused = api.create(&params, &serde_json::from_value(object.clone()).unwrap()).await;
-        let refused = refused.expect_err("an object that is wrong").to_string();
-        assert_contains(&refused, &["admission webhook", "denied the request"]);
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        // cert-manager may still be writing the authority into the webhook's configuration.
+        let refused = poll("the webhook answers", SOON, || async {
+            let refused = api.create(&params, &object).await;
+            let refused = refused.expect_err("an object that is wrong").to_string();
+            refused.contains("admission webhook").then_some(refused)
+        });
+        assert_contains(refused.await.unwrap(), &["denied the request"]);
     }
 }
 

@@ -31,7 +31,7 @@ const FIELDS: [Field; 15] = [
         spec.power_state = sent.power_state.as_deref().map(stored_power_state);
     }),
     ("powerOffMode", "powerOffMode", |sent, spec| {
-        spec.power_off_mode = stored_mode(sent.power_off_mode.as_ref())
+        spec.power_off_mode = stored_mode(sent.power_off_mode.as_ref());
     }),
     ("suspendMode", "suspendMode", |sent, spec| spec.suspend_mode = stored_mode(sent.suspend_mode.as_ref())),
     ("restartMode", "restartMode", |sent, spec| spec.restart_mode = stored_mode(sent.restart_mode.as_ref())),
@@ -59,7 +59,9 @@ pub(super) fn restore(
     let (shown, asked) = (write(&show(before))?, write(sent)?);
     let mut spec = before.clone();
     let changed: Vec<_> = FIELDS.iter().filter(|(field, ..)| shown.get(field) != asked.get(field)).collect();
-    changed.iter().for_each(|(_, _, store)| store(sent, &mut spec));
+    for (_, _, store) in &changed {
+        store(sent, &mut spec);
+    }
     let mut stored = write(&spec)?;
     for (_, field, _) in changed {
         match stored.get_mut(field) {

@@ -21,8 +21,9 @@ pub const CLUSTER_SECRETS: [&str; 9] =
 
 pub fn resource(kind: &str) -> ApiResource {
     let group_version = match kind {
-        "ValidatingAdmissionPolicy" => ("admissionregistration.k8s.io", "v1"),
-        "MutatingWebhookConfiguration" => ("admissionregistration.k8s.io", "v1"),
+        "ValidatingAdmissionPolicy" | "MutatingWebhookConfiguration" => {
+            ("admissionregistration.k8s.io", "v1")
+        }
         "ConfigMap" | "PersistentVolumeClaim" | "Secret" | "Service" | "ServiceAccount" => ("", "v1"),
         "EndpointSlice" => ("discovery.k8s.io", "v1"),
         "Role" => ("rbac.authorization.k8s.io", "v1"),

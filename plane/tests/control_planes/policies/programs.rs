@@ -274,9 +274,9 @@ fn of_webhooks() -> Vec<Refused> {
         let mut second = more[0].clone();
         second["name"] = "b.example.com".into();
         more.as_array_mut().unwrap().push(second);
-        let changes = [changed, json!({"webhooks": more})];
-        let change = |change| Request::Change("MutatingWebhookConfiguration", name, change);
-        by(who, policy, 0, changes.map(change).to_vec())
+        let both = [changed, json!({"webhooks": more})];
+        let request = |change| Request::Change("MutatingWebhookConfiguration", name, change);
+        by(who, policy, 0, both.map(request).to_vec())
     });
     refused.concat()
 }
