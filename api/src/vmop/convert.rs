@@ -14,11 +14,10 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use self::error::ConvertError;
+use self::error::{read, write};
 use super::{GROUP, VERSION, VirtualMachineSpec, VirtualMachineStatus, v1alpha2};
 use crate::names::annotation::VM_CONVERSION_DATA;
 use crate::partial::{ensure_metadata, take_member};
@@ -93,19 +92,6 @@ fn restore(object: &mut Value) -> Result<(), ConvertError> {
         object["status"] = write(&status::restore(status))?;
     }
     Ok(())
-}
-
-fn read<T: DeserializeOwned>(at: &str, value: &Value) -> Result<T, ConvertError> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { at.to_owned() } else { format!("{at}.{path}") };
-        ConvertError::Malformed { path, reason: error.into_inner().to_string() }
-    })
-}
-
-fn write<T: Serialize>(value: &T) -> Result<Value, ConvertError> {
-    serde_json::to_value(value)
-        .map_err(|error| ConvertError::Malformed { path: String::new(), reason: error.to_string() })
 }
 
 fn take_annotation(object: &mut Value) -> Option<String> {

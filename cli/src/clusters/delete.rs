@@ -10,7 +10,7 @@ use kit::api_error::is_gone;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, Preconditions};
 
-use super::{Found, clusters, find, plain, say_not_yet, until_interrupted};
+use super::{Found, clusters, find, plain_clusters, say_not_yet, until_interrupted};
 use crate::apply::refusal_of_user;
 use crate::args::{Delete, WaitFlags};
 use crate::bootstrap;
@@ -80,7 +80,7 @@ async fn run(target: &Target, args: &Delete) -> Result<ExitStatus> {
 /// Lets the API server delete the cluster.
 async fn begin(target: &Target, root: Root, name: &str, params: &DeleteParams) -> kube::Result<()> {
     if root == Root::Cluster {
-        return plain::clusters(target).delete(name, params).await.map(drop);
+        return plain_clusters(target).delete(name, params).await.map(drop);
     }
     clusters(target).delete(name, params).await.map(drop)
 }

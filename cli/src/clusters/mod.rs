@@ -34,7 +34,7 @@ pub use upgrade::upgrade;
 
 use crate::apply::refusal_of_user;
 use crate::args::{ChangeFlags, CheckedChangeFlags, Output, TargetFlags};
-use crate::connection::not_served;
+use crate::connection::{CLUSTER, dynamic_api_in, not_served};
 use crate::describe::{Blocking, Root};
 use crate::exit::{ExitStatus, failed};
 use crate::follow::cluster_report::ClusterReport;
@@ -79,6 +79,11 @@ fn clusters(target: &Target) -> Api<TanzuKubernetesCluster> {
     clusters_in(target, &target.namespace)
 }
 
+/// The Clusters of the namespace.
+fn plain_clusters(target: &Target) -> Api<DynamicObject> {
+    dynamic_api_in(&target.client, CLUSTER, Some(&target.namespace))
+}
+
 fn clusters_in(target: &Target, namespace: &str) -> Api<TanzuKubernetesCluster> {
     Api::namespaced(target.client.clone(), namespace)
 }
@@ -100,7 +105,7 @@ async fn find(target: &Target, name: &str) -> Result<Found> {
             return Ok(Found::TanzuKubernetesCluster(Box::new(found)));
         }
     };
-    match plain::clusters(target).get(name).await {
+    match plain_clusters(target).get(name).await {
         Ok(cluster) => Ok(Found::Plain(Box::new(cluster))),
         Err(error) if is_absent_kind(&error) && is_absent_kind(&missing) => {
             Err(not_served("serves neither TanzuKubernetesClusters nor Clusters"))

@@ -1,24 +1,18 @@
 //! Clusters of Cluster API without a TanzuKubernetesCluster.
 
 use anyhow::{Context as _, Result};
+use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{follow, print_document};
+use super::{follow, plain_clusters, print_document};
 use crate::apply::refusal_of_user;
 use crate::args::Scale;
-use crate::connection::{CLUSTER, dynamic_api_in};
 use crate::describe::Root;
 use crate::exit::ExitStatus;
 use crate::follow::report_before_change;
 use crate::output::say;
 use crate::target::Target;
-
-/// The Clusters of the namespace.
-pub fn clusters(target: &Target) -> Api<DynamicObject> {
-    dynamic_api_in(&target.client, CLUSTER, Some(&target.namespace))
-}
 
 /// Scales the topology of a Cluster.
 pub async fn scale(
@@ -41,7 +35,7 @@ pub async fn scale(
     let params = PatchParams { dry_run: args.change.dry_run, ..PatchParams::apply(manager) };
     let root = Root::Cluster;
     let report = report_before_change(&target.client, root, &target.namespace, &args.name).await?;
-    let changed = clusters(target).patch(&args.name, &params, &Patch::<()>::Json(change)).await;
+    let changed = plain_clusters(target).patch(&args.name, &params, &Patch::<()>::Json(change)).await;
     changed.map_err(refusal_of_user).with_context(|| format!("cannot change Cluster {named}"))?;
     if args.change.dry_run {
         say!("{text} (dry run: nothing was changed)");

@@ -36,6 +36,7 @@ use tower::ServiceExt;
 use crate::server::activity::Activity;
 use crate::server::callers::Callers;
 use crate::server::peer::Peer;
+pub(crate) use crate::server::place::Limits;
 use crate::server::place::{Place, Places};
 
 /// Bytes of the headers of a request.
@@ -50,23 +51,6 @@ const WINDOWS: (u32, u32) = (128 << 10, 256 << 10);
 const ASKED_AFTER: Duration = Duration::from_secs(30);
 /// The last answers of a connection that is closed get this long.
 const CLOSE: Duration = Duration::from_secs(5);
-
-/// How much a server lets clients take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Connections at the same time: of callers that have proved who they are, and of others.
-    pub connections: usize,
-    /// How many of them are of one address.
-    pub per_address: usize,
-    /// How long a TLS handshake may take.
-    pub handshake: Duration,
-    /// How long the headers of a request may take, and the first request of a connection.
-    pub headers: Duration,
-    /// How long a request may take, from its headers to the headers of its answer.
-    pub request: Duration,
-    /// A connection without a request for so long is closed.
-    pub idle: Duration,
-}
 
 /// The limits of all servers.
 pub(crate) const LIMITS: Limits = Limits {

@@ -1,13 +1,30 @@
 //! The places of connections: for callers that have proved who they are, and for everybody else.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::server::Limits;
 use crate::server::callers::Callers;
 use crate::server::shares::{Full, Share, Shares};
+
+/// How much a server lets clients take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Connections at the same time: of callers that have proved who they are, and of others.
+    pub connections: usize,
+    /// How many of them are of one address.
+    pub per_address: usize,
+    /// How long a TLS handshake may take.
+    pub handshake: Duration,
+    /// How long the headers of a request may take, and the first request of a connection.
+    pub headers: Duration,
+    /// How long a request may take, from its headers to the headers of its answer.
+    pub request: Duration,
+    /// A connection without a request for so long is closed.
+    pub idle: Duration,
+}
 
 /// The places of a server.
 pub(super) struct Places {
