@@ -6,13 +6,38 @@
 
 use serde_json::{Map, Value};
 
+/// A label and an annotation that only partial objects get. They never reach an object that is stored.
+const MARK: &str = "run.tanzu.vmware.com/partial-object";
+
 /// Gives `object` metadata if it has none. The API server refuses a converted object without it.
+///
+/// Metadata without members would become null: the API server takes it for a field that stays, and removes all labels and
+/// annotations of the whole object from it. It refuses null, too. So the metadata of a partial object gets a label and an
+/// annotation, which keep `labels` and `annotations`.
 pub(crate) fn ensure_metadata(object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
-    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    if metadata.is_null() {
-        *metadata = Value::Object(Map::new());
+    let metadata = members(object.entry("metadata").or_insert(Value::Null));
+    let Some(metadata) = metadata.filter(|metadata| !is_whole(metadata)) else { return };
+    for field in ["labels", "annotations"] {
+        if let Some(texts) =
+            members(metadata.entry(field).or_insert(Value::Null)).filter(|texts| texts.is_empty())
+        {
+            texts.insert(MARK.to_owned(), "".into());
+        }
     }
+}
+
+/// Returns true for the metadata of an object that can be stored.
+fn is_whole(metadata: &Map<String, Value>) -> bool {
+    ["name", "generateName"].iter().any(|field| metadata.get(*field).is_some_and(Value::is_string))
+}
+
+/// The members of an object. Null becomes an object.
+fn members(value: &mut Value) -> Option<&mut Map<String, Value>> {
+    if value.is_null() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut()
 }
 
 /// Removes a member of `object` and returns it without nulls. A member that is null counts as missing.
