@@ -1,5 +1,5 @@
 //! Partial objects, as the API server converts them for server-side apply: each kind with several versions converts
-//! them, and loses nothing that is there.
+//! them, and keeps every field that is present.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use api::crds;
@@ -164,7 +164,7 @@ fn partial_objects_are_converted_and_lose_nothing() {
     }
 }
 
-/// A group of nodes that is missing must not come into being: whoever owned it would keep it.
+/// A conversion must not create a missing node group, because its field manager would then own it.
 #[test]
 fn no_group_of_nodes_is_made_up() {
     let convert = |object: &Value, to: &str| api::gcm::convert(object, to).unwrap();

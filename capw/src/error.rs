@@ -248,7 +248,7 @@ impl Waiting {
     }
 }
 
-/// What to write instead of a failure domain that does not exist.
+/// Returns the remedy for a failure domain that does not exist.
 fn zone_advice(zones: &[String]) -> String {
     if zones.is_empty() {
         return "It has no zones: leave failureDomain out of the node pool".to_owned();

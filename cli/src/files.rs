@@ -75,7 +75,7 @@ mod tests {
             assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o600);
             fs::read_to_string(path).unwrap()
         };
-        // Who made the file has it open, or under another name.
+        // The creator of the file may still have it open, or hard-linked.
         fs::write(&path, "old and longer than the new text").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         fs::hard_link(&path, &kept).unwrap();

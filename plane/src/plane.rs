@@ -400,7 +400,7 @@ async fn try_server(
         // Who listened may have been somebody else.
         error = store.given_up() => return Err(error),
     }
-    // Made anew at every start, as the programs' certificates are.
+    // Created at every start, like the programs' certificates.
     let conversion_key = format!("{:032x}", rand::random::<u128>());
     Ok((Cluster { stack, authorities, server, client, conversion_key }, kubeconfig, store, process))
 }

@@ -31,7 +31,7 @@ pub(crate) struct Wiring<'a> {
     pub health: u16,
     /// The webhook server's port and folder of certificates, if it has one.
     pub webhooks: Option<(u16, &'a Path)>,
-    /// How the webhook server recognizes the API server; None if it answers everybody who reaches it.
+    /// The way in which the webhook server recognizes the API server. `None` if it answers every client.
     pub caller: Option<&'a Caller>,
 }
 

@@ -163,7 +163,7 @@ reasons! {
     Info WAITING_FOR_VCENTER = "WaitingForVCenter";
     /// The power state is being changed.
     Info POWER_STATE_CHANGING = "PowerStateChanging";
-    /// vCenter asks a question about the virtual machine, and nothing goes on until somebody answers it.
+    /// The virtual machine is stopped by a question that a user must answer in vCenter.
     Error QUESTION_PENDING = "QuestionPending";
     /// vCenter has worked on a task for the virtual machine for longer than usual.
     Warning TASK_OVERDUE = "TaskOverdue";

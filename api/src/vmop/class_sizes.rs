@@ -1,10 +1,10 @@
-//! Sizes that vSphere gives no VM: the one set of rules that admission, `layercake lint`, `layercake doctor` and the VM operator
-//! use. Sizes that depend on a site's hosts or on an image are for the VM operator alone.
+//! Validates class sizes against vSphere's limits. Admission, `layercake lint`, `layercake doctor` and the VM operator share these
+//! rules. The VM operator alone checks limits that depend on hosts or images.
 
 use super::class::{ResourceSpec, VirtualMachineClassHardware, VirtualMachineClassSpec};
 use crate::Quantity;
 
-/// The step of a VM's memory, and its least amount, in MiB.
+/// The granularity and the minimum of VM memory, in MiB.
 const MEMORY_STEP_MIB: i128 = 4;
 /// Thousandths of a MiB.
 const MIB: i128 = 1000 * 1024 * 1024;
@@ -16,9 +16,9 @@ pub const LARGEST_DISK_MIB: i64 = 62 * 1024 * 1024;
 pub struct SizeFault {
     /// The field, from `spec.`.
     pub field: &'static str,
-    /// What is wrong with its value.
+    /// The reason, as part of a sentence after the field.
     pub reason: String,
-    /// What to do.
+    /// The remedy, as a sentence without its full stop.
     pub remedy: String,
 }
 

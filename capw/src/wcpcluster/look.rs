@@ -1,4 +1,4 @@
-//! Looks whether a machine of somebody else has the address that a new control plane would get.
+//! Detects whether another machine already uses the address of a new control plane.
 
 use std::net::IpAddr;
 

@@ -31,7 +31,7 @@ pub use root::Root;
 pub struct Description {
     /// The first object that everything else waits for; none if the cluster is up.
     pub blocking: Option<Blocking>,
-    /// Who paused the cluster, and how to resume it. Nothing is changed or repaired meanwhile.
+    /// The pause that stops all changes and repairs, with the command that ends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
     /// The parts that the cluster lacks and does not ask for.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::apply::key;
 
-/// What the checked files themselves create: other objects in them may rest on it.
+/// The namespaces, classes and storage that the checked files create for their other objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
     /// The Namespaces.

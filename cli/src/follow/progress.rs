@@ -276,7 +276,7 @@ mod tests {
         assert!(settled("True", "True", 2));
         assert!(!settled("False", "True", 2));
         assert!(!settled("True", "False", 2), "its class does not exist");
-        assert!(!settled("True", "True", 3), "nobody has looked at the change");
+        assert!(!settled("True", "True", 3), "the change is not observed yet");
     }
 
     #[test]

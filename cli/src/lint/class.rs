@@ -7,7 +7,7 @@ use super::tree::YamlNode;
 
 /// Returns the sizes that vSphere gives no VM.
 pub fn check_class(document: &YamlNode) -> Vec<Finding> {
-    // What can't be read is found by the schema.
+    // The schema check reports values that cannot be parsed.
     let Ok(class) = serde_json::from_value::<VirtualMachineClass>(document.to_json()) else {
         return Vec::new();
     };

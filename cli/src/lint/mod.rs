@@ -106,7 +106,7 @@ fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: 
         "TkgServiceConfiguration" => configuration::check_configuration(document),
         _ => Vec::new(),
     };
-    // What is missing because it stands in the wrong place is reported once.
+    // A field in the wrong place is reported once, and not as missing as well.
     let is_reported = |field: &str| findings.iter().any(|finding| finding.field == field);
     let more: Vec<_> = more
         .into_iter()

@@ -22,12 +22,12 @@ const ENCODED: &str = "Write special characters of the user and the password per
 /// The shape of the whole.
 const SHAPE: &str = "Write http://user:password@address:port";
 
-/// Why a text is no address of a proxy, and what to write instead. Neither repeats the text, which can contain a password.
+/// The fault of a proxy URL, with the remedy. Neither repeats the text, which can contain a password.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UrlFault {
-    /// What is wrong, as `it …`.
+    /// The reason, as `it …`.
     pub reason: &'static str,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Refuses a new cluster if Cluster API would use Secrets for it that somebody else wrote.
+//! Refuses a new cluster if Cluster API would use existing Secrets that it did not create.
 //!
 //! Cluster API connects to the server in the kubeconfig, and signs with the keys of the other Secrets. Admission policies protect the
 //! Secrets of existing clusters. Secrets that were there first, also before the policies, are found here.

@@ -12,7 +12,7 @@ test names::b ... ok
 
 test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
 
-     Running /work/test/stories/main.rs (/target/debug/deps/stories-2)
+     Running /src/test/stories/main.rs (/target/debug/deps/stories-2)
 
 running 4 tests
 test clusters::slow ... ignored, needs an hour
@@ -71,7 +71,7 @@ fn failed_tests_have_the_first_line_of_their_panic() {
 
 #[test]
 fn tests_of_a_program_that_hangs_are_unfinished() {
-    let log = "     Running /work/test/stories/main.rs (/target/debug/deps/stories-2)\n\
+    let log = "     Running /src/test/stories/main.rs (/target/debug/deps/stories-2)\n\
         running 4 tests\ntest a ... ok\ntest b ... FAILED\n\
         HANGING STORY c: it blocks its thread after 600 s\n\
         error: test failed, to rerun pass `-p layercake --test stories`\n\n\

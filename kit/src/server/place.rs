@@ -9,20 +9,20 @@ use tokio_util::sync::CancellationToken;
 use crate::server::callers::Callers;
 use crate::server::shares::{Full, Share, Shares};
 
-/// How much a server lets clients take.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Connections at the same time: of callers that have proved who they are, and of others.
     pub connections: usize,
-    /// How many of them are of one address.
+    /// The maximum number of connections from one address.
     pub per_address: usize,
-    /// How long a TLS handshake may take.
+    /// The timeout of a TLS handshake.
     pub handshake: Duration,
-    /// How long the headers of a request may take, and the first request of a connection.
+    /// The timeout for the headers of a request, and for the first request of a connection.
     pub headers: Duration,
-    /// How long a request may take, from its headers to the headers of its answer.
+    /// The timeout of a request, from its headers to the headers of its answer.
     pub request: Duration,
-    /// A connection without a request for so long is closed.
+    /// The time after which an idle connection is closed.
     pub idle: Duration,
 }
 

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::serve::Requirement;
 
-/// How long a review waits for facts. The API server waits at least five seconds for the answer.
+/// The time that a review waits for facts. The API server waits at least five seconds for the answer.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Tells whether a program has read everything that its admission reviews are decided with. Clones share it.

@@ -63,7 +63,7 @@ pub(crate) struct Gate {
     only_verified: Verified,
 }
 
-/// What reviews take of.
+/// The budget that reviews share.
 struct Pool {
     bytes: Shares,
     lane: Lane,

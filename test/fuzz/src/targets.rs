@@ -211,7 +211,7 @@ fn guests_answer(input: &[u8]) -> Vec<String> {
     Vec::new()
 }
 
-/// Runs a parser whose messages nobody reads but the one who wrote the input.
+/// Runs a parser whose messages go only to the author of the input.
 fn quiet(run: impl FnOnce()) -> Vec<String> {
     run();
     Vec::new()

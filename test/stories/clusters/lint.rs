@@ -155,7 +155,7 @@ fn metadata_changes(version: &str) -> Vec<(String, Value)> {
     all
 }
 
-/// Why the API server would refuse an object.
+/// Returns the error with which the API server refuses an object.
 async fn refusal(story: &Story, object: &Value) -> Option<String> {
     let (group, version) = object["apiVersion"].as_str()?.split_once('/')?;
     let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str()?);

@@ -4,7 +4,7 @@ use api::vmop::{VirtualMachineClass, size_faults};
 
 use super::rules::Denial;
 
-/// Sizes of a class that vSphere gives no VM. A class that was stored before stays usable for other changes.
+/// Returns the denials for sizes that vSphere refuses. Sizes that are already stored do not block other changes.
 pub fn class_denials(new: &VirtualMachineClass, old: Option<&VirtualMachineClass>) -> Vec<Denial> {
     let before = old.map(|old| size_faults(&old.spec)).unwrap_or_default();
     let faults = size_faults(&new.spec).into_iter().filter(|fault| !before.contains(fault));

@@ -83,7 +83,7 @@ impl Settings {
 pub struct Known {
     caches: ReplicaCaches,
     settings: Arc<RwLock<Arc<Settings>>>,
-    /// Whether the provider configuration has been read.
+    /// True once the provider configuration has been read.
     configured: state::Receiver<bool>,
 }
 

@@ -8,7 +8,7 @@ pub const NETWORK_CONFIG_MAP: &str = "vmoperator-network-config";
 const NAMESERVERS: &str = "nameservers";
 const SEARCH: &str = "searchsuffixes";
 const MTU: &str = "mtu";
-/// What vm-operator's own manifest has in place of name servers: it stands for none.
+/// The placeholder in vm-operator's manifest. It means that no name servers are set.
 const PLACEHOLDER: &str = "<worker_dns>";
 /// So many characters of a value are repeated.
 const LONGEST: usize = 60;

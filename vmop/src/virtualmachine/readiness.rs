@@ -134,10 +134,10 @@ pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Res
     }))
 }
 
-/// What is wrong with a port that [`probe_port`] does not find.
+/// The reason why [`probe_port`] does not find a port.
 pub const NO_PORT: &str = "is neither a number from 1 to 65535 nor the name of a port in spec.ports";
 
-/// The number of a probe's port, which is a number or the name of one of the VM's ports.
+/// Returns the probe's port number. The spec contains a number or the name of one of the VM's ports.
 pub fn probe_port(spec: &VirtualMachineSpec, port: &IntOrString) -> Option<u16> {
     let number = match port {
         IntOrString::Int(port) => u16::try_from(*port).ok(),

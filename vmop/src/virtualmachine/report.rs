@@ -36,7 +36,7 @@ const CONTESTED: SignedDuration = SignedDuration::from_mins(1);
 /// The same for a VM that had an address of its own until now.
 const JUST_CONTESTED: SignedDuration = SignedDuration::from_secs(2);
 
-/// How often a step that takes long is looked at.
+/// The interval between two checks of a step that takes long.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest time that a clone usually takes.
 const USUAL_CLONE: SignedDuration = SignedDuration::from_mins(15);

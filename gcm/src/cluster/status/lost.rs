@@ -1,4 +1,4 @@
-//! A control plane that is gone with all copies of etcd's data. Nothing replaces it.
+//! Reports a control plane that lost all copies of etcd's data. KubeadmControlPlane does not replace it.
 
 use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
