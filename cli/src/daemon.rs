@@ -14,12 +14,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::files::{create_folder, owner_only};
+use crate::output::say;
 use crate::wait::until;
 
 /// A cold start builds the tools, which takes about ten minutes on two cores.
 const START: Duration = Duration::from_mins(40);
 const LOCK: Duration = Duration::from_secs(2);
 const STOP: Duration = Duration::from_mins(1);
+/// The time in which a killed process is gone. Its guard ends the processes that it started.
+const KILL: Duration = Duration::from_secs(10);
 /// Longer than any command waits for a process to end by itself.
 const YEAR: Duration = Duration::from_hours(24 * 365);
 /// Permissions of the files that describe the process.
@@ -182,7 +185,16 @@ impl Daemon {
             Err(rustix::io::Errno::SRCH) => return Ok(()),
             killed => killed.with_context(|| format!("cannot stop process {}", process.as_raw_nonzero()))?,
         }
-        until(&format!("stopping {}", self.what), STOP, async || Ok(self.holder()?.is_none())).await
+        let what = format!("stopping {}", self.what);
+        if until(&what, STOP, async || Ok(self.holder()?.is_none())).await.is_ok() {
+            return Ok(());
+        }
+        say!("{} does not end by itself and is killed", self.what);
+        match kill_process(process, Signal::KILL) {
+            Err(rustix::io::Errno::SRCH) => {}
+            killed => killed.with_context(|| format!("cannot kill process {}", process.as_raw_nonzero()))?,
+        }
+        until(&what, KILL, async || Ok(self.holder()?.is_none())).await
     }
 }
 

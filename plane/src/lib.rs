@@ -28,6 +28,7 @@ mod policies;
 pub mod ports;
 pub mod process;
 mod program;
+pub mod space;
 pub mod stack;
 pub mod supervise;
 pub mod tools;

@@ -23,7 +23,7 @@ use crate::error::{Doing, Error, Result};
 use crate::kubeconfig::Server;
 use crate::program::{GRACE, Program, Running};
 use crate::stack::{Stack, write_private};
-use crate::supervise::Supervised;
+use crate::supervise::{Ending, Supervised};
 use crate::tools::Tools;
 use crate::workload::{Ports, Workload};
 use crate::{apiserver, etcd, inotify, manager, memory, objects, policies, ports};
@@ -274,6 +274,13 @@ impl Plane {
     /// The processes of the control plane itself, from the store to Cluster API's managers.
     pub fn parts(&self) -> impl Iterator<Item = &Supervised> {
         [&self.store, &self.server].into_iter().chain(self.managers.get().into_iter().flatten())
+    }
+
+    /// The processes that end again and again: of the control plane, and of the programs that it runs.
+    pub fn endings(&self) -> Vec<Ending> {
+        let programs: Vec<_> = self.programs.lock().clone();
+        let parts = self.parts().filter_map(Supervised::ending);
+        parts.chain(programs.iter().filter_map(|program| program.ending())).collect()
     }
 
     /// Memory in MiB of every process of the stack, by name; not only of the control plane's.

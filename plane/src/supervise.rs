@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::process::{self, Command, Process};
-use crate::wait;
+use crate::{space, wait};
 
 /// The wait before the first restart; it doubles with each that follows soon.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
@@ -21,6 +22,13 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 const STABLE_FOR: Duration = Duration::from_mins(1);
 /// A process that ends this often before it is ready will not get ready.
 const EARLY_ENDS: u32 = 3;
+
+/// A process that has ended so often does not end by chance.
+const OFTEN: u32 = 2;
+/// The lines of a log in which the reason for an end is looked for.
+const REASON_LINES: usize = 30;
+/// The most characters of a reason.
+const REASON_CHARS: usize = 200;
 
 /// The waits before restarts, from the first.
 fn delays() -> Peekable<ExponentialBackoff> {
@@ -39,8 +47,21 @@ pub struct State {
     pub failures: u32,
     /// How it ended the last time.
     pub last_end: Option<String>,
+    /// When that was.
+    pub ended_at: Option<Instant>,
     /// How long the log was when it was last started.
     pub log_from: u64,
+}
+
+/// A process that ends again and again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// Its name in the stack.
+    pub name: String,
+    /// How often it ended by itself.
+    pub times: u32,
+    /// How it ended the last time, and why, as far as that is known.
+    pub reason: String,
 }
 
 enum Order {
@@ -101,6 +122,17 @@ impl Supervised {
         self.state.borrow().pid
     }
 
+    /// Returns how it ends, if it has ended several times and the last time was not long ago.
+    pub fn ending(&self) -> Option<Ending> {
+        let State { failures, last_end, ended_at, log_from, .. } = self.state();
+        if failures < OFTEN || ended_at?.elapsed() > STABLE_FOR {
+            return None;
+        }
+        let reason = reason(&self.log, log_from).map(|reason| format!(": {reason}")).unwrap_or_default();
+        let how = last_end.unwrap_or_default();
+        Some(Ending { name: self.name.clone(), times: failures, reason: format!("{how}{reason}") })
+    }
+
     /// Kills it as `kill -9` does, and leaves it dead until [`Self::revive`].
     pub async fn kill(&self) {
         let _ = self.orders.send(Order::Kill);
@@ -154,6 +186,22 @@ impl Supervised {
     }
 }
 
+/// Why a process ended: a full disk, which it often cannot log, or the last line that it logged.
+fn reason(log: &Path, from: u64) -> Option<String> {
+    let folder = log.parent()?;
+    if space::free_bytes(folder).is_ok_and(|free| free < space::FULL_BYTES) {
+        return Some(format!("no space left on the file system of {}", folder.display()));
+    }
+    let tail = process::tail(log, from, REASON_LINES);
+    let full = tail.lines().any(|line| line.contains("no space left on device"));
+    let last = tail.lines().rev().find(|line| !line.trim().is_empty());
+    if full {
+        Some("no space left on device".to_owned())
+    } else {
+        last.map(|line| line.chars().take(REASON_CHARS).collect())
+    }
+}
+
 struct Keeper {
     command: Command,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -199,6 +247,7 @@ impl Keeper {
             state.pid = None;
             state.failures += 1;
             state.last_end = Some(how.to_owned());
+            state.ended_at = Some(Instant::now());
         });
     }
 
@@ -274,6 +323,21 @@ mod tests {
         assert_eq!(supervised.state().starts, 2);
         supervised.stop(Duration::from_secs(5)).await;
         assert_eq!(crate::members::of(stack.id()), []);
+        std::fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_process_that_ends_again_and_again_has_its_reason() {
+        let stack = Stack::ephemeral().unwrap();
+        let script = "echo '{\"msg\": \"failed to commit\", \"error\": \"write: no space left on device\"}'; echo bye; exit 2";
+        let command = Command::new(&stack, "etcd", Path::new("/bin/sh")).unwrap().args(["-c", script]);
+        let supervised = Supervised::start(command).unwrap();
+        assert_eq!(supervised.ending(), None);
+        supervised.watch().wait_for(|state| state.failures == 2).await.unwrap();
+        let ending = supervised.ending().unwrap();
+        assert_eq!((ending.name.as_str(), ending.times), ("etcd", 2));
+        assert_eq!(ending.reason, "exit status: 2: no space left on device");
+        supervised.stop(Duration::ZERO).await;
         std::fs::remove_dir_all(stack.folder()).unwrap();
     }
 

@@ -10,6 +10,7 @@ mod remove;
 mod serve;
 mod start;
 mod summary;
+mod trouble;
 
 use anyhow::Result;
 use futures::FutureExt as _;
@@ -18,6 +19,7 @@ pub use folder::Folder;
 pub use remove::delete_if_empty;
 pub use serve::arguments;
 pub use start::{Opened, open};
+pub use trouble::{name_of_kubeconfig, trouble};
 
 use crate::args::BootstrapCommand;
 use crate::exit::{ExitStatus, status_of};
@@ -55,6 +57,9 @@ async fn stop(name: &str) -> Result<()> {
     }
     let _lock = folder.lock()?;
     if folder.daemon().stop().await? {
+    if let Some(trouble) = trouble::of_running(&folder) {
+        say!("{name}: {trouble}");
+    }
         say!("{name}: stopped. Its VMs continue to run, but are not repaired until it is started again");
         summary::say_certificates(&folder)?;
     } else {

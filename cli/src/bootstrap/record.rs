@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use plane::supervise::Ending;
 use serde::{Deserialize, Serialize};
 
 /// The record of a running bootstrap cluster.
@@ -15,4 +16,7 @@ pub struct Record {
     pub ready: bool,
     /// It was started for a command, which stops it.
     pub transient: bool,
+    /// Its processes that end again and again.
+    #[serde(default)]
+    pub endings: Vec<Ending>,
 }

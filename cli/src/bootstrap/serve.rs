@@ -17,6 +17,11 @@ use crate::stack::{PROGRAMS, SIMULATED_ADDRESSES, clean_up, ensure_programs};
 /// Between two looks whether the site is configured.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Between two looks whether its processes end again and again.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// The time to read its clusters when it is stopped.
+const KEEP: Duration = Duration::from_secs(10);
+
 /// Is the bootstrap cluster, until it is stopped.
 pub async fn serve(name: &str, transient: bool) -> Result<()> {
     let mut interrupts = Interrupts::listening()?;
@@ -44,14 +49,15 @@ pub async fn serve(name: &str, transient: bool) -> Result<()> {
                 kubeconfig: plane.kubeconfig().to_owned(),
                 ready: false,
                 transient,
+                endings: Vec::new(),
             };
             let outcome = tokio::select! {
                 outcome = run(&folder, &plane, &exe, record) => outcome,
                 () = interrupts.next() => Ok(()),
             };
             daemon.clear()?;
-            // The last known state is of use, but not needed.
-            let _ = summary::keep(&folder, &plane.client()).await;
+            // The last known state is of use, but not needed. An API server without its store never answers.
+            let _ = tokio::time::timeout(KEEP, summary::keep(&folder, &plane.client())).await;
             plane.stop().await;
             outcome
         }
@@ -79,7 +85,15 @@ async fn run(folder: &Folder, plane: &Plane, exe: &std::path::Path, mut record: 
     let _programs = futures::future::try_join_all(PROGRAMS.map(start)).await?;
     record.ready = true;
     daemon.write(&record)?;
-    std::future::pending().await
+    loop {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let endings = plane.endings();
+        if endings != record.endings {
+            record.endings = endings;
+            // On a full disk it cannot be written; commands look at the free space themselves.
+            let _ = daemon.write(&record);
+        }
+    }
 }
 
 /// Returns the arguments of one of our programs that depend on the site and on how the bootstrap cluster is used.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::folder::{Applied, Folder, Settings};
 use super::record::Record;
-use super::summary;
+use super::{summary, trouble};
 use crate::args::BootstrapStart;
 use crate::connection::client;
 use crate::doctor;
@@ -167,6 +167,7 @@ async fn start_with(
         }
         _ => {}
     }
+    trouble::check_space(folder)?;
     let is_new = !folder.exists();
     let lock = folder.lock()?;
     let daemon = folder.daemon();
@@ -176,9 +177,9 @@ async fn start_with(
     }
     let mut arguments = vec!["bootstrap".to_owned(), "serve".to_owned(), folder.name().to_owned()];
     arguments.extend(transient.then(|| "--transient".to_owned()));
-    let runs = daemon.holder()?.is_some();
     // Here the user sees the progress. The process finds the programs.
     ensure_programs(BTreeMap::new(), Vec::new()).await?;
+    let runs = runs(folder).await?;
     let is_served = || Ok(daemon.read::<Record>()?.is_some());
     if !runs {
         let started = daemon.start(&arguments, is_served, std::future::pending()).await;
@@ -199,6 +200,21 @@ async fn start_with(
             }
             Err(error)
         }
+    }
+}
+
+/// Returns true if the bootstrap cluster runs, once one that is just starting or stopping has done so.
+async fn runs(folder: &Folder) -> Result<bool> {
+    let daemon = folder.daemon();
+    let what = format!("bootstrap cluster {}", folder.name());
+    crate::wait::until(&what, START, async || {
+        Ok(daemon.holder()?.is_none() || daemon.read::<Record>()?.is_some())
+    })
+    .await?;
+    let runs = daemon.holder()?.is_some();
+    match trouble::of_running(folder).filter(|_| runs) {
+        Some(trouble) => Err(ExitStatus::Failed.error(trouble)),
+        None => Ok(runs),
     }
 }
 

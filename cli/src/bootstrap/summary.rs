@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
 use super::record::Record;
+use super::trouble;
 use crate::args::Output;
 use crate::describe::words::age;
 use crate::output::{align, say, write_json, write_out};
@@ -144,6 +145,9 @@ struct Row {
     status: &'static str,
     process: Option<u32>,
     folder: String,
+    /// Why it does not work, if it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
     #[serde(flatten)]
     last: Summary,
 }
@@ -158,7 +162,14 @@ pub fn list(output: Option<Output>) -> Result<()> {
         None if rows.is_empty() => {
             say!("There are no bootstrap clusters. layercake bootstrap start creates one.");
         }
-        None => write_out(&table(&rows, Timestamp::now())),
+        None => {
+            write_out(&table(&rows, Timestamp::now()));
+            for row in &rows {
+                if let Some(trouble) = &row.trouble {
+                    say!("{}: {trouble}", row.name);
+                }
+            }
+        }
     }
     Ok(())
 }
@@ -176,6 +187,7 @@ fn row(folder: &Folder) -> Result<Row> {
         status,
         process,
         folder: folder.path().display().to_string(),
+        trouble: process.and_then(|_| trouble::of_running(folder)),
         // What is known of one that runs is what was so before.
         last: if process.is_none() { folder.read(FILE)?.unwrap_or_default() } else { Summary::default() },
     })
@@ -247,6 +259,7 @@ mod tests {
             status,
             process,
             folder: String::new(),
+            trouble: None,
             last,
         };
         let rows = [row("edge", "stopped", None, last), row("lab", "running", Some(7), Summary::default())];
