@@ -12,6 +12,7 @@ use kube::{Api, Client, Resource};
 
 use crate::args::ClusterFlags;
 use crate::exit::ExitStatus;
+use crate::reach::Server;
 use crate::warnings::Warnings;
 
 impl ClusterFlags {
@@ -51,8 +52,9 @@ pub async fn connect(
         None => Kubeconfig::read().context(NO_CLUSTER)?,
     };
     check_context(&file, context)?;
-    let config = Config::from_custom_kubeconfig(file, &options).await.context(NO_CLUSTER)?;
-    Ok(ClientBuilder::try_from(config)?.with_layer(warnings).build())
+    let config = Config::from_custom_kubeconfig(file.clone(), &options).await.context(NO_CLUSTER)?;
+    let server = Server::new(kubeconfig, &file, context, &config);
+    Ok(ClientBuilder::try_from(config)?.with_layer(&server).with_layer(warnings).build())
 }
 
 /// A kind without a Rust type: group, version, kind, plural.
@@ -99,16 +101,19 @@ pub fn not_served(lack: &str) -> anyhow::Error {
     )
 }
 
-/// Refuses a context that does not exist, and names those that do.
+/// Refuses a context that does not exist, and names those that do. Without a name, the current context must exist.
 fn check_context(file: &Kubeconfig, context: Option<&str>) -> Result<()> {
-    let Some(wanted) = context else { return Ok(()) };
+    let current = file.current_context.as_deref().filter(|name| !name.is_empty());
     let names: Vec<_> = file.contexts.iter().map(|known| known.name.as_str()).collect();
-    if names.contains(&wanted) {
-        return Ok(());
-    }
+    let missing = match (context, current) {
+        (None, None) => "the kubeconfig has no current context".to_owned(),
+        (Some(wanted), _) | (None, Some(wanted)) if names.contains(&wanted) => return Ok(()),
+        (Some(wanted), _) => format!("context {wanted} does not exist"),
+        (None, Some(wanted)) => format!("the current context {wanted} does not exist"),
+    };
     Err(ExitStatus::Refused.error(match names.as_slice() {
-        [] => format!("context {wanted} does not exist: the kubeconfig has no contexts"),
-        names => format!("context {wanted} does not exist. The kubeconfig has {}", names.join(", ")),
+        [] => format!("{missing}, and the kubeconfig has no contexts. Set KUBECONFIG or pass --kubeconfig"),
+        names => format!("{missing}. Pass one with --context: {}", names.join(", ")),
     }))
 }
 
@@ -121,10 +126,20 @@ mod tests {
     fn an_unknown_context_is_refused_with_those_that_exist() {
         let text = "contexts: [{name: lab, context: {cluster: lab}}, {name: prod, context: {cluster: prod}}]";
         let file = Kubeconfig::from_yaml(text).unwrap();
-        assert!(check_context(&file, None).is_ok());
         assert!(check_context(&file, Some("prod")).is_ok());
         let error = check_context(&file, Some("dev")).unwrap_err();
-        assert_eq!(error.to_string(), "context dev does not exist. The kubeconfig has lab, prod");
+        assert_eq!(error.to_string(), "context dev does not exist. Pass one with --context: lab, prod");
         assert_eq!(status_of_error(&error), ExitStatus::Refused);
+        let error = check_context(&file, None).unwrap_err().to_string();
+        assert_eq!(error, "the kubeconfig has no current context. Pass one with --context: lab, prod");
+        let stale = Kubeconfig { current_context: Some("gone".to_owned()), ..file.clone() };
+        let error = check_context(&stale, None).unwrap_err().to_string();
+        assert!(error.starts_with("the current context gone does not exist. "), "{error}");
+        assert!(check_context(&Kubeconfig { current_context: Some("lab".to_owned()), ..file }, None).is_ok());
+        let error = check_context(&Kubeconfig::default(), None).unwrap_err().to_string();
+        assert!(
+            error.ends_with("the kubeconfig has no contexts. Set KUBECONFIG or pass --kubeconfig"),
+            "{error}"
+        );
     }
 }

@@ -58,6 +58,7 @@ pub mod manifest;
 mod new_cluster;
 mod node_image;
 mod output;
+mod reach;
 pub mod session;
 pub mod site;
 pub mod stack;

@@ -25,6 +25,8 @@ pub fn is_already_exists(error: &kube::Error) -> bool {
 pub fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        // The name of the variant says nothing.
+        kube::Error::Service(error) => error.to_string(),
         error => error.to_string(),
     }
 }

@@ -57,9 +57,9 @@ async fn stop(name: &str) -> Result<()> {
     }
     let _lock = folder.lock()?;
     if folder.daemon().stop().await? {
-    if let Some(trouble) = trouble::of_running(&folder) {
-        say!("{name}: {trouble}");
-    }
+        if let Some(trouble) = trouble::of_running(&folder) {
+            say!("{name}: {trouble}");
+        }
         say!("{name}: stopped. Its VMs continue to run, but are not repaired until it is started again");
         summary::say_certificates(&folder)?;
     } else {

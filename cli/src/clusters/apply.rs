@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use api::gcm::TanzuKubernetesCluster;
 use serde_json::{Value, json};
 
 use super::spelling::adopt_spelling;
-use super::{clusters_in, follow, print_document, root_of, until_interrupted};
+use super::{clusters_in, follow, print_document, refuse_if_deleting, root_of, until_interrupted};
 use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Apply, DryRun};
 use crate::bootstrap;
+use crate::connection::{CLUSTER, api_in, dynamic_api_in};
+use crate::describe::Root;
 use crate::exit::{ExitStatus, failed, with_causes};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::report_before_change;
@@ -133,17 +136,24 @@ async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Opt
     let is_alone = documents.iter().all(|document| root_of(document).is_some());
     let mut refused = false;
     for document in documents {
-        let checked = apply_as_user(&target.client, document, &target.namespace, options).await;
+        let checked = match check_deletion(target, document).await {
+            Ok(()) => apply_as_user(&target.client, document, &target.namespace, options).await.map(drop),
+            Err(error) => {
+                failed(&error);
+                refused = true;
+                continue;
+            }
+        };
         let named = named(document, target);
         match checked {
-            Ok(_) if args.dry_run.is_some() => say!("{named}: accepted (dry run: nothing was changed)"),
+            Ok(()) if args.dry_run.is_some() => say!("{named}: accepted (dry run: nothing was changed)"),
             Err(error) if is_alone || args.dry_run.is_some() => {
                 if failed(&error) != ExitStatus::Refused {
                     return Ok(Some(ExitStatus::Failed));
                 }
                 refused = true;
             }
-            Ok(_) | Err(_) => {}
+            Ok(()) | Err(_) => {}
         }
     }
     if refused {
@@ -155,6 +165,29 @@ async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Opt
     }
     print_document(target, &args.change, Vec::new())?;
     Ok(Some(ExitStatus::Done))
+}
+
+/// Refuses a cluster whose predecessor of the same name is still being deleted.
+async fn check_deletion(target: &Target, document: &Value) -> Result<()> {
+    let (Some(name), Some(root)) = (document["metadata"]["name"].as_str(), root_of(document)) else {
+        return Ok(());
+    };
+    let namespace = Some(namespace_of(document, target));
+    let found = match root {
+        Root::Cluster => {
+            let found = dynamic_api_in(&target.client, CLUSTER, namespace).get_metadata_opt(name).await;
+            found.map(|found| found.map(|found| found.metadata))
+        }
+        _ => {
+            let found = api_in::<TanzuKubernetesCluster>(&target.client, namespace).get_metadata_opt(name);
+            found.await.map(|found| found.map(|found| found.metadata))
+        }
+    };
+    match found {
+        Ok(Some(metadata)) => refuse_if_deleting(root, &metadata),
+        // The API server says the same when the document is applied.
+        Ok(None) | Err(_) => Ok(()),
+    }
 }
 
 /// An error after `count` documents were applied. It is no refusal then, because something was changed.

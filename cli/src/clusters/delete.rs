@@ -18,8 +18,9 @@ use crate::describe::object::{condition, text};
 use crate::describe::tree::Objects;
 use crate::describe::words::phrase;
 use crate::describe::{Root, gather, pause};
-use crate::exit::{ExitStatus, with_causes};
+use crate::exit::ExitStatus;
 use crate::follow::POLL_INTERVAL;
+use crate::follow::lost::Silence;
 use crate::follow::view::WORTH_MENTIONING;
 use crate::kubeconfig;
 use crate::output::{say, write_out};
@@ -95,27 +96,27 @@ async fn follow(target: &Target, root: Root, name: &str, uid: &str, wait: WaitFl
     let started = Instant::now();
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let mut shown = Shown::default();
+    let mut silence = Silence::default();
     loop {
         ticks.tick().await;
-        let read = objects(target, root, name).await;
+        let read = silence.note(objects(target, root, name).await, Instant::now())?;
         let elapsed = started.elapsed();
         match &read {
-            Ok(objects) if is_gone_from(objects, uid) => {
+            Some(objects) if is_gone_from(objects, uid) => {
                 say!("{:>6.1}s  {named}: deleted", elapsed.as_secs_f64());
                 return Ok(ExitStatus::Done);
             }
-            Ok(objects) => {
+            Some(objects) => {
                 for line in shown.lines(objects, elapsed) {
                     say!("{:>6.1}s  {named}: {line}", elapsed.as_secs_f64());
                 }
             }
-            Err(_) => {}
+            None => {}
         }
         if elapsed > wait.timeout {
-            let paused = read.as_ref().is_ok_and(|objects| pause::of_objects(objects).is_some());
-            match read {
-                Ok(objects) => say!("{named} waits for {}", cause(&objects)),
-                Err(error) => say!("{}", with_causes(&error)),
+            let paused = read.as_ref().is_some_and(|objects| pause::of_objects(objects).is_some());
+            if let Some(objects) = read {
+                say!("{named} waits for {}", cause(&objects));
             }
             say_not_yet(wait.timeout, paused);
             return Ok(ExitStatus::NotYet);

@@ -21,6 +21,7 @@ use api::gcm::TanzuKubernetesCluster;
 use futures::FutureExt as _;
 use kit::api_error::{is_gone, is_not_served};
 use kube::api::DynamicObject;
+use kube::core::ObjectMeta;
 use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
@@ -36,7 +37,7 @@ use crate::apply::refusal_of_user;
 use crate::args::{ChangeFlags, CheckedChangeFlags, Output, TargetFlags};
 use crate::connection::{CLUSTER, dynamic_api_in, not_served};
 use crate::describe::{Blocking, Root};
-use crate::exit::{ExitStatus, failed};
+use crate::exit::{ExitStatus, failed, refuse};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::{follow_clusters, report_before_change};
 use crate::interrupts;
@@ -73,6 +74,19 @@ async fn read(target: &Target, name: &str) -> Result<TanzuKubernetesCluster> {
             target.namespace, target.namespace
         ))),
     }
+}
+
+/// Refuses to change a cluster that is being deleted: the change would be lost with it.
+fn refuse_if_deleting(root: Root, metadata: &ObjectMeta) -> Result<()> {
+    if metadata.deletion_timestamp.is_none() {
+        return Ok(());
+    }
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name) = (text(&metadata.namespace), text(&metadata.name));
+    Err(refuse(&format!(
+        "{} {namespace}/{name} is being deleted, and a change would be lost with it. Wait until it is gone with `layercake delete {name} -n {namespace}`, then run this command again",
+        root.kind()
+    )))
 }
 
 fn clusters(target: &Target) -> Api<TanzuKubernetesCluster> {
@@ -172,6 +186,7 @@ impl Change<'_> {
     async fn make(self, target: &Target, flags: &CheckedChangeFlags) -> Result<ExitStatus> {
         let Self { cluster, manager, fields, operations, text } = self;
         let CheckedChangeFlags { dry_run, change: flags, .. } = flags;
+        refuse_if_deleting(Root::TanzuKubernetesCluster, &cluster.metadata)?;
         if !flags.force_conflicts {
             owners::check(&fields, cluster.metadata.managed_fields.as_deref())?;
         }

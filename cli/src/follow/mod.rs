@@ -1,6 +1,7 @@
 //! The progress of clusters until they run.
 
 pub mod cluster_report;
+pub(crate) mod lost;
 pub mod progress;
 pub(crate) mod view;
 
@@ -10,7 +11,9 @@ use anyhow::Result;
 use kube::Client;
 
 use self::cluster_report::ClusterReport;
+use self::lost::Silence;
 use self::view::View;
+use crate::describe::tree::Objects;
 use crate::describe::{self, Blocking, Root, cause, gather, pause, tree};
 
 /// The interval between two reads of the objects.
@@ -18,7 +21,10 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(700);
 
 /// Follows the clusters of `reports` until all run as their specs say, or `timeout` has passed; what is known is always in the reports.
 ///
-/// A cluster that was refused is not waited for. Reads that fail are repeated until the time is over.
+/// A cluster that was refused is not waited for. Reads that fail are repeated for some minutes.
+///
+/// # Errors
+/// If a cluster is deleted meanwhile, or the API server stays away.
 pub async fn follow_clusters(
     client: &Client,
     reports: &mut [ClusterReport],
@@ -26,46 +32,46 @@ pub async fn follow_clusters(
 ) -> Result<()> {
     let started = Instant::now();
     let mut view = View::new();
+    let mut silence = Silence::default();
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let mut trees = Vec::new();
-        let mut failed = None;
+        let mut failed = false;
         for report in reports.iter_mut().filter(|report| report.is_awaited()) {
             let seconds = started.elapsed().as_secs_f64();
-            match observed(client, report, seconds).await {
-                Ok(tree) => trees.extend(tree.map(|tree| (report.namespace.clone(), tree))),
-                Err(error) => failed = Some(error),
-            }
+            let read = gather::objects(client, report.root, &report.namespace, &report.name);
+            let Some(gathered) = silence.note(read.await, Instant::now())? else {
+                failed = true;
+                break;
+            };
+            lost::check_exists(report.root, &gathered.objects, &report.namespace, &report.name)?;
+            let tree = observe(report, &gathered.objects, seconds);
+            trees.extend(tree.map(|tree| (report.namespace.clone(), tree)));
         }
-        if failed.is_none() {
+        if !failed {
             view.show(reports, &trees, started.elapsed());
         }
         if !reports.iter().any(ClusterReport::is_awaited) {
             return Ok(());
         }
         if started.elapsed() > timeout {
-            return failed.map_or(Ok(()), Err);
+            return Ok(());
         }
     }
 }
 
 /// Brings a report up to what the objects say now; returns the cluster's tree.
-async fn observed(
-    client: &Client,
-    report: &mut ClusterReport,
-    seconds: f64,
-) -> Result<Option<describe::TreeNode>> {
-    let objects = gather::objects(client, report.root, &report.namespace, &report.name).await?.objects;
-    report.update(&objects, seconds);
-    let tree = tree::tree(report.root, &objects);
+fn observe(report: &mut ClusterReport, objects: &Objects, seconds: f64) -> Option<describe::TreeNode> {
+    report.update(objects, seconds);
+    let tree = tree::tree(report.root, objects);
     let running = report.is_running();
-    let paused = pause::of_objects(&objects)
+    let paused = pause::of_objects(objects)
         .map(|message| Blocking::pause(report.root, &report.namespace, &report.name, message));
-    let blocking = paused.or_else(|| cause::blocking(&report.namespace, tree.as_ref()?));
+    let blocking = paused.or_else(|| tree.as_ref().and_then(|tree| cause::blocking(&report.namespace, tree)));
     report.blocking = blocking.filter(|_| !running);
-    Ok(tree)
+    tree
 }
 
 /// Reads a cluster before it is changed. Its report then shows only what the change leads to.
