@@ -16,6 +16,7 @@ mod error;
 mod extra_config;
 mod flags;
 mod image;
+pub mod leftovers;
 mod namespace_networks;
 mod orphans;
 mod pause;

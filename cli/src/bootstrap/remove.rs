@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use kube::Client;
 use plane::{Guard, Plane};
+use vmop::leftovers::{Leftovers, destroy_templates};
 
 use super::folder::Folder;
 use super::record::Record;
 use super::summary;
 use crate::connection::client;
 use crate::exit::ExitStatus;
+use crate::init::given::operator_flags;
 use crate::kubeconfig;
 use crate::output::say;
 use crate::stack::{clean_up, ensure_programs};
@@ -27,9 +30,11 @@ pub async fn remove(name: &str, orphan: bool) -> Result<()> {
     }
     folder.check()?;
     let _lock = folder.lock()?;
-    let vms = if orphan { Vec::new() } else { vms(&folder).await? };
-    if !vms.is_empty() {
-        return Err(ExitStatus::Refused.error(refusal(name, &vms)));
+    if !orphan {
+        let vms = with_objects(&folder, async |client| empty(name, client).await).await?;
+        if let Some(vms) = vms.filter(|vms| !vms.is_empty()) {
+            return Err(ExitStatus::Refused.error(refusal(name, &vms)));
+        }
     }
     delete(&folder).await?;
     say!("{name}: deleted");
@@ -41,6 +46,7 @@ pub async fn delete_if_empty(name: &str) -> Result<()> {
     let folder = Folder::of(name)?;
     let for_command = folder.settings()?.is_some_and(|settings| settings.for_command);
     if for_command && folder.daemon().holder()?.is_none() && summary::is_empty(&folder)? {
+        with_objects(&folder, async |client| empty(name, client).await).await?;
         delete(&folder).await?;
     }
     Ok(())
@@ -56,14 +62,40 @@ pub async fn delete(folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// The VMs of a bootstrap cluster, as namespace and name.
-async fn vms(folder: &Folder) -> Result<Vec<(String, String)>> {
+/// Returns the VMs of a bootstrap cluster, as namespace and name. If it has none, destroys its golden templates: after it, nothing
+/// knows whose they are.
+async fn empty(name: &str, client: &Client) -> Result<Vec<(String, String)>> {
+    let vms = summary::vms(client).await?;
+    if !vms.is_empty() {
+        return Ok(vms);
+    }
+    match destroy_templates(client, &operator_flags(None).doctor_options()?).await {
+        Ok(Leftovers { destroyed, kept }) => {
+            for template in destroyed {
+                say!("{name}: golden template {template} is destroyed");
+            }
+            for template in kept {
+                say!(
+                    "{name}: golden template {template} stays in vCenter, because disks depend on it. When they are gone: govc vm.destroy {template}"
+                );
+            }
+        }
+        Err(error) => say!(
+            "warning: the golden templates of {name} stay in vCenter: {error}. Delete them there: the templates that no VM was cloned from"
+        ),
+    }
+    Ok(vms)
+}
+
+/// Does `work` with the API server of a bootstrap cluster, which is started alone if the bootstrap cluster is stopped. Returns None if it
+/// never had objects.
+async fn with_objects<T>(folder: &Folder, work: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<Option<T>> {
     if let Some(record) = folder.daemon().read::<Record>()? {
-        return summary::vms(&client(Some(&record.kubeconfig), None).await?).await;
+        return work(&client(Some(&record.kubeconfig), None).await?).await.map(Some);
     }
     // One that never had a store has no VMs.
     if !folder.path().join("etcd").exists() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let exe = std::env::current_exe().context("cannot find the path of this program")?;
     let tools = ensure_programs(BTreeMap::new(), Vec::new()).await?;
@@ -72,7 +104,7 @@ async fn vms(folder: &Folder) -> Result<Vec<(String, String)>> {
     let options = plane::Options { stack, tools, definitions: Vec::new() };
     let found = match Plane::bare(options).await {
         Ok(plane) => {
-            let found = summary::vms(&plane.client()).await;
+            let found = work(&plane.client()).await;
             plane.stop().await;
             found
         }
@@ -81,7 +113,7 @@ async fn vms(folder: &Folder) -> Result<Vec<(String, String)>> {
         ),
     };
     clean_up(guard, folder.path()).await;
-    found
+    found.map(Some)
 }
 
 fn refusal(name: &str, vms: &[(String, String)]) -> String {

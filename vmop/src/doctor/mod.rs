@@ -25,6 +25,7 @@ use vsphere::{Client as VCenter, Inventory, MoRef, Recorder, Secret, inventory};
 
 pub use checks::ALL as CHECKS;
 
+use crate::vcenter::settings::Settings;
 use site::Site;
 
 /// So long an inventory is followed for a recording.
@@ -63,6 +64,28 @@ pub async fn connect(
     }
     let (vcenter, found) = connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
     vcenter.ok_or(found)
+}
+
+/// Connects to the vCenter of the provider configuration as the program does, and finds the folders of its VMs. None if nothing is
+/// configured.
+pub(crate) async fn connect_to_site(
+    client: &Client,
+    options: &Options,
+) -> Result<Option<(Settings, vsphere::Client, Vec<MoRef>)>, String> {
+    let (settings, _) = configuration::check(client, &options.namespace).await;
+    let Some(settings) = settings else { return Ok(None) };
+    let (vcenter, mut found) = connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
+    if let Some(vcenter) = vcenter {
+        let (site, read) = Site::read(client, &settings, &vcenter).await;
+        if let Some(folders) = site.map(|site| site.folders.into_keys().collect()) {
+            return Ok(Some((settings, vcenter, folders)));
+        }
+        vcenter.logout().await;
+        found.extend(read);
+    }
+    let errors = found.iter().filter(|one| one.outcome == Outcome::Error);
+    let errors: Vec<_> = errors.map(|one| format!("{} {}", one.check.code, one.found)).collect();
+    Err(errors.join("; "))
 }
 
 /// Runs all checks that `wanted` names; what a failed one leaves open is skipped and says so.

@@ -62,6 +62,11 @@ fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> 
     all.iter().filter(|vm| needless(vm) && !bases.contains(vm.name.as_str())).cloned().collect()
 }
 
+/// The names of the templates of this stack whose content is not `needed` and from which no known VM was made.
+pub fn unused(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<String> {
+    idle(vcenter, needed).iter().map(|template| template.name.clone()).collect()
+}
+
 /// Every VM of the datacenter with its disks. It fails where those of one can't be read: templates may be what they
 /// rest on.
 async fn vms(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {

@@ -13,6 +13,6 @@ mod key;
 #[cfg(test)]
 pub use cache::TemplateRequests;
 pub use cache::{IsWanted, OnChange, Template, TemplateCache, TemplateState};
-pub use collect::{COLLECT_DELAY, collect};
+pub use collect::{COLLECT_DELAY, collect, unused};
 pub use deploy::deploy_requested;
 pub use key::TemplateKey;

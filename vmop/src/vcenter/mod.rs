@@ -38,4 +38,5 @@ pub use placement::Placement;
 pub use problem::Problem;
 pub use provider::{ConnectionState, Provider};
 pub use realized_policy::RealizedPolicy;
+pub use stack_id::drawn_stack_id;
 pub use unavailable::describe_unavailable;

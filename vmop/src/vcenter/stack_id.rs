@@ -55,6 +55,11 @@ impl DrawnStackId {
     }
 }
 
+/// Returns the id that was drawn, if one was; draws none.
+pub async fn drawn_stack_id(client: &Client, namespace: &str) -> kube::Result<Option<String>> {
+    read(&Api::namespaced(client.clone(), namespace)).await
+}
+
 async fn find_or_draw(client: &Client, namespace: &str) -> kube::Result<String> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     if let Some(id) = read(&maps).await? {
