@@ -24,6 +24,7 @@ pub use trouble::{name_of_kubeconfig, trouble};
 use crate::args::BootstrapCommand;
 use crate::exit::{ExitStatus, status_of};
 use crate::interrupts::until_interrupted;
+use crate::kubeconfig;
 use crate::output::{say, write_over};
 
 /// The message of an interrupted command that continues when it is run again.
@@ -56,12 +57,17 @@ async fn stop(name: &str) -> Result<()> {
         return Err(folder.missing("The existing ones: layercake bootstrap list"));
     }
     let _lock = folder.lock()?;
+    if let Some(trouble) = trouble::of_running(&folder) {
+        say!("{name}: {trouble}");
+    }
     if folder.daemon().stop().await? {
-        if let Some(trouble) = trouble::of_running(&folder) {
-            say!("{name}: {trouble}");
-        }
         say!("{name}: stopped. Its VMs continue to run, but are not repaired until it is started again");
         summary::say_certificates(&folder)?;
+        if let Ok(file) = kubeconfig::users_file(None)
+            && let Some(former) = kubeconfig::leave_bootstrap(name, &file).await?
+        {
+            say!("{name}: kubectl uses context {former} of {} again", file.display());
+        }
     } else {
         say!("{name}: was not running");
     }

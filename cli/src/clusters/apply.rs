@@ -179,8 +179,8 @@ async fn check_deletion(target: &Target, document: &Value) -> Result<()> {
             found.map(|found| found.map(|found| found.metadata))
         }
         _ => {
-            let found = api_in::<TanzuKubernetesCluster>(&target.client, namespace).get_metadata_opt(name);
-            found.await.map(|found| found.map(|found| found.metadata))
+            let clusters = api_in::<TanzuKubernetesCluster>(&target.client, namespace);
+            clusters.get_metadata_opt(name).await.map(|found| found.map(|found| found.metadata))
         }
     };
     match found {

@@ -137,22 +137,54 @@ impl Owner {
             }
             let all = config[list].as_array_mut().into_iter().flatten();
             match all.into_iter().find(|old| old["name"] == entry["name"]) {
-                Some(old) => *old = entry,
+                Some(old) => {
+                    let kept = Kept::of(old);
+                    *old = entry;
+                    kept.put(old);
+                }
                 None => config[list].as_array_mut().into_iter().for_each(|all| all.push(entry.clone())),
             }
         }
         Ok(())
     }
 
-    /// Makes this cluster the one that kubectl uses without a flag.
+    /// Makes this cluster the one that kubectl uses without a flag, and notes which one it was.
     pub fn make_current(&self, config: &mut Value) {
+        let former = config["current-context"].as_str().unwrap_or_default().to_owned();
+        if former == self.context {
+            return;
+        }
+        if let Some(own) = self.own_context(config) {
+            Kept { former: Some(former), ..Kept::of(own) }.put(own);
+        }
         config["current-context"] = self.context.clone().into();
+    }
+
+    /// Makes the context current again that was so before this cluster's, if it still exists. Returns its name.
+    pub fn restore_former(&self, config: &mut Value) -> Option<String> {
+        if config["current-context"] != *self.context {
+            return None;
+        }
+        let former = Kept::of(self.own_context(config)?).former?;
+        let exists = config["contexts"].as_array()?.iter().any(|context| context["name"] == *former);
+        exists.then(|| {
+            config["current-context"] = former.clone().into();
+            former
+        })
+    }
+
+    fn own_context<'a>(&self, config: &'a mut Value) -> Option<&'a mut Value> {
+        let contexts = config["contexts"].as_array_mut()?;
+        contexts
+            .iter_mut()
+            .find(|entry| entry["name"] == *self.context && mark_of(&entry["context"]) == Some(&self.mark))
     }
 
     /// Takes the entries out of a kubeconfig. Entries of other clusters stay, also those with these names.
     ///
     /// Returns true if there was one.
     pub fn remove(&self, config: &mut Value) -> bool {
+        self.restore_former(config);
         let mut removed = false;
         for (list, member, name) in self.names() {
             let Some(all) = config[list].as_array_mut() else { continue };
@@ -167,10 +199,45 @@ impl Owner {
     }
 }
 
+/// The parts of a context that a new one of the same cluster keeps.
+struct Kept {
+    /// The namespace that the user has chosen.
+    namespace: Option<String>,
+    /// The context that was current before.
+    former: Option<String>,
+}
+
+impl Kept {
+    fn of(entry: &Value) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let context = &entry["context"];
+        Self {
+            namespace: text(context.get("namespace")),
+            former: text(extension_of(context).and_then(|own| own.get("former"))),
+        }
+    }
+
+    fn put(self, entry: &mut Value) {
+        let Some(context) = entry.get_mut("context") else { return };
+        if let Some(namespace) = self.namespace {
+            context["namespace"] = namespace.into();
+        }
+        let mut all = context["extensions"].as_array_mut().into_iter().flatten();
+        let own = all.find(|extension| extension["name"] == EXTENSION);
+        if let (Some(own), Some(former)) = (own, self.former) {
+            own["extension"]["former"] = former.into();
+        }
+    }
+}
+
 /// The mark of an entry of ours.
 fn mark_of(content: &Value) -> Option<&str> {
+    extension_of(content)?["cluster"].as_str()
+}
+
+fn extension_of(content: &Value) -> Option<&Value> {
     let mut all = content["extensions"].as_array().into_iter().flatten();
-    all.find(|extension| extension["name"] == EXTENSION)?["extension"]["cluster"].as_str()
+    all.find(|extension| extension["name"] == EXTENSION)?.get("extension")
 }
 
 fn shown(mark: Option<&str>) -> String {
@@ -205,6 +272,31 @@ current-context: team-admin@team
         assert_eq!(alone["clusters"][0]["cluster"]["server"], "https://10.20.0.10:6443");
         assert_eq!(alone["users"][0]["user"]["client-key-data"], "S0VZ");
         assert_eq!(alone["contexts"][0]["context"]["user"], "team-admin");
+    }
+
+    #[test]
+    fn the_context_before_a_bootstrap_cluster_is_current_again_after_it() {
+        let access = Access::read(TEXT).unwrap();
+        let mut config: Value = serde_saphyr::from_str(TEXT).unwrap();
+        let lab = Owner::bootstrap("lab");
+        let start = |config: &mut Value| {
+            lab.merge(&access, config).unwrap();
+            lab.make_current(config);
+        };
+        start(&mut config);
+        config["contexts"][1]["context"]["namespace"] = "dev".into();
+        assert_eq!(lab.restore_former(&mut config).as_deref(), Some("team-admin@team"));
+        assert_eq!(lab.restore_former(&mut config), None, "the user chose another one");
+        start(&mut config);
+        start(&mut config);
+        assert_eq!(config["current-context"], "layercake-lab");
+        assert_eq!(config["contexts"][1]["context"]["namespace"], "dev", "it is the user's");
+        assert!(lab.remove(&mut config));
+        assert_eq!(config["current-context"], "team-admin@team");
+        start(&mut config);
+        config["contexts"][0]["name"] = "renamed".into();
+        assert!(lab.remove(&mut config));
+        assert_eq!(config["current-context"], "", "the former one does not exist any more");
     }
 
     #[test]

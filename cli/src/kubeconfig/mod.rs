@@ -94,6 +94,24 @@ pub async fn remove_bootstrap(name: &str, path: &Path) -> Result<bool> {
     remove(&Owner::bootstrap(name), path).await
 }
 
+/// Makes the context current again that was so before a bootstrap cluster's, and returns its name if there is one.
+///
+/// # Errors
+/// If the file cannot be changed.
+pub async fn leave_bootstrap(name: &str, path: &Path) -> Result<Option<String>> {
+    let owner = Owner::bootstrap(name);
+    if !std::fs::read_to_string(path).is_ok_and(|text| text.contains(owner.context())) {
+        return Ok(None);
+    }
+    let mut former = None;
+    file::change(path, |config| {
+        former = owner.restore_former(config);
+        Ok(())
+    })
+    .await?;
+    Ok(former)
+}
+
 async fn remove(owner: &Owner, path: &Path) -> Result<bool> {
     // A file without the entries is not written.
     if !std::fs::read_to_string(path).is_ok_and(|text| text.contains(owner.context())) {
