@@ -43,10 +43,10 @@ impl Server {
         let context = context.or(file.current_context.as_deref()).unwrap_or_default().to_owned();
         let of_context = context.strip_prefix(BOOTSTRAP_CONTEXT).map(str::to_owned);
         let bootstrap = path.and_then(bootstrap::name_of_kubeconfig).or(of_context);
-        Self::with(config.cluster_url.to_string(), context, bootstrap, (SILENCE, LIMIT))
+        Self::with(&config.cluster_url.to_string(), context, bootstrap, (SILENCE, LIMIT))
     }
 
-    fn with(url: String, context: String, bootstrap: Option<String>, limits: (Duration, Duration)) -> Self {
+    fn with(url: &str, context: String, bootstrap: Option<String>, limits: (Duration, Duration)) -> Self {
         let url = url.trim_end_matches('/').to_owned();
         Self(Arc::new(Known { url, context, bootstrap, mentioned: AtomicBool::new(false), limits }))
     }
@@ -63,7 +63,7 @@ impl Server {
         self.0.bootstrap.as_deref().and_then(bootstrap::trouble)
     }
 
-    fn unreachable(&self, reason: String) -> BoxError {
+    fn unreachable(&self, reason: &str) -> BoxError {
         let hint = self.hint().map(|hint| format!(". {hint}")).unwrap_or_default();
         Box::new(Unreachable(format!("{self} does not answer: {reason}{hint}")))
     }
@@ -93,7 +93,7 @@ impl fmt::Display for Unreachable {
 
 impl std::error::Error for Unreachable {}
 
-/// The words of the deepest cause: those above it name layers of the client.
+/// Returns the text of the deepest cause. The texts above it name layers of the client.
 fn root(error: &BoxError) -> String {
     let mut cause: &(dyn std::error::Error + 'static) = error.as_ref();
     while let Some(next) = cause.source() {
@@ -137,13 +137,11 @@ where
         let mut answered = Box::pin(self.inner.call(request));
         Box::pin(async move {
             let (silence, limit) = server.0.limits;
-            let answer = match tokio::time::timeout(silence, &mut answered).await {
-                Ok(answer) => Ok(answer),
-                Err(_) => {
-                    server.mention();
-                    tokio::time::timeout(limit.saturating_sub(silence), answered).await
-                }
-            };
+            let mut answer = tokio::time::timeout(silence, &mut answered).await;
+            if answer.is_err() {
+                server.mention();
+                answer = tokio::time::timeout(limit.saturating_sub(silence), answered).await;
+            }
             match answer {
                 Ok(Ok(answer)) => {
                     server.0.mentioned.store(false, Ordering::Relaxed);
@@ -152,9 +150,13 @@ where
                 Ok(Err(error)) => {
                     let error: BoxError = error.into();
                     // Such as that of a program that gets credentials.
-                    if error.is::<kube::Error>() { Err(error) } else { Err(server.unreachable(root(&error))) }
+                    if error.is::<kube::Error>() {
+                        Err(error)
+                    } else {
+                        Err(server.unreachable(&root(&error)))
+                    }
                 }
-                Err(_) => Err(server.unreachable(format!("no answer within {limit:?}"))),
+                Err(_) => Err(server.unreachable(&format!("no answer within {limit:?}"))),
             }
         })
     }
@@ -170,7 +172,7 @@ mod tests {
 
     fn server(bootstrap: Option<&str>) -> Server {
         let url = "https://127.0.0.1:6443/".to_owned();
-        Server::with(url, "prod".to_owned(), bootstrap.map(str::to_owned), (SHORT, 3 * SHORT))
+        Server::with(&url, "prod".to_owned(), bootstrap.map(str::to_owned), (SHORT, 3 * SHORT))
     }
 
     async fn outcome<F>(server: &Server, answer: impl Fn() -> F + Clone) -> Result<(), String>

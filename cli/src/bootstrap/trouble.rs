@@ -51,11 +51,12 @@ pub fn of_running(folder: &Folder) -> Option<String> {
     match (endings.as_slice(), free) {
         ([], None) => None,
         (endings, Some(free)) => {
-            let ended =
-                endings.iter().map(|ending| format!(", and {}", words(ending, name))).collect::<String>();
+            let ended: Vec<_> =
+                endings.iter().map(|ending| format!(", and {}", words(ending, name))).collect();
             Some(format!(
-                "The file system of {} has {free} MiB left{ended}. Free space, then run layercake bootstrap stop {name} and layercake bootstrap start {name}",
-                folder.path().display()
+                "The file system of {} has {free} MiB left{}. Free space, then run layercake bootstrap stop {name} and layercake bootstrap start {name}",
+                folder.path().display(),
+                ended.concat()
             ))
         }
         (endings, None) => {

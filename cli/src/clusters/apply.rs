@@ -173,15 +173,12 @@ async fn check_deletion(target: &Target, document: &Value) -> Result<()> {
         return Ok(());
     };
     let namespace = Some(namespace_of(document, target));
-    let found = match root {
-        Root::Cluster => {
-            let found = dynamic_api_in(&target.client, CLUSTER, namespace).get_metadata_opt(name).await;
-            found.map(|found| found.map(|found| found.metadata))
-        }
-        _ => {
-            let clusters = api_in::<TanzuKubernetesCluster>(&target.client, namespace);
-            clusters.get_metadata_opt(name).await.map(|found| found.map(|found| found.metadata))
-        }
+    let found = if root == Root::Cluster {
+        let clusters = dynamic_api_in(&target.client, CLUSTER, namespace);
+        clusters.get_metadata_opt(name).await.map(|found| found.map(|found| found.metadata))
+    } else {
+        let clusters = api_in::<TanzuKubernetesCluster>(&target.client, namespace);
+        clusters.get_metadata_opt(name).await.map(|found| found.map(|found| found.metadata))
     };
     match found {
         Ok(Some(metadata)) => refuse_if_deleting(root, &metadata),
