@@ -10,6 +10,7 @@
 //! | `clusters` | `apply`, `scale`, `upgrade`, `delete`, `list` and `render`: clusters on any management cluster |
 //! | [`follow`] | the progress of clusters, for `up` and the commands that change clusters |
 //! | `bootstrap` | `bootstrap`: management clusters on this machine, which are kept in a folder, and `--bootstrap` |
+//! | `bootstrap_state`, `reach` | the stored state of bootstrap clusters, and the bounded wait for an API server, which names the cause |
 //! | [`state`], `daemon` | the folder of what must not get lost, and processes in the background |
 //! | [`describe`] | `describe`: the tree of the objects of a cluster or a VM, with the first cause of what is not ready |
 //! | `console` | `console`: what a node of `up --nodes qemu` shows on its serial console |
@@ -37,6 +38,7 @@ pub mod apply;
 pub mod args;
 pub mod background;
 pub mod bootstrap;
+mod bootstrap_state;
 pub mod bundle;
 mod clusters;
 mod completion;

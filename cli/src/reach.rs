@@ -12,7 +12,7 @@ use http::{Request, Response};
 use kube::config::{Config, Kubeconfig};
 use tower::{BoxError, Layer, Service};
 
-use crate::bootstrap;
+use crate::bootstrap_state::trouble;
 use crate::output::say;
 
 /// A request without an answer for this long is worth a line.
@@ -42,7 +42,7 @@ impl Server {
     pub fn new(path: Option<&Path>, file: &Kubeconfig, context: Option<&str>, config: &Config) -> Self {
         let context = context.or(file.current_context.as_deref()).unwrap_or_default().to_owned();
         let of_context = context.strip_prefix(BOOTSTRAP_CONTEXT).map(str::to_owned);
-        let bootstrap = path.and_then(bootstrap::name_of_kubeconfig).or(of_context);
+        let bootstrap = path.and_then(trouble::name_of_kubeconfig).or(of_context);
         Self::with(&config.cluster_url.to_string(), context, bootstrap, (SILENCE, LIMIT))
     }
 
@@ -60,7 +60,7 @@ impl Server {
     }
 
     fn hint(&self) -> Option<String> {
-        self.0.bootstrap.as_deref().and_then(bootstrap::trouble)
+        self.0.bootstrap.as_deref().and_then(trouble::trouble)
     }
 
     fn unreachable(&self, reason: &str) -> BoxError {

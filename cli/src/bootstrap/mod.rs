@@ -4,24 +4,21 @@
 //! `--bootstrap` does the same by [`open`], and stops it afterwards. The folder is the only record of the VMs, so it is not in the cache,
 //! and `remove` deletes it only if no VM is left.
 
-mod folder;
-mod record;
 mod remove;
 mod serve;
 mod start;
 mod summary;
-mod trouble;
 
 use anyhow::Result;
 use futures::FutureExt as _;
 
-pub use folder::Folder;
 pub use remove::delete_if_empty;
 pub use serve::arguments;
 pub use start::{Opened, open};
-pub use trouble::{name_of_kubeconfig, trouble};
 
 use crate::args::BootstrapCommand;
+use crate::bootstrap_state::folder::Folder;
+use crate::bootstrap_state::trouble;
 use crate::exit::{ExitStatus, status_of};
 use crate::interrupts::until_interrupted;
 use crate::kubeconfig;

@@ -8,9 +8,9 @@ use kube::Client;
 use plane::{Guard, Plane};
 use vmop::leftovers::{Leftovers, destroy_templates};
 
-use super::folder::Folder;
-use super::record::Record;
 use super::summary;
+use crate::bootstrap_state::folder::Folder;
+use crate::bootstrap_state::record::Record;
 use crate::connection::client;
 use crate::exit::ExitStatus;
 use crate::init::given::operator_flags;

@@ -8,9 +8,9 @@ use anyhow::{Context as _, Result};
 use components::render::arguments_of_site;
 use plane::{Guard, Plane, Program};
 
-use super::folder::{Folder, Settings};
-use super::record::Record;
 use super::summary;
+use crate::bootstrap_state::folder::{Folder, Settings};
+use crate::bootstrap_state::record::Record;
 use crate::interrupts::Interrupts;
 use crate::stack::{PROGRAMS, SIMULATED_ADDRESSES, clean_up, ensure_programs};
 
@@ -112,7 +112,7 @@ pub fn arguments(program: &str, settings: &Settings) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::folder::Applied;
+    use crate::bootstrap_state::folder::Applied;
 
     #[test]
     fn arguments_follow_from_the_site() {

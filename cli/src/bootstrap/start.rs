@@ -10,10 +10,11 @@ use kit::diagnosis::Outcome;
 use kube::Client;
 use serde_json::json;
 
-use super::folder::{Applied, Folder, Settings};
-use super::record::Record;
-use super::{summary, trouble};
+use super::summary;
 use crate::args::BootstrapStart;
+use crate::bootstrap_state::folder::{Applied, Folder, Settings};
+use crate::bootstrap_state::record::Record;
+use crate::bootstrap_state::trouble;
 use crate::connection::client;
 use crate::doctor;
 use crate::exit::{ExitStatus, refuse};

@@ -12,10 +12,10 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde::{Deserialize, Serialize};
 
-use super::folder::Folder;
-use super::record::Record;
-use super::trouble;
 use crate::args::Output;
+use crate::bootstrap_state::folder::Folder;
+use crate::bootstrap_state::record::Record;
+use crate::bootstrap_state::trouble;
 use crate::describe::words::age;
 use crate::output::{align, say, write_json, write_out};
 
