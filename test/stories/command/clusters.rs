@@ -115,7 +115,7 @@ async fn refuses_what_cannot_be(story: &Story, kubeconfig: &Path) {
         (&["scale", "team", "--replicas", "2", "--control-plane"], 3, &["can only be either 1 or 3 nodes"]),
         (&["scale", "none", "--replicas", "2"], 1, &["commands/none does not exist", "layercake list -A"]),
         (&["upgrade", "team", "--release", "v1.99"], 3, &["v1.99"]),
-        (&["list", "--context", "none"], 3, &["context none does not exist. The kubeconfig has"]),
+        (&["list", "--context", "none"], 3, &["context none does not exist. Pass one with --context: "]),
         (&["delete", "none"], 1, &["commands/none does not exist"]),
     ];
     for (args, status, words) in cases {
