@@ -141,21 +141,3 @@ func vAppSpec(info types.BaseVmConfigInfo) types.BaseVmConfigSpec {
 	}
 	return spec
 }
-
-// checkDisks refuses to grow a linked disk.
-func checkDisks(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
-	for _, c := range changes {
-		edit := c.GetVirtualDeviceConfigSpec()
-		wanted, ok := edit.Device.(*types.VirtualDisk)
-		if !ok || edit.Operation != types.VirtualDeviceConfigSpecOperationEdit {
-			continue
-		}
-		for _, disk := range vim.Disks(devices) {
-			if disk.Key == wanted.Key && vim.LinkedDisk(disk) != nil &&
-				capacityOf(wanted) > capacityOf(disk) {
-				return &types.InvalidDeviceOperation{}
-			}
-		}
-	}
-	return nil
-}

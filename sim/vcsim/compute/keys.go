@@ -1,10 +1,6 @@
 package compute
 
-import (
-	"github.com/vmware/govmomi/vim25/types"
-
-	"layercake.invalid/sim/vcsim/vim"
-)
+import "github.com/vmware/govmomi/vim25/types"
 
 // Keys of devices as vCenter gives them. A client finds the first disk of an image by 2000, and the first adapter by 4000.
 const (
@@ -76,79 +72,4 @@ func keyOf(devices []types.BaseVirtualDevice, device types.BaseVirtualDevice) in
 		}
 	}
 	return 0
-}
-
-// ownFiles leaves each disk that is edited in its own file: a clone's edits name the files of its source. An edit of a VM may not name
-// another file.
-func ownFiles(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDeviceConfigSpec) []types.BaseVirtualDeviceConfigSpec {
-	changes = append([]types.BaseVirtualDeviceConfigSpec{}, changes...)
-	for i, c := range changes {
-		change := *c.GetVirtualDeviceConfigSpec()
-		if _, ok := change.Device.(*types.VirtualDisk); !ok || change.Operation != types.VirtualDeviceConfigSpecOperationEdit {
-			continue
-		}
-		if present, ok := deviceByKey(devices, change.Device.GetVirtualDevice().Key).(*types.VirtualDisk); ok {
-			change.Device = copied(change.Device)
-			change.Device.GetVirtualDevice().Backing = present.Backing
-			changes[i] = &change
-		}
-	}
-	return changes
-}
-
-// checkFiles refuses to give a disk another file.
-func checkFiles(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
-	for i, c := range changes {
-		change := c.GetVirtualDeviceConfigSpec()
-		edit, ok := change.Device.(*types.VirtualDisk)
-		if !ok || change.Operation != types.VirtualDeviceConfigSpecOperationEdit {
-			continue
-		}
-		if present, ok := deviceByKey(devices, edit.Key).(*types.VirtualDisk); ok && fileOf(edit) != "" && fileOf(edit) != fileOf(present) {
-			return &types.InvalidDeviceSpec{DeviceIndex: int32(i)}
-		}
-	}
-	return nil
-}
-
-func fileOf(disk *types.VirtualDisk) string {
-	if backing, ok := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); ok {
-		return backing.GetVirtualDeviceFileBackingInfo().FileName
-	}
-	return ""
-}
-
-// checkSnapshots refuses to grow or to remove a disk that a snapshot contains: all but independent ones.
-func checkSnapshots(devices []types.BaseVirtualDevice, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
-	for _, c := range changes {
-		change := c.GetVirtualDeviceConfigSpec()
-		wanted, ok := change.Device.(*types.VirtualDisk)
-		if !ok {
-			continue
-		}
-		for _, disk := range vim.Disks(devices) {
-			if disk.Key != wanted.Key || isIndependent(disk) {
-				continue
-			}
-			switch change.Operation {
-			case types.VirtualDeviceConfigSpecOperationRemove:
-				return &types.InvalidState{}
-			case types.VirtualDeviceConfigSpecOperationEdit:
-				if capacityOf(wanted) > capacityOf(disk) {
-					return &types.InvalidDeviceOperation{}
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func isIndependent(disk *types.VirtualDisk) bool {
-	backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo)
-	return ok && (backing.DiskMode == string(types.VirtualDiskModeIndependent_persistent) ||
-		backing.DiskMode == string(types.VirtualDiskModeIndependent_nonpersistent))
-}
-
-func capacityOf(disk *types.VirtualDisk) int64 {
-	return max(disk.CapacityInBytes, disk.CapacityInKB<<10)
 }

@@ -288,6 +288,9 @@ func (d Demand) Plus(e Demand) Demand { return Demand{d.Memory + e.Memory, d.CPU
 // Minus subtracts a demand.
 func (d Demand) Minus(e Demand) Demand { return Demand{d.Memory - e.Memory, d.CPU - e.CPU} }
 
+// Covers tells whether a demand can be met out of this one.
+func (d Demand) Covers(e Demand) bool { return d.Memory >= e.Memory && d.CPU >= e.CPU }
+
 // Profiles are the storage profiles of a VM: its home and each of its disks have their own. The library has no place for them.
 type Profiles struct {
 	Home  []string

@@ -128,7 +128,7 @@ func (inv *Inventory) Admit(ctx *simulator.Context, self vim.Ref, extra core.Dem
 	var best core.Demand
 	for _, host := range inv.hostsOf(ctx, me.Pool) {
 		free := inv.free(ctx, host, self)
-		if free.Memory >= wanted.Memory && free.CPU >= wanted.CPU && host.Self == me.Host && !avoided[me.Host] {
+		if free.Covers(wanted) && host.Self == me.Host && !avoided[me.Host] {
 			return me.Host, nil
 		}
 		best = core.Demand{Memory: max(best.Memory, free.Memory), CPU: max(best.CPU, free.CPU)}
@@ -143,7 +143,7 @@ func (inv *Inventory) otherHost(
 	var fallback *vim.Ref
 	for _, host := range inv.hostsOf(ctx, me.Pool) {
 		free := inv.free(ctx, host, self)
-		if free.Memory >= wanted.Memory && free.CPU >= wanted.CPU {
+		if free.Covers(wanted) {
 			if !avoided[host.Self] {
 				return host.Self, nil
 			}
@@ -161,35 +161,44 @@ func (inv *Inventory) otherHost(
 // admitToPool walks up the pools: what one cannot give out of its own reservation, its parent must, if it may expand.
 func (inv *Inventory) admitToPool(ctx *simulator.Context, self, pool vim.Ref, wanted core.Demand) types.BaseMethodFault {
 	for {
-		p, ok := ctx.Map.Get(pool).(*simulator.ResourcePool)
-		if !ok {
+		config, above, ok := poolAbove(ctx, pool)
+		if !ok || above == nil {
 			return nil
-		}
-		var config types.ResourceConfigSpec
-		var parent *vim.Ref
-		ctx.WithLock(p, func() { config, parent = p.Config, p.Parent })
-		if parent == nil || parent.Type != "ResourcePool" {
-			return nil // the root pool has what the hosts have
 		}
 		used := inv.used(func(r core.Row) bool { return r.MoID != self.Value && inv.inPool(ctx, r.Pool, pool) })
 		memory, memoryLimit := vim.Allocation(&config.MemoryAllocation)
 		cpu, cpuLimit := vim.Allocation(&config.CpuAllocation)
-		if limited := (core.Demand{Memory: left(memoryLimit, used.Memory), CPU: left(cpuLimit, used.CPU)}); limited.Memory < wanted.Memory || limited.CPU < wanted.CPU {
+		if limited := (core.Demand{Memory: left(memoryLimit, used.Memory), CPU: left(cpuLimit, used.CPU)}); !limited.Covers(wanted) {
 			return insufficient(wanted, limited)
 		}
 		own := core.Demand{Memory: memory, CPU: cpu}.Minus(used)
-		if own.Memory >= wanted.Memory && own.CPU >= wanted.CPU {
+		if own.Covers(wanted) {
 			return nil
-		}
-		expandable := func(info types.ResourceAllocationInfo) bool {
-			return info.ExpandableReservation == nil || *info.ExpandableReservation
 		}
 		if own.Memory < wanted.Memory && !expandable(config.MemoryAllocation) ||
 			own.CPU < wanted.CPU && !expandable(config.CpuAllocation) {
 			return insufficient(wanted, own)
 		}
-		pool = *parent
+		pool = *above
 	}
+}
+
+// poolAbove returns the settings of a pool and the pool that it is in. The root pool is in none: it has what the hosts have.
+func poolAbove(ctx *simulator.Context, pool vim.Ref) (config types.ResourceConfigSpec, above *vim.Ref, ok bool) {
+	p, ok := ctx.Map.Get(pool).(*simulator.ResourcePool)
+	if !ok {
+		return config, nil, false
+	}
+	ctx.WithLock(p, func() { config, above = p.Config, p.Parent })
+	if above != nil && above.Type != "ResourcePool" {
+		above = nil
+	}
+	return config, above, true
+}
+
+// expandable tells whether a pool may reserve more than its own reservation, from the pool that it is in.
+func expandable(info types.ResourceAllocationInfo) bool {
+	return info.ExpandableReservation == nil || *info.ExpandableReservation
 }
 
 // admitPool decides whether a new pool can reserve what its settings want.
@@ -206,7 +215,7 @@ func (inv *Inventory) admitPool(ctx *simulator.Context, above vim.Ref, config *t
 	for _, host := range inv.hostsOf(ctx, above) {
 		most = most.Plus(inv.free(ctx, host, vim.Ref{}))
 	}
-	if most.Memory < wanted.Memory || most.CPU < wanted.CPU {
+	if !most.Covers(wanted) {
 		return insufficient(wanted, most)
 	}
 	return nil
@@ -215,14 +224,11 @@ func (inv *Inventory) admitPool(ctx *simulator.Context, above vim.Ref, config *t
 // Unreserved is what a pool can still give to the reservations of its VMs: what is left of its own reservation, and, if it may expand,
 // of those above it.
 func (inv *Inventory) Unreserved(ctx *simulator.Context, pool vim.Ref) (free core.Demand) {
-	p, ok := ctx.Map.Get(pool).(*simulator.ResourcePool)
+	config, parent, ok := poolAbove(ctx, pool)
 	if !ok {
 		return free
 	}
-	var config types.ResourceConfigSpec
-	var parent *vim.Ref
-	ctx.WithLock(p, func() { config, parent = p.Config, p.Parent })
-	if parent == nil || parent.Type != "ResourcePool" {
+	if parent == nil {
 		for _, host := range inv.hostsOf(ctx, pool) {
 			free = free.Plus(inv.free(ctx, host, vim.Ref{}))
 		}
@@ -233,7 +239,7 @@ func (inv *Inventory) Unreserved(ctx *simulator.Context, pool vim.Ref) (free cor
 	of := func(info types.ResourceAllocationInfo, used, above int64) int64 {
 		reservation, limit := vim.Allocation(&info)
 		free := max(reservation-used, 0)
-		if info.ExpandableReservation == nil || *info.ExpandableReservation {
+		if expandable(info) {
 			free += above
 		}
 		return max(min(free, left(limit, used)), 0)
@@ -253,13 +259,8 @@ func left(limit, used int64) int64 {
 
 func (inv *Inventory) inPool(ctx *simulator.Context, pool, above vim.Ref) bool {
 	for pool != above {
-		p, ok := ctx.Map.Get(pool).(*simulator.ResourcePool)
-		if !ok {
-			return false
-		}
-		var parent *vim.Ref
-		ctx.WithLock(p, func() { parent = p.Parent })
-		if parent == nil {
+		_, parent, ok := poolAbove(ctx, pool)
+		if !ok || parent == nil {
 			return false
 		}
 		pool = *parent
