@@ -156,6 +156,16 @@ func TestNamesAreThoseThatVCenterTakes(t *testing.T) {
 		}
 		s.done(folder.Destroy(s.ctx))
 	}
+	root := object.NewRootFolder(c.Client)
+	dc, err := root.CreateDatacenter(s.ctx, `10%/a\b`)
+	must(t, err)
+	var made mo.Datacenter
+	must(t, c.RetrieveOne(s.ctx, dc.Reference(), []string{"name"}, &made))
+	if made.Name != "10%25%2fa%5cb" {
+		t.Errorf("the datacenter is called %s", made.Name)
+	}
+	_, err = root.CreateDatacenter(s.ctx, long)
+	failsWith[*types.InvalidName](t, err)
 	s.done(vm.Rename(s.ctx, "x/y"))
 	if name := s.props(c, vm.Reference()).Name; name != "x%2fy" {
 		t.Errorf("renamed to %s", name)

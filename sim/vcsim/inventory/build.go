@@ -67,7 +67,7 @@ func (b *builder) makeWhole() {
 }
 
 func (b *builder) datacenter() error {
-	dc, err := object.NewRootFolder(b.client).CreateDatacenter(b.ctx, b.spec.Datacenter)
+	dc, err := object.NewRootFolder(b.client).CreateDatacenter(b.ctx, Escaped(b.spec.Datacenter))
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ func New(vc *core.VCenter, s *storage.Storage, o *outage.Outages) *Inventory {
 // Methods are those of the tree of folders.
 func (inv *Inventory) Methods() map[string]core.Override {
 	return map[string]core.Override{
+		"CreateDatacenter":    inv.createDatacenter,
 		"CreateFolder":        inv.createFolder,
 		"CreateResourcePool":  inv.createPool,
 		"Destroy_Task":        inv.destroy,
@@ -62,6 +63,16 @@ func (inv *Inventory) createFolder(ctx *simulator.Context, _ *core.Call, body ty
 	}
 	req.Name = vim.Unescaped(req.Name)
 	return inv.Invoke(ctx, req.This, "CreateFolder", body)
+}
+
+// createDatacenter refuses names that no datacenter can have, and escapes the others, which the library does not.
+func (inv *Inventory) createDatacenter(ctx *simulator.Context, _ *core.Call, body types.AnyType) soap.HasFault {
+	req := body.(*types.CreateDatacenter)
+	if !vim.IsName(req.Name) {
+		return invalidName(req.Name)
+	}
+	req.Name = vim.Escaped(req.Name)
+	return inv.Invoke(ctx, req.This, "CreateDatacenter", body)
 }
 
 // createPool refuses names that no pool can have, and more reserved than the pool above can give.
