@@ -80,6 +80,7 @@ fn the_doctor_names_each_cause() {
         site_causes(&story).await;
         story.apply_object(&storage_quota("storage", &story.namespace, ["gold"])).await;
         manifest_causes(&story);
+        example_is_sound(&story);
     });
 }
 
@@ -178,6 +179,31 @@ async fn site_causes(story: &Story) {
     assert_named(&found, "LC0702", &["policy-gone", "no-such-policy"]);
     let classes = story.cluster_api("StorageClass");
     classes.delete("policy-gone", &kube::api::DeleteParams::default()).await.unwrap();
+    let huge = json!({
+        "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass",
+        "metadata": {"name": "huge"}, "spec": {"hardware": {"cpus": 200, "memory": "1Gi"}},
+    });
+    story.apply_object(&huge).await;
+    let found = doctor(story, &["--only", "LC0902"]);
+    assert!(!String::from_utf8_lossy(&found.stdout).contains("huge"), "no namespace may use it");
+    story.prepare_namespace("huge").await;
+    let words =
+        ["VirtualMachineClass huge has 200 CPUs", "no host has more than 64 threads", "at most 64 CPUs"];
+    assert_named(&doctor(story, &["--only", "LC0902"]), "LC0902", &words);
+    story.delete("VirtualMachineClassBinding", "huge", SOON).await;
+    story
+        .cluster_api("VirtualMachineClass")
+        .delete("huge", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+}
+
+/// What the files create, their other objects may rest on.
+fn example_is_sound(story: &Story) {
+    let [namespace, vm] = ["namespace", "web"]
+        .map(|name| format!("{}/../examples/virtual-machines/{name}.yaml", env!("CARGO_MANIFEST_DIR")));
+    let found = doctor(story, &["-f", &namespace, "-f", &vm, "--only", "LC10"]);
+    assert_eq!(found.status.code(), Some(0), "{}", String::from_utf8_lossy(&found.stdout));
 }
 
 fn manifest_causes(story: &Story) {

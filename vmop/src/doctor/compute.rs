@@ -7,7 +7,7 @@ use kube::{Api, ResourceExt};
 use vsphere::ObjectContent;
 
 use super::checks::{CLASSES, DRS, HEADROOM, HOSTS, NAMES};
-use super::site::{BINDINGS, Site, list_all, name};
+use super::site::{BINDINGS, Site, THREADS, list_all, name};
 use crate::vcenter::LONGEST_NAME;
 use crate::virtualmachine::size::class::parse_size;
 
@@ -88,6 +88,9 @@ async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
     });
     let mut found = judge_headroom(&site.pools, reserved.max_by_key(|(_, mib)| *mib));
     found.extend(classes.iter().flat_map(judge_size));
+    let threads = site.hosts.iter().filter_map(|host| host.get(THREADS).as_i64()).max();
+    let bound = classes.iter().filter(|class| bound(&class.name_any()));
+    found.extend(bound.filter_map(|class| judge_threads(class, threads?)));
     found
 }
 
@@ -98,6 +101,16 @@ fn judge_size(class: &VirtualMachineClass) -> Vec<Diagnosis> {
         format!("VirtualMachineClass {}: {}: {}", class.name_any(), fault.field, fault.reason)
     };
     faults.map(|fault| CLASSES.error(found(&fault), fault.remedy)).collect()
+}
+
+/// A class with more CPUs than any host has threads: no VM of it can be placed.
+fn judge_threads(class: &VirtualMachineClass, threads: i64) -> Option<Diagnosis> {
+    let cpus = class.spec.hardware.as_ref()?.cpus.filter(|cpus| *cpus > threads)?;
+    let found = format!(
+        "VirtualMachineClass {} has {cpus} CPUs, but no host has more than {threads} threads",
+        class.name_any()
+    );
+    Some(CLASSES.error(found, format!("Use a class with at most {threads} CPUs")))
 }
 
 fn judge_headroom(pools: &[ObjectContent], largest: Option<(String, i64)>) -> Vec<Diagnosis> {
@@ -148,4 +161,25 @@ fn judge_names(names: impl Iterator<Item = (String, String)>) -> Diagnosis {
         longest = longest.max(name.len());
     }
     NAMES.ok(format!("the longest has {longest} of {LONGEST_NAME} characters"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_class_with_more_cpus_than_any_host_has_threads_is_named() {
+        let class =
+            json!({"metadata": {"name": "huge"}, "spec": {"hardware": {"cpus": 200, "memory": "1Gi"}}});
+        let class = serde_json::from_value(class).unwrap();
+        let found = judge_threads(&class, 64).unwrap();
+        assert_eq!(found.check.code, "LC0902");
+        assert_eq!(
+            found.found,
+            "VirtualMachineClass huge has 200 CPUs, but no host has more than 64 threads"
+        );
+        assert!(judge_threads(&class, 200).is_none());
+    }
 }

@@ -22,6 +22,9 @@ use crate::virtualmachine::placement::zones::{namespace_placement, parse_zones};
 /// How a user that is a namespace is called.
 const NAMESPACE: &str = "namespace ";
 
+/// The threads of a host's processors.
+pub const THREADS: &str = "summary.hardware.numCpuThreads";
+
 /// How the bindings of VM classes are called.
 pub const BINDINGS: &str = "VirtualMachineClassBindings";
 
@@ -140,7 +143,7 @@ impl<'a> Site<'a> {
             vcenter.retrieve(&owners, &["name", "host", "network", "datastore", "configurationEx"]).await?;
         let mut hosts = Vec::new();
         for cluster in &owners {
-            let paths = ["name", "runtime.connectionState", "runtime.inMaintenanceMode", "network"];
+            let paths = ["name", "runtime.connectionState", "runtime.inMaintenanceMode", "network", THREADS];
             hosts.extend(vcenter.retrieve_members(cluster, "host", "HostSystem", &paths).await?);
         }
         Ok((pools, clusters, hosts))
