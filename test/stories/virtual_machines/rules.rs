@@ -276,18 +276,36 @@ fn what_a_virtual_machine_may_not_be_is_refused() {
         }
         may_not_change(&story).await;
         waits_for_a_disk_of_the_image(&story).await;
+        grows_the_disk_of_the_image(&story).await;
     });
 }
 
 /// Which disks an image has is known once it is deployed, so the object's condition says so, and no VM is created.
 async fn waits_for_a_disk_of_the_image(story: &Story) {
-    let mut vm = PlainVm::named("keyed").object(&story.namespace);
-    let disk = json!({ "deviceKey": 2007, "capacity": { "ephemeral-storage": "40Gi" } });
-    vm["spec"]["volumes"] = json!([{ "name": "root", "vSphereVolume": disk }]);
-    story.apply_object(&vm).await;
+    story.apply_object(&with_root_disk(story, "keyed", 2007)).await;
     story.wait_for_complaint("VirtualMachine", "keyed", &["deviceKey 2007", "the image has only 2000"]).await;
     assert!(story.vms_named("keyed").await.is_empty());
     story.delete("VirtualMachine", "keyed", SOON).await;
+}
+
+/// The disk that grows is a file of the VM's own, so the next VM of the image is created as before.
+async fn grows_the_disk_of_the_image(story: &Story) {
+    story.apply_object(&with_root_disk(story, "grown", 2000)).await;
+    let vm = story.wait_until_powered_on("grown").await;
+    let disks = vm["metadata"]["annotations"]["virtualmachine.vmoperator.vmware.com/disks"].as_str();
+    assert!(disks.is_some_and(|disks| disks.contains("] grown/")), "{disks:?}");
+    story.delete("VirtualMachine", "grown", SOON).await;
+    story.apply_object(&PlainVm::named("after").object(&story.namespace)).await;
+    story.wait_until_powered_on("after").await;
+    story.delete("VirtualMachine", "after", SOON).await;
+}
+
+/// A VM whose image's disk of this key is to have 40 GiB.
+fn with_root_disk(story: &Story, name: &str, key: i32) -> Value {
+    let mut vm = PlainVm::named(name).object(&story.namespace);
+    let disk = json!({ "deviceKey": key, "capacity": { "ephemeral-storage": "40Gi" } });
+    vm["spec"]["volumes"] = json!([{ "name": "root", "vSphereVolume": disk }]);
+    vm
 }
 
 async fn may_not_change(story: &Story) {
