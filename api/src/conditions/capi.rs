@@ -27,6 +27,12 @@ constants! {
     SCALING_UP = "ScalingUp";
     /// The object is going away.
     DELETING = "Deleting";
+    /// Of a Cluster: its objects are as its topology says.
+    TOPOLOGY_RECONCILED = "TopologyReconciled";
+    /// Of a Cluster: its topology cannot be carried out, for example because its ClusterClass does not exist.
+    TOPOLOGY_RECONCILE_FAILED = "ReconcileFailed";
+    /// Of a Cluster: its ClusterClass has changed, and Cluster API has not checked it yet.
+    CLASS_NOT_RECONCILED = "ClusterClassNotReconciled";
 
     /// The Machine's owner deletes it, to have another in its place.
     MACHINE_DELETING = "MachineDeleting";
@@ -42,7 +48,8 @@ constants! {
 pub fn severity(type_: &str, status: &str, reason: &str) -> Severity {
     match (type_, status, reason) {
         (BOOTSTRAP_CONFIG_READY | INFRASTRUCTURE_READY, _, DOES_NOT_EXIST | DELETED)
-        | (NODE_READY, FALSE, _) => Severity::Warning,
+        | (NODE_READY, FALSE, _)
+        | (TOPOLOGY_RECONCILED, FALSE, TOPOLOGY_RECONCILE_FAILED | CLASS_NOT_RECONCILED) => Severity::Warning,
         (BOOTSTRAP_CONFIG_READY, FALSE, NOT_READY) | (SCALING_UP | DELETING, ..) => Severity::Info,
         _ => Severity::Waiting,
     }

@@ -74,6 +74,7 @@ fn add_suspects<'a>(node: &'a TreeNode, suspects: &mut Vec<(&'a TreeNode, &'a Ca
 pub fn explain(kind: &str, object: &DynamicObject, found: Option<&Value>) -> Suspicion {
     let name = format!("{kind} {}", object.metadata.name.as_deref().unwrap_or_default());
     let special = match kind {
+        "Cluster" => of_topology(&name, object),
         "Machine" => of_machine(&name, object),
         "KubeadmControlPlane" | "MachineDeployment" => {
             condition(object, capi::SCALING_UP).filter(|scaling| scaling["status"] == "True").map(|scaling| {
@@ -123,6 +124,13 @@ pub const NOT_REPORTED: &str = "NotReported";
 /// Cluster API's own kinds know no causes, only what they wait for.
 fn is_upstream(kind: &str) -> bool {
     ["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine"].contains(&kind)
+}
+
+/// A topology that cannot be carried out, such as one without its ClusterClass. Objects below the Cluster do not know it.
+fn of_topology(name: &str, object: &DynamicObject) -> Option<Suspicion> {
+    let found = condition(object, capi::TOPOLOGY_RECONCILED)?;
+    let cause = of_cluster_api(name.to_owned(), capi::TOPOLOGY_RECONCILED, found);
+    cause.severity.is_failing().then_some(Suspicion { cause, own: true })
 }
 
 /// What a Machine shows that none of the objects below it can know.

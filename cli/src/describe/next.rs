@@ -1,6 +1,6 @@
 //! What to do about a blocking cause: the next command to run, for the causes that admins meet most.
 
-use api::conditions::{tkc, vcenter, vmop};
+use api::conditions::{capi, tkc, vcenter, vmop};
 
 use super::cause::{Blocking, NOT_REPORTED};
 
@@ -38,6 +38,9 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
         }
         "VirtualMachine" | "WCPMachine" if OF_IMAGE.contains(&reason) => {
             "kubectl get virtualmachineimages,tkr".to_owned()
+        }
+        "Cluster" if reason == capi::TOPOLOGY_RECONCILE_FAILED => {
+            format!("kubectl get clusterclasses -n {namespace}")
         }
         "TanzuKubernetesCluster" if reason == tkc::INVALID => "kubectl get tkr".to_owned(),
         _ if blocking.message.contains("exceeded quota") => {
@@ -95,6 +98,7 @@ mod tests {
             (VM, "StorageNotReady", "no", "kubectl get storageclasses,resourcequotas -n ns"),
             (VM, "InsufficientResourcesFault", "memory", "kubectl describe virtualmachine c-1 -n ns"),
             (VM, "DatastoreNotFound", "no datastore", "layercake doctor"),
+            ("Cluster ns/c", "ReconcileFailed", "not found", "kubectl get clusterclasses -n ns"),
             (
                 "WCPMachine ns/c-1",
                 "VMCreationFailed",

@@ -212,3 +212,26 @@ fn a_running_cluster_is_described() {
     assert_eq!(fields, ["children", "kind", "message", "name", "ready", "reason"]);
     assert_eq!(json["children"][0]["kind"], "Cluster");
 }
+
+/// Objects below a Cluster may not exist yet, or not know why its topology cannot be carried out.
+#[test]
+fn a_topology_without_its_class_is_the_cause() {
+    let message =
+        "failed to retrieve ClusterClass shop/none: ClusterClass.cluster.x-k8s.io \"none\" not found";
+    let of = |reason: &str| {
+        let status = serde_json::json!({"conditions": [
+            {"type": "Available", "status": "False", "reason": "NotAvailable", "message": "* InfrastructureReady: Waiting"},
+            {"type": "TopologyReconciled", "status": "False", "reason": reason, "message": message},
+        ]});
+        let cluster =
+            serde_json::json!({"metadata": {"name": "shop", "namespace": "shop"}, "status": status});
+        let objects = Objects::from([("Cluster", vec![serde_json::from_value(cluster).unwrap()])]);
+        blocking("shop", &tree(Root::Cluster, &objects).unwrap()).unwrap()
+    };
+    let found = of("ReconcileFailed");
+    assert_eq!(
+        (&*found.object, &*found.reason, &*found.message),
+        ("Cluster shop/shop", "ReconcileFailed", message)
+    );
+    assert_eq!(of("ClusterCreating").reason, "NotAvailable");
+}

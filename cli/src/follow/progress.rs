@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use api::conditions::capi;
 use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
@@ -39,8 +40,6 @@ const PROVISIONED: &str = "Provisioned";
 const UP_TO_DATE: &str = "UpToDate";
 /// The condition of a Cluster that is available.
 const AVAILABLE: &str = "Available";
-/// The condition of a Cluster whose objects are as its topology says.
-const TOPOLOGY_RECONCILED: &str = "TopologyReconciled";
 
 type IsReached = fn(&Objects) -> bool;
 
@@ -133,7 +132,7 @@ fn plain(objects: &Objects) -> Option<&DynamicObject> {
 
 /// True if the objects of a Cluster are as its topology says.
 fn is_reconciled(cluster: &DynamicObject) -> bool {
-    cluster.data["spec"]["topology"].is_null() || holds(cluster, TOPOLOGY_RECONCILED)
+    cluster.data["spec"]["topology"].is_null() || holds(cluster, capi::TOPOLOGY_RECONCILED)
 }
 
 fn holds(object: &DynamicObject, type_: &str) -> bool {

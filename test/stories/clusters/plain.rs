@@ -2,9 +2,14 @@
 //! a cluster whose class changes gets others, names of VMs can be chosen, and zones are failure domains.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
+use layercake::args::SiteNetwork;
 use layercake::manifest;
+use layercake::site::manifests::storage_quota;
 use serde_json::{Value, json};
 
+use crate::harness::command;
+use crate::harness::objects::{POLICY, storage_class};
+use crate::harness::shared_stack::network;
 use crate::harness::story::{SOON, Story, assert_contains, story};
 
 const REFUSAL: &str = "spec.template.spec may not be changed. Create another template";
@@ -170,6 +175,108 @@ pub fn zone_object(story: &Story, name: &str) -> Value {
     })
 }
 
+/// The Cluster is written as for VKS, in `v1beta1`.
+#[test]
+fn the_commands_know_a_cluster_of_cluster_api() {
+    story("plain-commands", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let gold = storage_class("gold", &json!({ "storagePolicyID": POLICY }));
+        let quota = storage_quota("storage", &story.namespace, ["gold"]);
+        for object in [gold, quota].into_iter().chain(container_network(&story.namespace)) {
+            story.apply_object(&object).await;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cluster.json");
+        let file_name = file.to_str().unwrap();
+        std::fs::write(&file, vks_cluster(&story.namespace).to_string()).unwrap();
+        let run = |args: &[&str], status: i32, words: &[&str]| {
+            let mut command = command::layercake(args);
+            let output = command.env("KUBECONFIG", &story.shared.session.kubeconfig).output().unwrap();
+            let (printed, errors) = command::texts(&output);
+            assert_eq!(output.status.code(), Some(status), "{args:?}: {printed}{errors}");
+            assert_contains(printed + &errors, words);
+        };
+        run(&["lint", file_name], 0, &["0 errors"]);
+        let apply = ["apply", "-f", file_name];
+        let missing = [
+            "not Running after",
+            "Blocked by Cluster plain-commands/topology",
+            "ClusterClass plain-commands/wcp",
+            "not found",
+            "Next: kubectl get clusterclasses -n plain-commands",
+            "not finished after 8s",
+        ];
+        run(&[&apply[..], &["--timeout", "8s"]].concat(), 4, &missing);
+        for document in template_documents(&story, "clusterclass-wcp.yaml", ["1", "1"]) {
+            story.apply_object(&document).await;
+        }
+        run(&apply, 0, &["applied Cluster plain-commands/topology", "Running after", "workers 1/1"]);
+        let named = ["topology", "-n", &story.namespace];
+        run(&["list", "-n", &story.namespace], 0, &["topology   plain-commands   cluster", "1/1"]);
+        run(
+            &[&["scale"], &named[..], &["--replicas", "2"]].concat(),
+            0,
+            &["from 1 to 2 nodes", "workers 2/2"],
+        );
+        run(&[&["delete"], &named[..]].concat(), 0, &["the deletion has begun", "topology: deleted"]);
+        assert!(story.vms().await.is_empty());
+    });
+}
+
+/// What brings the container network to each cluster of the namespace with a label.
+fn container_network(namespace: &str) -> [Value; 2] {
+    let mount = json!({ "name": "cni", "mountPath": "/etc/cni/net.d" });
+    let agent = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent", "namespace": "kube-system" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "agent" } },
+            "template": { "metadata": { "labels": { "app": "agent" } }, "spec": {
+                "hostNetwork": true, "tolerations": [{ "operator": "Exists" }],
+                "containers": [{ "name": "agent", "image": AGENT, "volumeMounts": [mount] }],
+                "volumes": [{ "name": "cni", "hostPath": { "path": "/etc/cni/net.d" } }],
+            } },
+        },
+    });
+    let config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "cni", "namespace": namespace },
+        "data": { "agent.yaml": agent.to_string() },
+    });
+    let set = json!({
+        "apiVersion": "addons.cluster.x-k8s.io/v1beta2", "kind": "ClusterResourceSet",
+        "metadata": { "name": "cni", "namespace": namespace },
+        "spec": {
+            "clusterSelector": { "matchLabels": { "cni": "agent" } },
+            "resources": [{ "kind": "ConfigMap", "name": "cni" }],
+        },
+    });
+    [config, set]
+}
+
+/// An image that the node image contains.
+const AGENT: &str = "localhost/layercake/keepalived:debian-13";
+
+fn vks_cluster(namespace: &str) -> Value {
+    let variable = |name: &str, value: Value| json!({ "name": name, "value": value });
+    let balanced = network() == SiteNetwork::Nsx;
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+        "metadata": { "name": CLUSTER_NAME, "namespace": namespace, "labels": { "cni": "agent" } },
+        "spec": {
+            "clusterNetwork": {
+                "services": { "cidrBlocks": ["10.96.0.0/12"] }, "pods": { "cidrBlocks": ["10.244.0.0/16"] },
+            },
+            "topology": {
+                "class": "wcp", "version": "v1.35.4", "controlPlane": { "replicas": 1 },
+                "workers": { "machineDeployments": [{ "class": "worker", "name": "np-1", "replicas": 1 }] },
+                "variables": [
+                    variable("imageName", IMAGE.into()), variable("className", "best-effort-xsmall".into()),
+                    variable("storageClass", "gold".into()), variable("loadBalancer", balanced.into()),
+                ],
+            },
+        },
+    })
+}
+
 /// A cluster of the ClusterClass, with the class beside it.
 async fn apply_cluster(story: &Story) {
     for file in ["clusterclass-wcp.yaml", "cluster-template-topology.yaml"] {
@@ -184,6 +291,7 @@ pub async fn delete_cluster(story: &Story) {
     story.wait_until_gone("Cluster", CLUSTER_NAME, SOON).await;
 }
 
+const IMAGE: &str = "debian-13-amd64-v1.35.4---layercake.1";
 /// The name of the cluster of each story.
 pub const CLUSTER_NAME: &str = "topology";
 
@@ -196,7 +304,7 @@ pub fn template_documents(story: &Story, file: &str, counts: [&str; 2]) -> Vec<V
         ("KUBERNETES_VERSION", "v1.35.4"),
         ("CONTROL_PLANE_MACHINE_COUNT", counts[0]),
         ("WORKER_MACHINE_COUNT", counts[1]),
-        ("VSPHERE_IMAGE_NAME", "debian-13-amd64-v1.35.4---layercake.1"),
+        ("VSPHERE_IMAGE_NAME", IMAGE),
         ("VSPHERE_STORAGE_CLASS", "gold"),
     ] {
         text = text.replace(&format!("${{{variable}}}"), value);
