@@ -2,7 +2,7 @@
 
 use api::vmop::{VirtualMachineClass, size_faults};
 
-use super::rules::Denial;
+use super::denial::Denial;
 
 /// Returns the denials for sizes that vSphere refuses. Sizes that are already stored do not block other changes.
 pub fn class_denials(new: &VirtualMachineClass, old: Option<&VirtualMachineClass>) -> Vec<Denial> {

@@ -5,12 +5,14 @@
 //! objects lack: those may still come, the conditions show it meanwhile, and nobody has to try again.
 
 mod classes;
+mod denial;
 mod fill;
 mod known;
 mod rules;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,8 +32,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+pub use denial::{Asker, Denial};
 pub use known::Known;
-pub use rules::{Asker, Denial};
 
 /// Where VirtualMachines are completed.
 const MUTATE: &str = "/default-mutate-vmoperator-vmware-com-v1alpha1-virtualmachine";
@@ -142,7 +144,7 @@ async fn validate_class(review: Review) -> Json<Value> {
 async fn validate_claim(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {
     let (Some(new), old) = review.objects::<PersistentVolumeClaim>() else { return review.allow(&[]) };
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
-    let denials = rules::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), asker);
+    let denials = volumes::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), asker);
     respond(review, asker, denials)
 }
 

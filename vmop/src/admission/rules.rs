@@ -1,97 +1,22 @@
 //! The rules: pure, over the object as it shall be, as it is, and what is known of others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use api::names::{annotation, label};
-use api::vmop::{
-    LARGEST_DISK_MIB, POWERED_ON, SUSPENDED, VSphereVolume, VirtualMachine, VirtualMachineSpec,
-    VirtualMachineVolume,
-};
+use api::vmop::{POWERED_ON, SUSPENDED, VirtualMachine, VirtualMachineSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::denial::{Asker, Denial};
 use super::known::{Facts, Zone};
+use super::volumes::{instance_storage, volumes};
 use crate::probe::LONGEST_TIMEOUT;
 use crate::vcenter::LONGEST_NAME;
 use crate::virtualmachine::readiness::{NO_PORT, probe_port};
 
 /// The only port a TCP probe may have where the network is restricted.
 const RESTRICTED_PORT: i32 = 6443;
-const MIB: i128 = 1024 * 1024;
-
-/// One reason why an object is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denial {
-    field: String,
-    reason: String,
-    weight: Weight,
-}
-
-/// Whom a reason stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Weight {
-    /// Everybody.
-    Refusal,
-    /// All but programs: it is due to another object, which may still come or change.
-    Elsewhere,
-    /// Nobody: it is only worth a warning.
-    Warning,
-}
-
-impl Denial {
-    /// A refusal of a field's value, for everybody.
-    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into(), weight: Weight::Refusal }
-    }
-
-    fn elsewhere(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { weight: Weight::Elsewhere, ..Self::new(field, reason) }
-    }
-
-    fn warning(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { weight: Weight::Warning, ..Self::new(field, reason) }
-    }
-
-    /// Whether it stops this one: a program is only warned of what other objects lack.
-    pub fn stops(&self, asker: Asker) -> bool {
-        match self.weight {
-            Weight::Refusal => true,
-            Weight::Elsewhere => !asker.program,
-            Weight::Warning => false,
-        }
-    }
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.reason)
-    }
-}
-
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
-    /// An administrator, who may do what is closed to others.
-    pub privileged: bool,
-    /// A program: a ServiceAccount.
-    pub program: bool,
-}
-
-impl Asker {
-    /// A user with groups; `named` are the privileged users of the provider configuration.
-    pub fn new(user: &str, groups: &[String], named: &[String]) -> Self {
-        let in_group = |name: &str| groups.iter().any(|group| group == name);
-        Self {
-            privileged: in_group("system:masters")
-                || in_group("kubeadm:cluster-admins")
-                || user == "kubernetes-admin"
-                || named.iter().any(|name| name == user),
-            program: user.starts_with("system:serviceaccount:"),
-        }
-    }
-}
 
 /// An identity that somebody gives who may not: asked before ours is filled in.
 ///
@@ -231,76 +156,6 @@ pub fn network_denials(
     refused.collect()
 }
 
-/// Rule 5, as far as the definition can't say it.
-fn volumes(new: &VirtualMachine) -> Vec<Denial> {
-    let name = new.name_any();
-    let mut denials = Vec::new();
-    for (index, volume) in new.spec.volumes.iter().enumerate() {
-        let field = format!("spec.volumes[{index}]");
-        let attachment = format!("{name}-{}", volume.name);
-        if volume.persistent_volume_claim.is_some() && !is_dns_subdomain(&attachment) {
-            let reason = format!(
-                "Invalid value: {:?}: {attachment:?} must be a DNS subdomain name: at most 253 lower case letters, digits, \
-                 '-' and '.'",
-                volume.name
-            );
-            denials.push(Denial::new(format!("{field}.name"), reason));
-        }
-        if let Some(reason) = unit_reason(volume, &new.spec.volumes[..index]) {
-            denials.push(Denial::new(format!("{field}.unitNumber"), format!("Invalid value: {reason}")));
-        }
-        if volume.v_sphere_volume.as_ref().is_some_and(is_too_large) {
-            denials.push(Denial::new(
-                format!("{field}.vSphereVolume.capacity.ephemeral-storage"),
-                "Invalid value: a virtual disk has at most 62Ti. Use several disks",
-            ));
-        }
-        if volume.v_sphere_volume.as_ref().is_some_and(|disk| !is_whole_mib(disk)) {
-            denials.push(Denial::new(
-                format!("{field}.vSphereVolume.capacity.ephemeral-storage"),
-                "Invalid value: value must be a multiple of MB: write it in Mi or Gi",
-            ));
-        }
-    }
-    denials
-}
-
-/// Why a volume cannot have the place that it names.
-fn unit_reason(volume: &VirtualMachineVolume, before: &[VirtualMachineVolume]) -> Option<String> {
-    const OF_CONTROLLER: i32 = 7;
-    let unit = volume.unit_number?;
-    if volume.v_sphere_volume.is_none() {
-        return Some("only a vSphereVolume can have a unit number. Leave it out".to_owned());
-    }
-    if unit == OF_CONTROLLER {
-        return Some(format!("{unit} is the unit number of the SCSI controller itself. Use another"));
-    }
-    let twin = before.iter().find(|other| other.unit_number == Some(unit))?;
-    Some(format!("{unit} is already the unit number of volume {}. Use another", twin.name))
-}
-
-fn is_too_large(disk: &VSphereVolume) -> bool {
-    let size = disk.capacity.get("ephemeral-storage").and_then(|size| size.mib().ok());
-    size.is_some_and(|mib| mib > LARGEST_DISK_MIB)
-}
-
-fn is_whole_mib(disk: &VSphereVolume) -> bool {
-    disk.capacity
-        .get("ephemeral-storage")
-        .is_none_or(|size| size.millis().is_ok_and(|millis| millis > 0 && millis % (1000 * MIB) == 0))
-}
-
-fn is_dns_subdomain(name: &str) -> bool {
-    let letter = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        bytes.first().copied().is_some_and(letter)
-            && bytes.last().copied().is_some_and(letter)
-            && bytes.iter().all(|c| letter(*c) || *c == b'-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
-}
-
 /// Rule 7, as far as it depends on the provider configuration; and a probe reaches the VM's own addresses only.
 fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Vec<Denial> {
     let (field, was) = ("spec.readinessProbe", old.and_then(|old| old.spec.readiness_probe.as_ref()));
@@ -342,25 +197,6 @@ fn shown(port: &IntOrString) -> String {
         IntOrString::Int(number) => number.to_string(),
         IntOrString::String(name) => format!("{name:?}"),
     }
-}
-
-/// Rule 8: instance storage is claimed for a VM by VM Operator alone.
-fn instance_storage(
-    spec: &VirtualMachineSpec,
-    old: Option<&VirtualMachineSpec>,
-    asker: Asker,
-) -> Option<Denial> {
-    let claims = |spec: &VirtualMachineSpec| -> Vec<VirtualMachineVolume> {
-        let claimed = |volume: &&VirtualMachineVolume| {
-            volume.persistent_volume_claim.as_ref().is_some_and(|claim| claim.instance_volume_claim.is_some())
-        };
-        spec.volumes.iter().filter(claimed).cloned().collect()
-    };
-    let same = claims(spec) == old.map(claims).unwrap_or_default();
-    (!asker.privileged && !same).then(|| {
-        let reason = "Forbidden: adding or modifying instance storage volume claim(s) is not allowed";
-        Denial::new("spec.volumes", reason)
-    })
 }
 
 /// Rule 9: the zone is there, and stays what it is.
@@ -486,19 +322,4 @@ pub fn policy_denials(new: &Value, old: &Value, asker: Asker) -> Option<Denial> 
 fn is_protected(key: &str) -> bool {
     [annotation::FIRST_BOOT_DONE, annotation::DISKS, annotation::CLOUD_INIT_INSTANCE_ID].contains(&key)
         || annotation::PROTECTED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
-}
-
-/// The label of instance storage on a claim is set and taken away by VM Operator alone.
-pub fn claim_denials(
-    new: &BTreeMap<String, String>,
-    old: Option<&BTreeMap<String, String>>,
-    asker: Asker,
-) -> Vec<Denial> {
-    let key = label::INSTANCE_STORAGE;
-    let same = new.get(key) == old.and_then(|old| old.get(key));
-    let denial = (!asker.privileged && !same).then(|| {
-        let reason = "Forbidden: only administrators can change the label of instance storage";
-        Denial::new(format!("metadata.labels[{key}]"), reason)
-    });
-    denial.into_iter().collect()
 }

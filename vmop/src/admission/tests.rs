@@ -8,13 +8,12 @@ use api::vmop::VirtualMachine;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::denial::{Asker, Denial};
 use super::known::{Facts, Zone};
 use super::respond;
-use super::rules::{
-    Asker, Denial, claim_denials, denials, identity_denials, network_denials, policy_denials,
-    policy_user_denial,
-};
+use super::rules::{denials, identity_denials, network_denials, policy_denials, policy_user_denial};
 use super::versions::version_denials;
+use super::volumes::claim_denials;
 use kit::webhook::review::Review;
 
 mod fill;

@@ -5,7 +5,7 @@
 
 use api::vmop::{VERSION, VirtualMachine, VirtualMachineSpec};
 
-use super::rules::Denial;
+use super::denial::Denial;
 
 /// Why a change that was asked for in this version is refused.
 pub fn version_denials(version: &str, new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
