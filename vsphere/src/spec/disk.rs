@@ -41,6 +41,11 @@ impl Disk {
         existing(self, self.capacity)
     }
 
+    /// Returns true if snapshots leave the disk out.
+    pub fn is_independent(&self) -> bool {
+        self.mode.starts_with("independent")
+    }
+
     /// Reads a disk; `None` for any other device.
     pub fn read(device: &Value) -> Option<Self> {
         if device.type_name() != "VirtualDisk" {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::conditions::vmop as known;
 use vsphere::inventory::{Inventory, PowerState, Presence};
-use vsphere::{ConfigSpec, DeviceChange, DiskChange, Vm};
+use vsphere::{ConfigSpec, DeviceChange, Disk, DiskChange, Vm};
 
 use super::power::set_power;
+use crate::unmet::Unmet;
 use crate::vcenter::VCenter;
-use crate::virtualmachine::error::Error;
+use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::storage::record::DiskRecord;
 
 /// How long the inventory may take to show that a VM is off, or gone.
@@ -87,6 +89,7 @@ async fn detach_foreign_disks(
     if foreign.is_empty() {
         return Ok(());
     }
+    confirm_no_snapshots(vsphere_vm, &foreign, vcenter).await?;
     tracing::info!(vsphere_vm = %vsphere_vm.moref, disks = foreign.len(), "detaching disks that are not the VM's own");
     let changes = foreign.into_iter().map(|disk| DeviceChange::Disk(DiskChange::Detach(disk)));
     let spec = ConfigSpec {
@@ -97,4 +100,25 @@ async fn detach_foreign_disks(
     let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, spec).await?;
     vcenter.inventory.wait_for_task(&task).await?;
     Ok(())
+}
+
+/// The property with the first snapshots of a VM.
+const SNAPSHOTS: &str = "rootSnapshot";
+
+/// Refuses to detach disks while the VM has snapshots, unless snapshots leave the disks out. vCenter refuses to detach a disk that a
+/// snapshot contains, or destroys the disk's files with the VM, because the snapshot needs them.
+async fn confirm_no_snapshots(vsphere_vm: &Vm, foreign: &[Disk], vcenter: &VCenter) -> Result<(), Error> {
+    let disks = foreign.iter().filter(|disk| !disk.is_independent()).count();
+    if disks == 0 {
+        return Ok(());
+    }
+    let read = vcenter.client.retrieve(std::slice::from_ref(&vsphere_vm.moref), &[SNAPSHOTS]).await?;
+    if read.first().is_none_or(|vm| vm.get(SNAPSHOTS).items().is_empty()) {
+        return Ok(());
+    }
+    let name = &vsphere_vm.name;
+    let message = format!(
+        "Deletion of the VM is blocked by its snapshots in vCenter: {disks} disk(s) that VM Operator did not create can't be detached while the VM has snapshots, and must not be destroyed with it. Remove the snapshots in the vSphere Client, or with `govc snapshot.remove -vm {name} '*'`"
+    );
+    Err(Blocked::Unmet(Unmet::in_vcenter(known::HELD_BACK, message)).into())
 }

@@ -1,12 +1,12 @@
-//! The end of a VM while the provider configuration is missing, with a real simulator on both wires.
+//! The end of a VM while the provider configuration is missing or a snapshot holds it, with a real simulator on both wires.
 
 use std::sync::Arc;
 
 use api::names::finalizer;
 use api::vmop::VirtualMachine;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kit::Runtime;
 use kit::watch::Cache;
+use kit::{Disposition, ReconcileError as _, Runtime};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use support::api_server::{Request, server};
@@ -18,7 +18,8 @@ use vsphere::inventory::Presence;
 use super::outages::{identity, made};
 use crate::testing::context::context;
 use crate::testing::vcsim::{names, vcenter};
-use crate::vcenter::{Problem, Provider};
+use crate::vcenter::{Problem, Provider, VCenter};
+use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::reconcile_deletion;
 
@@ -38,12 +39,8 @@ async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
     let (client, requests) = server(move |_| (200, shown.lock().clone()));
     let runtime = Runtime::detached(client);
     let mut ctx = context(&runtime, &vcenter);
-    let mut vm: VirtualMachine = made(1, &sim, &vcenter, &ctx).await.remove(0);
-    vm.metadata.uid = Some("uid-of-cp-0".to_owned());
-    vm.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
-    *there.lock() = json!(vm);
-    ctx.caches.vms = Cache::filled([vm.clone()]);
-    let (vm, before) = (Arc::new(vm), names(&sim).await);
+    let vm = Arc::new(deleted(&sim, &vcenter, &mut ctx, &there).await);
+    let before = names(&sim).await;
     writes(&requests);
 
     ctx.provider = Provider::broken(Problem::new(MISSING));
@@ -68,4 +65,58 @@ async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
     runtime.shutdown.cancel();
 }
 
-on_both_wires!(a_deleted_vm_waits_for_the_provider_configuration);
+/// A disk that somebody attached can't be detached while a snapshot of the VM exists: the condition says so, and nothing is destroyed.
+async fn a_snapshot_holds_the_deletion_of_a_vm_with_another_ones_disk(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let there = Arc::new(Mutex::new(Value::Null));
+    let shown = Arc::clone(&there);
+    let (client, requests) = server(move |_| (200, shown.lock().clone()));
+    let runtime = Runtime::detached(client);
+    let mut ctx = context(&runtime, &vcenter);
+    let vm = Arc::new(deleted(&sim, &vcenter, &mut ctx, &there).await);
+    let moref = vcenter.inventory.by_uuid(identity(&vm).instance).present().unwrap().moref.clone();
+    let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
+    sim.post(&format!("/v1/vms/{}/disks", moref.id()), order).await;
+    let task = vcenter.client.create_snapshot(&moref, "before the upgrade", "").await.unwrap();
+    within("the snapshot", vcenter.inventory.wait_for_task(&task)).await.unwrap();
+    writes(&requests);
+    sim.forget_requests().await;
+
+    let refused = within("the refusal", reconcile_deletion(&vm, &ctx)).await.unwrap_err();
+    assert!(matches!(refused.disposition(), Disposition::Waiting(Some(_))), "looked at again: {refused:?}");
+    let (_, status) = writes(&requests).pop().expect("a status");
+    let ready = &status["status"]["conditions"].as_array().expect("conditions")[0];
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("DeletionFailed")));
+    let message = ready["message"].as_str().unwrap();
+    for words in ["blocked by its snapshots", "1 disk(s)", "govc snapshot.remove -vm cp-0 '*'"] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!((sim.calls("ReconfigVM_Task").await, sim.calls("Destroy_Task").await), (0, 0));
+
+    let removed = vcenter.client.call(&moref, "RemoveAllSnapshots_Task", None).await.unwrap();
+    within("the removal", vcenter.inventory.wait_for_task(removed.as_moref().unwrap())).await.unwrap();
+    within("the end", reconcile_deletion(&vm, &ctx)).await.unwrap();
+    assert_eq!(vcenter.inventory.by_uuid(identity(&vm).instance), Presence::Absent);
+    assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]), "their disk stays");
+    runtime.shutdown.cancel();
+}
+
+/// An object of a running VM that is being deleted, as the API server and the cache show it.
+async fn deleted(
+    sim: &Sim,
+    vcenter: &Arc<VCenter>,
+    ctx: &mut Context,
+    there: &Mutex<Value>,
+) -> VirtualMachine {
+    let mut vm = made(1, sim, vcenter, ctx).await.remove(0);
+    vm.metadata.uid = Some("uid-of-cp-0".to_owned());
+    vm.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    *there.lock() = json!(vm);
+    ctx.caches.vms = Cache::filled([vm.clone()]);
+    vm
+}
+
+on_both_wires!(
+    a_deleted_vm_waits_for_the_provider_configuration,
+    a_snapshot_holds_the_deletion_of_a_vm_with_another_ones_disk,
+);
