@@ -28,8 +28,11 @@ struct Bench {
 }
 
 fn pack_node(path: &Path, ovf: &str) -> Ova {
-    let disk = empty_disk();
-    let files = [("node.ovf", ovf.as_bytes()), ("node-disk1.vmdk", &*disk)];
+    pack_disk(path, ovf, &empty_disk())
+}
+
+fn pack_disk(path: &Path, ovf: &str, disk: &[u8]) -> Ova {
+    let files = [("node.ovf", ovf.as_bytes()), ("node-disk1.vmdk", disk)];
     let manifest = manifest_of(&files);
     pack(path, &[files[0], ("node.mf", manifest.as_bytes()), files[1]]);
     Ova::read(path, &AtomicU64::new(0)).unwrap()
@@ -204,6 +207,20 @@ async fn what_vcenter_refuses_leaves_nothing() {
     let denied = bench.bring("denied").await.unwrap_err();
     assert!(format!("{denied:#}").contains("ContentLibrary.UpdateSession"), "{denied:#}");
     assert!(advice(&denied).contains("docs/vcenter.md"), "{}", advice(&denied));
+}
+
+#[tokio::test]
+async fn an_ova_whose_disk_is_refused_is_imported_when_it_is_repaired() {
+    let Some(mut bench) = Bench::new(sim()).await else { return };
+    // No stream-optimized VMDK: vCenter refuses it when the upload is complete.
+    let disk = [&b"KDMV"[..], &[0; 1020]].concat();
+    bench.ova = pack_disk(&bench.folder.path().join("broken.ova"), NODE_OVF, &disk);
+    let refused = bench.bring("unit").await.unwrap_err();
+    assert!(bench.items("unit").await.is_empty(), "{refused:#}");
+
+    bench.ova = pack_node(&bench.folder.path().join("repaired.ova"), NODE_OVF);
+    assert!(bench.bring("unit").await.unwrap().unwrap().imported);
+    bench.assert_whole("unit").await;
 }
 
 #[tokio::test]
