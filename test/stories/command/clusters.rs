@@ -69,11 +69,12 @@ async fn gives_the_answers_of_the_page(story: &Story, kubeconfig: &Path, home: &
     refuses_what_cannot_be(story, kubeconfig).await;
     page.run_section("Change a cluster").await;
     page.run_section("Changes by other tools").await;
+    applies_what_other_commands_have_set(story, kubeconfig, &page.home().join("team.yaml"));
     refuses_fields_of_other_tools(story, kubeconfig).await;
     lists_as_json(story, kubeconfig);
     page.run_section("Delete a cluster").await;
     page.close();
-    names_the_finalizer_that_holds_a_cluster(story, kubeconfig).await;
+    names_what_holds_a_cluster(story, kubeconfig).await;
     assert_eq!(home.vms("team").await, 0);
 }
 
@@ -128,6 +129,22 @@ async fn refuses_what_cannot_be(story: &Story, kubeconfig: &Path) {
     assert!(story.get("TanzuKubernetesCluster", "other").await.is_none());
 }
 
+/// A manifest that means what `upgrade` and `scale` have set is no change, however it writes the release.
+fn applies_what_other_commands_have_set(story: &Story, kubeconfig: &Path, manifest: &Path) {
+    let file = manifest.with_file_name("current.yaml");
+    let text = std::fs::read_to_string(manifest).unwrap();
+    let (control_plane, pools) = text.split_once("nodePools").unwrap();
+    let text = format!("{control_plane}nodePools{}", pools.replace("replicas: 1", "replicas: 2"));
+    let (code, errors) = layercake(story, kubeconfig, &["upgrade", "team", "--release", "v1.35"]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert_contains(&errors, &["is release v1.35 already"]);
+    for release in ["v1.35", "v1.35.1"] {
+        std::fs::write(&file, text.replace("v1.34", release)).unwrap();
+        let (code, errors) = layercake(story, kubeconfig, &["apply", "-f", file.to_str().unwrap()]);
+        assert_eq!(code, Some(0), "{release}: {errors}");
+    }
+}
+
 /// A field that a GitOps tool has set is not changed.
 async fn refuses_fields_of_other_tools(story: &Story, kubeconfig: &Path) {
     let pool = json!({"name": "workers", "replicas": 2});
@@ -160,13 +177,15 @@ fn lists_as_json(story: &Story, kubeconfig: &Path) {
     assert_eq!(cluster["workers"], json!({"ready": 2, "wanted": 2}));
 }
 
-/// A deletion that does not end in time names the finalizer that holds it.
-async fn names_the_finalizer_that_holds_a_cluster(story: &Story, kubeconfig: &Path) {
+/// A change of a paused cluster, and a deletion, that do not end in time name what holds them. A cluster that is being deleted is not
+/// applied.
+async fn names_what_holds_a_cluster(story: &Story, kubeconfig: &Path) {
     const HOLD: &str = "backup.example.com/hold";
+    const PAUSED: &str = "cluster.x-k8s.io/paused";
     let nodes = json!({"replicas": 1, "vmClass": "best-effort-small", "storageClass": STORAGE});
     let cluster = json!({
         "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
-        "metadata": {"name": "held", "finalizers": [HOLD]},
+        "metadata": {"name": "held", "finalizers": [HOLD], "annotations": {PAUSED: "true"}},
         "spec": {"topology": {"controlPlane": nodes, "nodePools": []}},
     });
     let folder = tempfile::tempdir().unwrap();
@@ -175,6 +194,19 @@ async fn names_the_finalizer_that_holds_a_cluster(story: &Story, kubeconfig: &Pa
     let apply = ["apply", "-f", file.to_str().unwrap(), "--release", "v1.34", "--wait=false"];
     let (code, errors) = layercake(story, kubeconfig, &apply);
     assert_eq!(code, Some(0), "{errors}");
+    let resume = format!("kubectl annotate tkc held -n {NAMESPACE} {PAUSED}-");
+    let late = |args: &[&str], words: &[&str]| {
+        let (code, errors) = layercake(story, kubeconfig, &[args, &["--timeout", "2s"]].concat());
+        assert_eq!(code, Some(4), "{errors}");
+        assert_contains(&errors, words);
+    };
+    let resumes = "The work continues when the cluster is resumed";
+    late(&["scale", "held", "--control-plane", "--replicas", "3"], &[&resume, resumes]);
+    let (_, listed) = layercake(story, kubeconfig, &["list"]);
+    assert_contains(&listed, &["(paused)"]);
+    let (_, described) = layercake(story, kubeconfig, &["describe", "tkc", "held"]);
+    assert_contains(&described, &[&resume]);
+
     let words = format!("waits for finalizer {HOLD} of the TanzuKubernetesCluster");
     let is_named = async || {
         let (code, errors) = layercake(story, kubeconfig, &["delete", "held", "--timeout", "2s"]);
@@ -182,7 +214,12 @@ async fn names_the_finalizer_that_holds_a_cluster(story: &Story, kubeconfig: &Pa
         errors.contains(&words)
     };
     story.wait_until("the finalizer is named", CLUSTER, is_named).await;
-    story.patch("TanzuKubernetesCluster", "held", json!({"metadata": {"finalizers": null}})).await;
+    let (code, errors) = layercake(story, kubeconfig, &apply);
+    assert_eq!(code, Some(3), "{errors}");
+    let gone = format!("layercake delete held -n {NAMESPACE}");
+    assert_contains(&errors, &["held is being deleted", &gone, "Nothing was changed"]);
+    let released = json!({"metadata": {"finalizers": null, "annotations": {PAUSED: null}}});
+    story.patch("TanzuKubernetesCluster", "held", released).await;
     story.wait_until_gone("TanzuKubernetesCluster", "held", SOON).await;
 }
 
