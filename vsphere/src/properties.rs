@@ -1,5 +1,6 @@
 //! Reading properties once, in batches.
 
+use crate::error::unexpected;
 use crate::spec::{filter_spec, object_spec, property_spec, traversal};
 use crate::{Client, Kind, MoRef, Object, Result, Value};
 
@@ -64,6 +65,23 @@ impl Client {
         let select = vec![traversal(parent.kind(), list, Vec::new())];
         let objects = vec![object_spec(parent, true, select)];
         self.retrieve_spec(filter_spec(vec![property_spec(kind, paths)], objects, false)).await
+    }
+
+    /// Reads properties of all objects of a type in the vCenter that the user can see.
+    pub async fn retrieve_all(&self, kind: &str, paths: &[&str]) -> Result<Vec<ObjectContent>> {
+        let args = Object::new("CreateContainerViewRequestType")
+            .with("container", &self.service("rootFolder")?)
+            .with("type", vec![kind])
+            .with("recursive", true);
+        let view = self.call(&self.service("viewManager")?, "CreateContainerView", Some(args)).await?;
+        let view = view.as_moref().cloned();
+        let view = view.ok_or_else(|| unexpected("CreateContainerView", "no reference in the answer"))?;
+        let members = object_spec(&view, true, vec![traversal("ContainerView", "view", Vec::new())]);
+        let found =
+            self.retrieve_spec(filter_spec(vec![property_spec(kind, paths)], vec![members], false)).await;
+        // A view that cannot be destroyed ends with the session.
+        drop(self.call(&view, "DestroyView", None).await);
+        found
     }
 
     pub(crate) async fn retrieve_spec(&self, spec: Value) -> Result<Vec<ObjectContent>> {

@@ -95,7 +95,7 @@ pub(super) fn keeps(parent: &str, key: &str, text: &str) -> bool {
     }
     let about = parent == "about" && ABOUT.contains(&key) && text.len() <= LONGEST_PRODUCT;
     let named = matches!(key, "name" | "path") && NAMED.contains(&parent);
-    about || ((named || WORDS.contains(&key)) && is_word(text)) || is_time(text)
+    about || ((named || WORDS.contains(&key)) && is_path(text)) || is_time(text)
 }
 
 /// Whether the text of a value that names its type can stay: a state or a number, and no text.
@@ -114,6 +114,12 @@ pub(super) fn is_plain_value(key: &str, text: &str) -> bool {
 pub(super) fn is_member(name: &str) -> bool {
     name.len() <= LONGEST_WORD
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@~".contains(&byte))
+}
+
+/// Returns true for a word, and for a property path with a key, such as `config.extraConfig["vmservice.stackID"]`.
+fn is_path(text: &str) -> bool {
+    let keyed = text.strip_suffix("\"]").and_then(|text| text.split_once("[\""));
+    keyed.map_or_else(|| is_word(text), |(path, key)| is_word(path) && is_word(key))
 }
 
 fn is_word(text: &str) -> bool {

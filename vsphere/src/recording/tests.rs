@@ -128,3 +128,12 @@ fn a_recorder_that_is_off_keeps_nothing() {
     keep(&recorder, "/api/x", None, "", "{}");
     assert!(!recorder.is_on() && recorder.take().0.is_empty());
 }
+
+#[test]
+fn property_paths_with_a_key_stay() {
+    let keeps = |path: &str| super::keep::keeps("propSet", "name", path);
+    assert!(keeps("config.extraConfig[\"vmservice.stackID\"]"));
+    for other in ["config.extraConfig[\"a key\"]", "payroll [\"x\"]", "[x]", "a[\"b\"", "a\"b"] {
+        assert!(!keeps(other), "{other}");
+    }
+}
