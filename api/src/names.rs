@@ -140,6 +140,8 @@ pub mod annotation {
         VSPHERE_CUSTOMIZATION,
         FIRMWARE,
         MMIO_SIZE,
+        CONTROL_PLANE_ENDPOINT,
+        VIRTUAL_ROUTER,
         VIRTUAL_MACHINE,
         NO_DEFAULT_NIC,
         NCP_VIRTUAL_NETWORK,
@@ -193,7 +195,11 @@ pub mod annotation {
     pub const VIRTUAL_MACHINE: &str = "vmoperator.vmware.com/virtualmachine";
     /// A machine that names no network adapter gets none.
     pub const NO_DEFAULT_NIC: &str = "vmoperator.vmware.com/no-default-nic";
-    /// On a WCPCluster: the number of the virtual router (VRRP) that holds the address of its control plane, 1 to 255.
+    /// The host of a cluster's control plane endpoint. On a control plane VirtualMachine, VM Operator records it in vCenter. On a resource
+    /// policy, it is about to be used, and VM Operator looks up which VMs have it.
+    pub const CONTROL_PLANE_ENDPOINT: &str = "capw.vmware.com/control-plane-endpoint";
+    /// On a WCPCluster and its control plane VirtualMachines: the number of the virtual router (VRRP) that holds the control plane's
+    /// address, 1 to 255.
     pub const VIRTUAL_ROUTER: &str = "capw.vmware.com/virtual-router-id";
     /// The resource pool of a namespace, by vCenter's identity of it.
     pub const NAMESPACE_RESOURCE_POOL: &str = "vmware-system-resource-pool";

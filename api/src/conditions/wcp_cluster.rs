@@ -26,7 +26,9 @@ reasons! {
     Warning IP_ADDRESS_CLAIM_CREATION_FAILED = "IPAddressClaimCreationFailed";
     /// The address of the control plane that an IPAM provider gave is none.
     Warning IP_ADDRESS_INVALID = "IPAddressInvalid";
-    /// Another machine answers at the control plane's address before the cluster has a node.
+    /// VM Operator has not looked up yet whether a VM in vCenter has the control plane's address.
+    Info WAITING_FOR_ENDPOINT_LOOKUP = "WaitingForEndpointLookup";
+    /// Another machine has the control plane's address before the cluster has a node.
     Warning ENDPOINT_IN_USE = "EndpointInUse";
     /// The control plane's address is claimed, and no IPAM provider has given one yet.
     Info WAITING_FOR_IP_ADDRESS = "WaitingForIPAddress";

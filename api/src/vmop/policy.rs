@@ -83,6 +83,9 @@ pub struct VirtualMachineSetResourcePolicyStatus {
     /// The folder that was created for the policy.
     #[serde(rename = "folderMoID", skip_serializing_if = "Option::is_none")]
     pub folder_mo_id: Option<String>,
+    /// The VMs in vCenter that use the control plane endpoint in the annotation capw.vmware.com/control-plane-endpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_endpoint: Option<ControlPlaneEndpointStatus>,
     /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -118,4 +121,19 @@ pub struct ClusterModuleStatus {
     /// The vSphere cluster.
     #[serde(rename = "clusterMoID")]
     pub cluster_mo_id: String,
+}
+
+/// The use of a control plane endpoint in vCenter, before a cluster gets it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["host"]))]
+pub struct ControlPlaneEndpointStatus {
+    /// The host of the endpoint.
+    pub host: String,
+    /// The VM that has the endpoint. Missing if none has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_by: Option<String>,
+    /// The virtual router numbers (VRRP) of all control planes in vCenter.
+    #[serde(rename = "virtualRouterIDs", skip_serializing_if = "Vec::is_empty")]
+    pub virtual_router_ids: Vec<i32>,
 }

@@ -9,6 +9,7 @@ mod children;
 mod children_tests;
 mod context;
 mod delete;
+mod endpoint;
 pub mod ledger;
 mod ledger_store;
 pub mod modules;
@@ -21,6 +22,7 @@ mod vcsim_tests;
 mod whereabouts;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::conditions::{self, READY};
 use api::names::finalizer;
@@ -40,9 +42,13 @@ use crate::caches::Caches;
 use crate::enqueue::Enqueue;
 use crate::pause;
 use crate::policy::context::{Context, Error};
-use crate::vcenter::{Provider, RealizedPolicy};
+use crate::policy::status::Realized;
+use crate::vcenter::Provider;
 use crate::virtualmachine::placement;
 use crate::watches::{annotated_placement, name, namespace, to, when_changed};
+
+/// How soon the users of an endpoint are looked up again while there are some.
+const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
 
 /// Reconciles policies until the program ends; `enqueued` are those with a cause outside the API server.
 pub fn run<Enqueued>(
@@ -107,8 +113,9 @@ pub async fn reconcile(
         None => policy,
     };
     let realized = realize(&policy, &ctx).await;
-    report(&policy, realized.as_deref().ok(), realized.as_ref().err(), &ctx).await?;
-    realized.map(|_| Next::OnChange)
+    report(&policy, realized.as_ref().ok(), realized.as_ref().err(), &ctx).await?;
+    let is_used = realized?.endpoint.is_some_and(|endpoint| endpoint.used_by.is_some());
+    Ok(if is_used { Next::After(LOOK_UP_AGAIN) } else { Next::OnChange })
 }
 
 /// Whether the API server itself has the policy, and its deletion, as the cache shows it; asked before anything is
@@ -125,26 +132,24 @@ async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     Ok(live.is_some_and(|live| live.metadata.deletion_timestamp.is_some() == deleted))
 }
 
-async fn realize(
-    policy: &VirtualMachineSetResourcePolicy,
-    ctx: &Context,
-) -> Result<Vec<RealizedPolicy>, Error> {
+async fn realize(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Realized, Error> {
     let vcenter = ctx.provider.vcenter()?;
     let namespace = policy.namespace().unwrap_or_default();
     let placements = placement::namespace::namespace_placements(&namespace, &vcenter, &ctx.caches)?;
     let key = key(Some(&namespace), &policy.name_any());
-    let realized =
+    let places =
         act::realize(policy, &placements, vcenter.realized_policies.undoubted(&key), &vcenter, ctx).await?;
-    if vcenter.realized_policies.set(&key, realized.clone()) {
+    if vcenter.realized_policies.set(&key, places.clone()) {
         ctx.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| ctx.vms.enqueue(vm));
     }
-    Ok(realized)
+    let endpoint = endpoint::look_up(policy, &vcenter).await?;
+    Ok(Realized { places, endpoint })
 }
 
 /// Writes the status and its events; what is over in a moment is not worth a word.
 async fn report(
     policy: &VirtualMachineSetResourcePolicy,
-    realized: Option<&[RealizedPolicy]>,
+    realized: Option<&Realized>,
     error: Option<&Error>,
     ctx: &Context,
 ) -> Result<(), Error> {

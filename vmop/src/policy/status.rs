@@ -2,28 +2,37 @@
 
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
 use api::vmop::{
-    ClusterModuleStatus, ResourcePoolStatus, VirtualMachineSetResourcePolicy,
+    ClusterModuleStatus, ControlPlaneEndpointStatus, ResourcePoolStatus, VirtualMachineSetResourcePolicy,
     VirtualMachineSetResourcePolicyStatus,
 };
 
 use crate::policy::context::{Error, PolicyError};
 use crate::vcenter::RealizedPolicy;
 
+/// A policy as it is in vCenter.
+pub struct Realized {
+    /// Its folders, pools and modules.
+    pub places: Vec<RealizedPolicy>,
+    /// The use of the endpoint that its cluster is about to get.
+    pub endpoint: Option<ControlPlaneEndpointStatus>,
+}
+
 /// The status of `policy`, its condition without a time.
 pub fn status(
     policy: &VirtualMachineSetResourcePolicy,
-    realized: Option<&[RealizedPolicy]>,
+    realized: Option<&Realized>,
     error: Option<&Error>,
 ) -> VirtualMachineSetResourcePolicyStatus {
     let mut status = policy.status.clone().unwrap_or_default();
-    if let Some(realized) = realized {
-        status.folder_mo_id = realized.first().map(|realized| realized.placement.folder.id().to_owned());
-        let pools = realized.iter().map(|realized| ResourcePoolStatus {
+    if let Some(Realized { places, endpoint }) = realized {
+        status.control_plane_endpoint.clone_from(endpoint);
+        status.folder_mo_id = places.first().map(|realized| realized.placement.folder.id().to_owned());
+        let pools = places.iter().map(|realized| ResourcePoolStatus {
             cluster_mo_id: realized.cluster.id().to_owned(),
             child_resource_pool_mo_id: realized.placement.pool.id().to_owned(),
         });
         status.resource_pools = pools.collect();
-        status.cluster_modules = realized.iter().flat_map(modules).collect();
+        status.cluster_modules = places.iter().flat_map(modules).collect();
         // Only what was realized was observed: guarantees are brought up to date by it.
         status.observed_generation = policy.metadata.generation;
     }

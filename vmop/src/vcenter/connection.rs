@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use vsphere::{Client, Inventory, MoRef};
 
 use crate::device_check::DeviceKinds;
+use crate::vcenter::endpoints::EndpointReads;
 use crate::vcenter::memo::{DeviceCache, LookupCache, StorageCache};
 use crate::vcenter::module_members::Memberships;
 use crate::vcenter::problem::Problem;
@@ -53,6 +54,8 @@ pub struct VCenter {
     pub claimed: Mutex<HashSet<String>>,
     /// The kinds of devices that clones are known to get from their settings.
     pub proven_devices: Mutex<DeviceKinds>,
+    /// The control plane endpoints of all VMs.
+    pub endpoints: EndpointReads,
     /// Cancelled when the connection is given up.
     pub gone: CancellationToken,
     watched_folders: tokio::sync::Mutex<HashSet<MoRef>>,
@@ -76,6 +79,7 @@ impl VCenter {
             making_children: tokio::sync::Mutex::default(),
             claimed: Mutex::default(),
             proven_devices: Mutex::default(),
+            endpoints: EndpointReads::default(),
             watched_folders: tokio::sync::Mutex::default(),
             library_problems: Mutex::default(),
             lookups: LookupCache::default(),

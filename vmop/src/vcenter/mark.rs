@@ -12,9 +12,9 @@ const EXTENSION: &str = "com.vmware.vcenter.wcp";
 /// The type within the extension, as vm-operator gives it.
 const KIND: &str = "VirtualMachine";
 /// ExtraConfig: `namespace/name` of the object that a VM belongs to.
-const OWNER: &str = "vmservice.namespacedName";
+pub(super) const OWNER: &str = "vmservice.namespacedName";
 /// ExtraConfig: the stack that made a VM; travels in the provider configuration.
-const STACK: &str = "vmservice.stackID";
+pub(super) const STACK: &str = "vmservice.stackID";
 /// ExtraConfig of a VM: the name of the golden template that its disks may rest on.
 pub const BASE: &str = "layercake.base";
 /// The first line of an item's description, as vm-operator writes it: whose request made the item.

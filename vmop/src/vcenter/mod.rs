@@ -7,6 +7,7 @@
 mod connect;
 mod connection;
 mod devices;
+pub mod endpoints;
 pub mod guest_network;
 mod lookup;
 pub mod mark;

@@ -18,6 +18,7 @@ use super::storage::marks::DISKS;
 use crate::device_check::nics_note;
 use crate::templates::Template;
 use crate::vcenter::Placement;
+use crate::vcenter::endpoints;
 use crate::vcenter::mark::{self, Mark};
 
 /// A VM to be made.
@@ -96,6 +97,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
     let extra_config = fixed
         .into_iter()
         .chain(parts.mark.extra_config())
+        .chain(endpoints::extra_config(vm))
         .chain([(mark::BASE, base(parts)), (DISKS, parts.disks.mark.as_str())].map(owned))
         .chain([nics_note(vm)])
         .chain(memory_mapped_io(vm, parts.size))
