@@ -1,7 +1,8 @@
 //! The virtual router (VRRP) that holds the address of a cluster's control plane: two of one number in one network fight for it.
 //!
-//! The number is drawn once, and kept on the WCPCluster, with which it moves. A cluster from before that has the number that its
-//! nodes got, that of its address: no node is replaced for another one.
+//! The number is kept on the WCPCluster, with which it moves. It is drawn again only before the cluster has nodes, if a VM of another
+//! management cluster has it. A cluster from before that has the number that its nodes got, that of its address: no node is replaced for
+//! another one.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -27,10 +28,19 @@ fn inherited(cluster: &WCPCluster) -> Option<u8> {
 pub struct Draws(Mutex<BTreeMap<String, u8>>);
 
 impl Draws {
-    /// The number that a cluster is to have, where it has none: that of its nodes, or else one that none of `others` has, from
-    /// `start` on. Where all are taken, one that the fewest have: then they are in more networks than one.
-    pub fn draw(&self, cluster: &WCPCluster, others: &[impl AsRef<WCPCluster>], start: u8) -> Option<u8> {
-        if virtual_router(cluster).is_some() {
+    /// The number that a cluster is to have, where it has none or one of `taken`: that of its nodes, or else one that none of `others`
+    /// has and that is not `taken`, from `start` on. Where all are taken, one that the fewest have: then they are in more networks than
+    /// one.
+    pub fn draw(
+        &self,
+        cluster: &WCPCluster,
+        others: &[impl AsRef<WCPCluster>],
+        taken: &[i32],
+        start: u8,
+    ) -> Option<u8> {
+        let is_taken = |id: u8| taken.contains(&i32::from(id));
+        let present = virtual_router(cluster);
+        if present.is_some_and(|id| !is_taken(id)) {
             return None;
         }
         let own = cluster.uid().unwrap_or_default();
@@ -42,13 +52,15 @@ impl Draws {
             }
         }
         owners.remove(&own);
-        let users = |id: u8| owners.values().filter(|taken| **taken == id).count();
+        let users =
+            |id: u8| owners.values().filter(|owned| **owned == id).count() + usize::from(is_taken(id));
         let all = u16::from(u8::MAX);
         let mut candidates =
             (0..all).filter_map(|step| u8::try_from((u16::from(start) + step) % all + 1).ok());
-        let id = inherited(cluster).or_else(|| candidates.by_ref().min_by_key(|id| users(*id)))?;
+        let inherited = inherited(cluster).filter(|_| present.is_none());
+        let id = inherited.or_else(|| candidates.by_ref().min_by_key(|id| users(*id)))?;
         drawn.insert(own, id);
-        Some(id)
+        Some(id).filter(|_| present != Some(id))
     }
 }
 
@@ -73,7 +85,7 @@ mod tests {
 
     fn draw(cluster: &WCPCluster, others: &[WCPCluster], start: u8) -> Option<u8> {
         let others: Vec<_> = others.iter().cloned().map(Arc::new).collect();
-        Draws::default().draw(cluster, &others, start)
+        Draws::default().draw(cluster, &others, &[], start)
     }
 
     #[test]
@@ -101,10 +113,10 @@ mod tests {
     fn two_that_are_drawn_before_the_cache_shows_the_first_differ() {
         let draws = Draws::default();
         let none: [Arc<WCPCluster>; 0] = [];
-        assert_eq!(draws.draw(&cluster("a", None, None), &none, 6), Some(7));
-        assert_eq!(draws.draw(&cluster("b", None, None), &none, 6), Some(8));
+        assert_eq!(draws.draw(&cluster("a", None, None), &none, &[], 6), Some(7));
+        assert_eq!(draws.draw(&cluster("b", None, None), &none, &[], 6), Some(8));
         assert_eq!(
-            draws.draw(&cluster("a", None, None), &none, 6),
+            draws.draw(&cluster("a", None, None), &none, &[], 6),
             Some(7),
             "a write that was lost is repeated"
         );
@@ -115,5 +127,17 @@ mod tests {
         let mut all: Vec<_> = (1..=255).map(|id| cluster(&format!("u{id}"), Some(id), None)).collect();
         all.extend((2..=255).map(|id| cluster(&format!("v{id}"), Some(id), None)));
         assert_eq!(draw(&cluster("new", None, None), &all, 100), Some(1));
+    }
+
+    #[test]
+    fn a_number_of_a_vm_in_vcenter_is_not_drawn_and_drawn_again() {
+        let none: [Arc<WCPCluster>; 0] = [];
+        let draw = |cluster: &WCPCluster, taken: &[i32]| Draws::default().draw(cluster, &none, taken, 6);
+        assert_eq!(draw(&cluster("a", None, None), &[7, 8]), Some(9));
+        assert_eq!(draw(&cluster("a", Some(8), None), &[7, 8]), Some(9));
+        assert_eq!(draw(&cluster("a", Some(9), None), &[7, 8]), None);
+        let all: Vec<_> = (1..=255).collect();
+        assert_eq!(draw(&cluster("a", None, None), &all), Some(7), "in more networks than one");
+        assert_eq!(draw(&cluster("a", Some(7), None), &all), None);
     }
 }

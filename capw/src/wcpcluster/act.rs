@@ -1,5 +1,6 @@
 //! Every write of a WCPCluster's reconcile, except status and deletion.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim};
@@ -16,7 +17,7 @@ use serde_json::json;
 use super::context::Context;
 use super::gather::Facts;
 use super::occupied::OccupiedAddress;
-use super::plan::{Front, Plan, claimed_address, endpoint, load_balancer_address};
+use super::plan::{Front, Plan, claimed_address, endpoint, endpoint_use, load_balancer_address};
 use crate::error::Error;
 use crate::virtual_router::virtual_router;
 
@@ -50,6 +51,8 @@ pub enum FrontResult {
     VirtualIp(Result<Arc<IpAddressClaim>, Error>, Option<Arc<IpAddress>>),
     /// Another machine uses the address that an IPAM provider gave.
     InUse(OccupiedAddress),
+    /// The VM operator has not answered yet whether a VM in vCenter has this address.
+    Unchecked(IpAddr),
     /// Somebody gave the endpoint.
     Given,
     /// There is no endpoint to be had.
@@ -62,7 +65,7 @@ impl FrontResult {
         match self {
             Self::LoadBalancer(service) => service.as_deref().ok().and_then(load_balancer_address),
             Self::VirtualIp(_, address) => address.as_deref().and_then(claimed_address),
-            Self::InUse(_) | Self::Given | Self::Missing => None,
+            Self::InUse(_) | Self::Unchecked(_) | Self::Given | Self::Missing => None,
         }
     }
 
@@ -70,7 +73,7 @@ impl FrontResult {
         match self {
             Self::LoadBalancer(service) => service.err(),
             Self::VirtualIp(claim, _) => claim.err(),
-            Self::InUse(_) | Self::Given | Self::Missing => None,
+            Self::InUse(_) | Self::Unchecked(_) | Self::Given | Self::Missing => None,
         }
     }
 }
@@ -91,7 +94,7 @@ pub async fn carry_out(
     ctx: &Context,
 ) -> Result<Done, Error> {
     let Plan { policy, network, front } = plan;
-    keep_virtual_router(cluster, ctx).await?;
+    keep_virtual_router(cluster, facts, ctx).await?;
     let marked = ctx.api.add_finalizer(&**cluster, finalizer::WCP_CLUSTER).await;
     if let Some(marked) = marked.map_err(Error::api(&**cluster, "adding the finalizer to"))? {
         *cluster = Arc::new(marked);
@@ -114,15 +117,21 @@ pub async fn carry_out(
     Ok(Done::Tried(Box::new(StepResults { policy, network, front, endpoint })))
 }
 
-/// Writes the number of the cluster's virtual router, where it has none yet. It comes before the finalizer: a cluster that has the
-/// finalizer and no number has nodes from before there were numbers.
-async fn keep_virtual_router(cluster: &mut Arc<WCPCluster>, ctx: &Context) -> Result<(), Error> {
-    if virtual_router(cluster).is_some() {
+/// Writes the number of the cluster's virtual router, where it has none yet, or where a VM in vCenter has it and the cluster has no endpoint
+/// yet. It comes before the finalizer: a cluster that has the finalizer and no number has nodes from before there were numbers.
+async fn keep_virtual_router(
+    cluster: &mut Arc<WCPCluster>,
+    facts: &Facts,
+    ctx: &Context,
+) -> Result<(), Error> {
+    let found = endpoint_use(cluster, facts);
+    let taken = found.map(|found| found.virtual_router_ids.as_slice()).unwrap_or_default();
+    if virtual_router(cluster).is_some_and(|id| !taken.contains(&i32::from(id))) {
         return Ok(());
     }
     let others = ctx.caches.wcp_clusters.all();
     let start = uuid::Uuid::new_v4().as_bytes()[0];
-    if let Some(id) = ctx.draws.draw(cluster, &others, start) {
+    if let Some(id) = ctx.draws.draw(cluster, &others, taken, start) {
         let patch = json!({ "metadata": { "annotations": { annotation::VIRTUAL_ROUTER: id.to_string() } } });
         let written = ctx.api.patch(&**cluster, patch).await;
         *cluster = Arc::new(written.map_err(Error::api(&**cluster, "writing the virtual router number of"))?);
@@ -143,6 +152,7 @@ async fn carry_out_front(front: &Front, facts: &Facts, ctx: &Context) -> FrontRe
             FrontResult::VirtualIp(apply(&**claim, live, ctx).await, address)
         }
         Front::InUse(occupied) => FrontResult::InUse(occupied.clone()),
+        Front::Unchecked(address) => FrontResult::Unchecked(*address),
         Front::Given => FrontResult::Given,
         Front::Missing => FrontResult::Missing,
     }

@@ -38,7 +38,7 @@ pub struct Facts {
     pub former_claims: Vec<Arc<IpAddressClaim>>,
     /// The name of the claim that follows, while the cluster may make another.
     pub next_claim: Option<String>,
-    /// The claimed address, if it answers although the cluster has no node yet.
+    /// The claimed address, if others use it although the cluster has no node yet.
     pub occupied: Option<OccupiedAddress>,
     /// What an IPAM provider answered to it.
     pub address: Option<Arc<IpAddress>>,

@@ -1,35 +1,21 @@
 //! Detects whether another machine already uses the address of a new control plane.
 
-use std::net::IpAddr;
-
 use api::capw::WCPCluster;
 use kit::events::named;
 use kube::ResourceExt;
 
 use super::gather::Facts;
-use super::occupied::{Occupied, OccupiedAddress};
-use super::plan::{claimed_address, given_endpoint};
-use crate::upstream;
+use super::occupied::{Occupied, OccupiedAddress, Sign};
+use super::plan::{endpoint_use, unsettled_address};
 
-/// Connects to the claimed address of a cluster that has neither an endpoint nor machines. Returns the address if it answers.
-///
-/// An endpoint is never changed once it is known, so that all other clusters are left alone.
+/// Returns the claimed address of a cluster that can still get another one if a VM in vCenter has it, or if it answers.
 pub async fn look(cluster: &WCPCluster, facts: &Facts, occupied: &Occupied) -> Option<OccupiedAddress> {
+    let address = unsettled_address(cluster, facts)?;
     let claim = facts.address_claim.as_deref()?;
-    let address: IpAddr = claimed_address(facts.address.as_deref()?)?.parse().ok()?;
-    if !is_new(cluster, facts) {
-        return None;
+    if let Some(vm) = endpoint_use(cluster, facts).and_then(|found| found.used_by.clone()) {
+        return Some(OccupiedAddress { address, claim: named(claim), sign: Sign::Vm(vm), is_lasting: true });
     }
     occupied.look(address, &claim.uid().unwrap_or_default(), named(claim)).await
-}
-
-fn is_new(cluster: &WCPCluster, facts: &Facts) -> bool {
-    let owner = facts.cluster.as_deref();
-    !facts.paused
-        && cluster.metadata.deletion_timestamp.is_none()
-        && facts.machines.is_empty()
-        && given_endpoint(cluster, owner).is_none()
-        && owner.is_some_and(|owner| !upstream::is_control_plane_initialized(owner))
 }
 
 #[cfg(test)]
@@ -37,6 +23,8 @@ mod tests {
     use std::sync::Arc;
 
     use api::capi::{IpAddress, IpAddressSpec};
+    use api::names::annotation;
+    use api::vmop::{ControlPlaneEndpointStatus, VirtualMachineSetResourcePolicyStatus};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -51,12 +39,64 @@ mod tests {
         let Front::VirtualIp(mut claim) = plan(&wcp_cluster(), &facts).unwrap().front else { panic!() };
         claim.metadata.uid = Some("u".into());
         let spec = IpAddressSpec { address: address.into(), ..IpAddressSpec::default() };
-        Facts {
+        let facts = Facts {
             address_claim: Some(Arc::new(*claim)),
             next_claim: Some("test-cluster-control-plane-address-1".into()),
             address: Some(Arc::new(IpAddress { spec, ..IpAddress::default() })),
             ..facts
-        }
+        };
+        answered(facts, address, None)
+    }
+
+    /// The facts once the VM operator has answered which VM has this address.
+    fn answered(facts: Facts, address: &str, used_by: Option<&str>) -> Facts {
+        let mut policy = plan(&wcp_cluster(), &facts).unwrap().policy;
+        let answer = ControlPlaneEndpointStatus {
+            host: address.to_owned(),
+            used_by: used_by.map(str::to_owned),
+            virtual_router_ids: Vec::new(),
+        };
+        policy.status = Some(VirtualMachineSetResourcePolicyStatus {
+            control_plane_endpoint: Some(answer),
+            ..VirtualMachineSetResourcePolicyStatus::default()
+        });
+        Facts { policy: Some(Arc::new(policy)), ..facts }
+    }
+
+    #[tokio::test]
+    async fn an_address_of_a_vm_in_vcenter_is_left_to_it_and_the_next_one_claimed() {
+        let mut facts = answered(claimed("127.86.5.5"), "127.86.5.5", Some("a VM of another installation"));
+        facts.occupied = look(&wcp_cluster(), &facts, &Occupied::default()).await;
+        let found = facts.occupied.clone().unwrap();
+        let words = "a VM of another installation has 127.86.5.5, the address of IPAddressClaim ben-test/";
+        assert!(found.to_string().contains(words), "{found}");
+        let Front::VirtualIp(next) = plan(&wcp_cluster(), &facts).unwrap().front else { panic!() };
+        assert_eq!(next.name_any(), "test-cluster-control-plane-address-1");
+        facts.next_claim = None;
+        assert_eq!(plan(&wcp_cluster(), &facts).unwrap().front, Front::InUse(found), "the last one");
+    }
+
+    #[test]
+    fn an_address_is_not_used_before_the_vm_operator_has_answered_for_it() {
+        let address = "127.86.5.6".parse().unwrap();
+        let front = |facts: &Facts| plan(&wcp_cluster(), facts).unwrap().front;
+        let answer = claimed("127.86.5.6");
+        assert!(matches!(front(&answer), Front::VirtualIp(_)));
+        let other = answered(claimed("127.86.5.6"), "127.86.5.7", None);
+        assert_eq!(front(&other), Front::Unchecked(address), "the answer is for an earlier claim");
+        let unasked = Facts { policy: None, ..claimed("127.86.5.6") };
+        assert_eq!(front(&unasked), Front::Unchecked(address));
+        let asks = |facts: &Facts| {
+            let annotations = plan(&wcp_cluster(), facts).unwrap().policy.metadata.annotations;
+            annotations.unwrap_or_default().remove(annotation::CONTROL_PLANE_ENDPOINT)
+        };
+        assert_eq!(asks(&unasked).as_deref(), Some("127.86.5.6"));
+        let with_nodes =
+            Facts { machines: vec!["WCPMachine n/a".into()], policy: None, ..claimed("127.86.5.6") };
+        assert!(matches!(front(&with_nodes), Front::VirtualIp(_)), "an existing cluster is left alone");
+        let settled = Facts { cluster: Some(Arc::new(cluster())), policy: None, ..claimed("127.86.5.6") };
+        assert!(matches!(front(&settled), Front::VirtualIp(_)));
+        assert_eq!((asks(&with_nodes), asks(&settled)), (None, None));
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Addresses that answer although the clusters that claimed them have no nodes yet: two management clusters may have the same address
+//! Addresses that others use although the clusters that claimed them have no nodes yet: two management clusters may have the same address
 //! pool, and neither knows what the other assigned.
 
 use std::collections::HashMap;
@@ -20,24 +20,41 @@ const WITHIN: Duration = Duration::from_millis(500);
 /// An address that answers for so long is left to its user. The VMs of a cluster that was just deleted answer for a moment.
 const LASTING: Duration = Duration::from_secs(12);
 
-/// An address that answers before the cluster that claimed it has a node.
+/// What shows that an address is in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// It answers.
+    Answer,
+    /// This VM in vCenter has it as its control plane endpoint, and may be switched off.
+    Vm(String),
+}
+
+/// An address that others use before the cluster that claimed it has a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OccupiedAddress {
     /// The address.
     pub address: IpAddr,
     /// Its claim, as `IPAddressClaim namespace/name`.
     pub claim: String,
-    /// It has answered for so long that the cluster claims another.
+    /// The sign of its use.
+    pub sign: Sign,
+    /// It is in use for so long that the cluster claims another.
     pub is_lasting: bool,
 }
 
 impl fmt::Display for OccupiedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, claim, is_lasting: _ } = self;
-        write!(
-            f,
-            "port {API_SERVER_PORT} of {address}, the address of {claim}, answers although the cluster has no node yet. Another machine uses it, such as a control plane of another management cluster with the same pool. Use a pool of addresses that no other machine has"
-        )
+        let Self { address, claim, sign, is_lasting: _ } = self;
+        match sign {
+            Sign::Answer => write!(
+                f,
+                "port {API_SERVER_PORT} of {address}, the address of {claim}, answers although the cluster has no node yet. Another machine uses it, such as a control plane of another management cluster with the same pool. Use a pool of addresses that no other machine has"
+            ),
+            Sign::Vm(vm) => write!(
+                f,
+                "{vm} has {address}, the address of {claim}, as its control plane endpoint in vCenter. Use a pool of addresses that no other management cluster has. The log of the VM operator names the VM"
+            ),
+        }
     }
 }
 
@@ -50,7 +67,7 @@ impl Occupied {
     pub async fn look(&self, address: IpAddr, uid: &str, claim: String) -> Option<OccupiedAddress> {
         let answers = answers(SocketAddr::new(address, u16::try_from(API_SERVER_PORT).ok()?)).await;
         let since = self.record(uid, answers)?;
-        Some(OccupiedAddress { address, claim, is_lasting: since.elapsed() >= LASTING })
+        Some(OccupiedAddress { address, claim, sign: Sign::Answer, is_lasting: since.elapsed() >= LASTING })
     }
 
     /// Records whether a claim's address answers now. Returns since when it has.

@@ -8,9 +8,9 @@ use api::capw::{ApiEndpoint, WCPCluster};
 use api::names::{self, annotation, finalizer, label};
 use api::net::{VirtualNetwork, VirtualNetworkSpec};
 use api::vmop::{
-    ClusterModuleSpec, FolderSpec, ResourcePoolSpec, ResourceSpec, VirtualMachineService,
-    VirtualMachineServicePort, VirtualMachineServiceSpec, VirtualMachineSetResourcePolicy,
-    VirtualMachineSetResourcePolicySpec,
+    ClusterModuleSpec, ControlPlaneEndpointStatus, FolderSpec, ResourcePoolSpec, ResourceSpec,
+    VirtualMachineService, VirtualMachineServicePort, VirtualMachineServiceSpec,
+    VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicySpec,
 };
 use kit::events::named;
 use kube::ResourceExt;
@@ -44,6 +44,8 @@ pub enum Front {
     VirtualIp(Box<IpAddressClaim>),
     /// An address of a pool that another machine uses.
     InUse(OccupiedAddress),
+    /// An address of a pool for which the VM operator has not answered yet whether a VM in vCenter has it.
+    Unchecked(IpAddr),
     /// The endpoint that somebody gave.
     Given,
     /// Nothing: nobody gave an endpoint, and there is no pool.
@@ -83,7 +85,7 @@ pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
     }
     ours(cluster, facts.policy.as_deref(), name)?;
     Ok(Plan {
-        policy: policy(cluster, name),
+        policy: policy(cluster, name, unsettled_address(cluster, facts)),
         network: network(cluster, facts)?,
         front: front(cluster, facts)?,
     })
@@ -124,6 +126,27 @@ pub fn claimed_address(address: &IpAddress) -> Option<&str> {
     (!parsed.is_unspecified() && !parsed.is_multicast()).then_some(text)
 }
 
+/// The claimed address of a cluster that has neither an endpoint nor machines: it can still get another one.
+///
+/// An endpoint is never changed once it is known, so that all other clusters are left alone.
+pub fn unsettled_address(cluster: &WCPCluster, facts: &Facts) -> Option<IpAddr> {
+    let address = claimed_address(facts.address.as_deref()?)?.parse().ok();
+    let owner = facts.cluster.as_deref();
+    let is_new = !facts.paused
+        && cluster.metadata.deletion_timestamp.is_none()
+        && facts.machines.is_empty()
+        && given_endpoint(cluster, owner).is_none()
+        && owner.is_some_and(|owner| !upstream::is_control_plane_initialized(owner));
+    address.filter(|_| is_new)
+}
+
+/// The VM operator's answer for the address of a cluster that can still get another one: who has it, and which virtual routers there are.
+pub fn endpoint_use<'a>(cluster: &WCPCluster, facts: &'a Facts) -> Option<&'a ControlPlaneEndpointStatus> {
+    let asked = unsettled_address(cluster, facts)?.to_string();
+    let answer = facts.policy.as_deref()?.status.as_ref()?.control_plane_endpoint.as_ref()?;
+    (answer.host == asked).then_some(answer)
+}
+
 /// Whose a child is. One without an owner is ours if it says that it belongs to our cluster.
 pub fn whose<C>(cluster: &WCPCluster, child: Option<&C>, name: &str) -> Claim
 where
@@ -147,12 +170,16 @@ where
     }
 }
 
-fn policy(cluster: &WCPCluster, name: &str) -> VirtualMachineSetResourcePolicy {
+/// The policy, which also asks for the VMs that have the address `asked`.
+fn policy(cluster: &WCPCluster, name: &str, asked: Option<IpAddr>) -> VirtualMachineSetResourcePolicy {
     // The policy can't be changed once it is made, so it says in full what the original's says: 0 means none.
     let none = || Some(ResourceSpec { cpu: Some("0".into()), memory: Some("0".into()) });
     let groups = [names::CONTROL_PLANE_GROUP.to_owned(), names::worker_group(name)];
+    let mut metadata = child(cluster, names::resource_policy(name), name);
+    metadata.annotations =
+        asked.map(|asked| [(annotation::CONTROL_PLANE_ENDPOINT.to_owned(), asked.to_string())].into());
     VirtualMachineSetResourcePolicy {
-        metadata: child(cluster, names::resource_policy(name), name),
+        metadata,
         spec: VirtualMachineSetResourcePolicySpec {
             resource_pool: Some(ResourcePoolSpec {
                 name: Some(name.to_owned()),
@@ -212,7 +239,10 @@ fn front(cluster: &WCPCluster, facts: &Facts) -> Result<Front, Stop> {
     let claim = match (claimed, &facts.occupied, &facts.next_claim) {
         (Some(_), Some(occupied), Some(next)) if occupied.is_lasting => next.clone(),
         (Some(_), Some(occupied), _) => return Ok(Front::InUse(occupied.clone())),
-        (Some(claim), None, _) => claim.name_any(),
+        (Some(claim), None, _) => match unsettled_address(cluster, facts) {
+            Some(address) if endpoint_use(cluster, facts).is_none() => return Ok(Front::Unchecked(address)),
+            _ => claim.name_any(),
+        },
         (None, ..) => names::control_plane_address(name),
     };
     Ok(Front::VirtualIp(Box::new(address_claim(cluster, name, claim, pool))))

@@ -1,5 +1,6 @@
 //! How a WCPCluster is. Pure.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::capi::{IpAddress, IpAddressClaim};
@@ -77,6 +78,7 @@ pub fn publish_changes(events: &Events, cluster: &WCPCluster, old: &[Condition],
         reasons::CLUSTER_NETWORK_PROVISION_STARTED,
         reasons::WAITING_FOR_LOAD_BALANCER_IP,
         reasons::WAITING_FOR_IP_ADDRESS,
+        reasons::WAITING_FOR_ENDPOINT_LOOKUP,
         reasons::WAITING_FOR_RESOURCE_POLICY,
         reasons::PROVIDER_SERVICE_ACCOUNTS_RECONCILING,
     ];
@@ -198,6 +200,9 @@ fn endpoint_condition(made: &StepResults, facts: &Facts, generation: Option<i64>
         (FrontResult::InUse(occupied), Ok(None)) => {
             aspect(false, reasons::ENDPOINT_IN_USE, occupied.to_string())
         }
+        (FrontResult::Unchecked(address), Ok(None)) => {
+            aspect(false, reasons::WAITING_FOR_ENDPOINT_LOOKUP, describe_lookup(*address, facts))
+        }
         (FrontResult::LoadBalancer(Ok(service)), Ok(None)) => {
             let waits = format!("{} has no address yet", named(&**service));
             aspect(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, find_cause(service).unwrap_or(waits))
@@ -212,6 +217,14 @@ fn endpoint_condition(made: &StepResults, facts: &Facts, generation: Option<i64>
     }
 }
 
+/// Says who has to answer before an address can be used.
+fn describe_lookup(address: IpAddr, facts: &Facts) -> String {
+    let policy = names::resource_policy(&facts.name);
+    format!(
+        "waiting for the VM operator to look up in vCenter whether a VM has {address} as its control plane endpoint (status of VirtualMachineSetResourcePolicy {policy}). If this lasts, check that the VM operator runs, reaches vCenter, and has the version of capw: layercake doctor"
+    )
+}
+
 /// Names the claims whose addresses other machines use.
 fn describe_former(former: &[Arc<IpAddressClaim>]) -> String {
     let names: Vec<_> = former.iter().map(|claim| named(&**claim)).collect();
@@ -219,7 +232,7 @@ fn describe_former(former: &[Arc<IpAddressClaim>]) -> String {
         return String::new();
     }
     format!(
-        "the addresses of {} were not used, because other machines answer there. Remove these addresses from the pool",
+        "the addresses of {} were not used, because other machines have them. Remove these addresses from the pool",
         names.join(", ")
     )
 }

@@ -139,7 +139,10 @@ fn then(
         .filter(|claim| !is_there(claim))
         .collect();
     let network = network_provider(facts);
-    let intent = virtual_machine(wcp_machine, machine, cluster, &name, &identity.uuid, network);
+    let mut intent = virtual_machine(wcp_machine, machine, cluster, &name, &identity.uuid, network);
+    if is_control_plane(machine) {
+        intent.annotations_mut().extend(endpoint_annotations(cluster, facts.virtual_router, network));
+    }
     let vm = repair::acceptable(vm, intent);
     Ok(Then::Apply(Box::new(MachineObjects { cloud_init, claims, vm })))
 }
@@ -313,6 +316,21 @@ fn virtual_machine(
         (annotation::VSPHERE_TAG.to_owned(), tag.to_owned()),
     ]));
     vm
+}
+
+/// What the VM operator records in vCenter of a control plane node, for other management clusters: the endpoint that it serves, and its
+/// virtual router. With NSX, a load balancer has the address.
+fn endpoint_annotations(
+    cluster: &Cluster,
+    virtual_router: Option<u8>,
+    network: NetworkProvider,
+) -> impl Iterator<Item = (String, String)> {
+    let host = cluster.spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.host.clone());
+    let host = host.filter(|host| !host.is_empty());
+    let router = virtual_router.filter(|_| host.is_some() && network != NetworkProvider::Nsx);
+    let host = host.map(|host| (annotation::CONTROL_PLANE_ENDPOINT.to_owned(), host));
+    let router = router.map(|id| (annotation::VIRTUAL_ROUTER.to_owned(), id.to_string()));
+    host.into_iter().chain(router)
 }
 
 /// How the virtual machine is to end, where its author does not say: a node of a control plane shuts down, so that the others

@@ -5,7 +5,7 @@ use api::conditions::Condition as Graded;
 
 use crate::error::{InvalidInput, Waiting};
 use crate::fixtures::{cluster_facts, wcp_cluster};
-use crate::wcpcluster::occupied::OccupiedAddress;
+use crate::wcpcluster::occupied::{OccupiedAddress, Sign};
 use crate::wcpcluster::plan;
 
 use super::*;
@@ -165,6 +165,7 @@ fn an_address_of_another_machine_is_named_until_the_cluster_has_one_and_its_clai
     let occupied = OccupiedAddress {
         address: "192.168.0.9".parse().unwrap(),
         claim: "IPAddressClaim ben-test/vip".into(),
+        sign: Sign::Answer,
         is_lasting: false,
     };
     let front = FrontResult::InUse(occupied);
@@ -180,6 +181,18 @@ fn an_address_of_another_machine_is_named_until_the_cluster_has_one_and_its_clai
     let ready = endpoint_condition(&made, &facts, None);
     assert_eq!(ready.status, "True");
     assert!(ready.message.contains("IPAddressClaim ben-test/vip were not used"), "{}", ready.message);
+}
+
+#[test]
+fn a_cluster_waits_for_the_vm_operator_to_look_its_address_up() {
+    let front = FrontResult::Unchecked("192.168.0.9".parse().unwrap());
+    let waits = of(StepResults { network: None, front, ..made(None, false) });
+    assert_eq!((ready(&waits).0, waits.ready), ("WaitingForEndpointLookup", Some(false)));
+    let message = ready(&waits).1;
+    for words in ["has 192.168.0.9 as", "VirtualMachineSetResourcePolicy test-cluster", "layercake doctor"] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!(waits.initialization, None, "no Machine is created yet");
 }
 
 #[test]

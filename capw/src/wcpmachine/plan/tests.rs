@@ -485,3 +485,16 @@ fn a_node_gets_the_virtual_router_that_was_drawn_for_its_cluster() {
     assert_eq!(router(Some(77)), Some(77));
     assert_eq!(router(None), Some(3), "that of its address, where none was drawn");
 }
+
+#[test]
+fn a_control_plane_vm_says_which_endpoint_and_which_virtual_router_it_has() {
+    let annotations = |control_plane: bool, network_provider| {
+        let facts = Facts { virtual_router: Some(9), network_provider, ..facts(control_plane) };
+        let mut annotations = made(plan(&wcp_machine(), &facts).unwrap()).vm.annotations().clone();
+        [annotation::CONTROL_PLANE_ENDPOINT, annotation::VIRTUAL_ROUTER].map(|key| annotations.remove(key))
+    };
+    let host = || Some("192.168.123.3".to_owned());
+    assert_eq!(annotations(true, NetworkProvider::Named), [host(), Some("9".to_owned())]);
+    assert_eq!(annotations(true, NetworkProvider::Nsx), [host(), None], "a load balancer has the address");
+    assert_eq!(annotations(false, NetworkProvider::Named), [None, None]);
+}

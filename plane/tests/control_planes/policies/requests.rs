@@ -132,7 +132,19 @@ fn members() -> Vec<Refused> {
         metadata("VirtualMachineService", "plain", json!({"ownerReferences": owner("WCPCluster", false)})),
         metadata("VirtualMachine", "node", json!({"ownerReferences": null})),
     ];
-    [by(MALLORY, POLICY, 0, labels), by(MALLORY, POLICY, 1, owners)].concat()
+    let endpoint = json!({"annotations": {"capw.vmware.com/control-plane-endpoint": "192.0.2.1"}});
+    let annotations = vec![
+        Request::Create(object("VirtualMachine", "new", &endpoint, &vm_spec())),
+        metadata("VirtualMachine", "plain", endpoint.clone()),
+        metadata(
+            "VirtualMachine",
+            "plain",
+            json!({"annotations": {"capw.vmware.com/virtual-router-id": "7"}}),
+        ),
+        metadata("VirtualMachineSetResourcePolicy", "policy", endpoint),
+    ];
+    [by(MALLORY, POLICY, 0, labels), by(MALLORY, POLICY, 1, owners), by(MALLORY, POLICY, 2, annotations)]
+        .concat()
 }
 
 fn bootstrap_data() -> Vec<Refused> {
