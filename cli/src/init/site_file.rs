@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
+use api::ipam::{GlobalInClusterIpPool, InClusterIpPool};
 use api::names::annotation;
 use components::render::Networks;
 use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Resource as _;
 use serde_json::Value;
 use vmop::CONFIG_MAP;
+use vmop::doctor::endpoints::AddressPool;
 use vmop::doctor::new_site::NewSite;
 use vsphere::MoRef;
 
@@ -98,6 +101,22 @@ impl SiteFile {
         classes.filter_map(|object| serde_json::from_value(object.clone()).ok()).collect()
     }
 
+    /// Its pools of addresses for control planes.
+    fn pools(&self) -> Vec<AddressPool> {
+        let is_pool = |object: &&Value| {
+            object["kind"] == GlobalInClusterIpPool::kind(&()).as_ref()
+                || object["kind"] == InClusterIpPool::kind(&()).as_ref()
+        };
+        let pool = |object: &Value| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            AddressPool {
+                name: format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"])),
+                addresses: object["spec"]["addresses"].as_array().into_iter().flatten().map(text).collect(),
+            }
+        };
+        self.objects.iter().filter(is_pool).map(pool).collect()
+    }
+
     /// The objects, for people.
     pub fn summary(&self) -> String {
         let name = |object: &Value| {
@@ -122,7 +141,8 @@ impl SiteFile {
             places.extend(annotated(annotation::NAMESPACE_RESOURCE_POOL).map(|id| (MoRef::pool(id), user)));
         }
         let storage_classes = self.storage_classes();
-        NewSite { configuration: self.configuration.clone(), credentials, places, storage_classes }
+        let (configuration, pools) = (self.configuration.clone(), self.pools());
+        NewSite { configuration, credentials, places, storage_classes, pools }
     }
 }
 
@@ -171,5 +191,18 @@ mod tests {
         let places: Vec<_> = site.places.iter().map(|(object, user)| format!("{object} {user}")).collect();
         assert_eq!(places.len(), 2);
         assert!(places.iter().all(|place| place.ends_with("namespace dev")), "{places:?}");
+    }
+
+    #[test]
+    fn the_pools_of_addresses_are_checked() {
+        let pool = |kind: &str| {
+            let spec = json!({ "addresses": ["10.0.0.5-10.0.0.9"], "prefix": 24 });
+            json!({ "kind": kind, "metadata": { "name": "control-planes" }, "spec": spec })
+        };
+        let objects = vec![pool("GlobalInClusterIPPool"), pool("InClusterIPPool"), pool("OtherPool")];
+        let site = SiteFile { objects, ..SiteFile::default() }.new_site(BTreeMap::new());
+        let names: Vec<_> = site.pools.iter().map(|pool| pool.name.as_str()).collect();
+        assert_eq!(names, ["GlobalInClusterIPPool control-planes", "InClusterIPPool control-planes"]);
+        assert_eq!(site.pools[0].addresses, ["10.0.0.5-10.0.0.9"]);
     }
 }

@@ -23,6 +23,8 @@ pub const DATASTORES: Check = Check::new("LC0701", "datastores are accessible an
 pub const POLICIES: Check = Check::new("LC0702", "the policies of storage classes exist and fit a datastore");
 pub const NETWORK: Check = Check::new("LC0801", "the configured network exists");
 pub const NETWORK_HOSTS: Check = Check::new("LC0802", "the network is on all hosts");
+pub const ENDPOINTS: Check =
+    Check::new("LC0804", "no VM of another installation has an address of the pools");
 pub const NAMES: Check = Check::new("LC0901", "names of VirtualMachines fit into vCenter");
 
 pub const CLASSES: Check = Check::new("LC0902", "namespaces may use VM classes");
@@ -50,6 +52,7 @@ pub const ALL: &[Check] = &[
     POLICIES,
     NETWORK,
     NETWORK_HOSTS,
+    ENDPOINTS,
     NAMES,
     CLASSES,
     QUOTA,

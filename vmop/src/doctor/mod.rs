@@ -7,6 +7,7 @@ mod checks;
 mod compute;
 mod configuration;
 mod connection;
+pub mod endpoints;
 mod library;
 mod namespaces;
 mod network;
@@ -99,7 +100,7 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
             let (site, read) = Site::read(client, &settings, &vcenter).await;
             found.extend(read);
             if let Some(site) = site {
-                found.extend(diagnose_site(&site).await);
+                found.extend(diagnose_site(&site, &options.namespace).await);
                 if options.recorder.is_on() {
                     read_inventory(&vcenter, site.folders.keys().cloned().collect()).await;
                 }
@@ -127,14 +128,15 @@ async fn read_inventory(vcenter: &VCenter, folders: Vec<MoRef>) {
 }
 
 /// The checks that need nothing but a connected vCenter, side by side.
-async fn diagnose_site(site: &Site<'_>) -> Vec<Diagnosis> {
-    let (privileges, compute, library, storage, network, namespaces) = tokio::join!(
+async fn diagnose_site(site: &Site<'_>, operator_namespace: &str) -> Vec<Diagnosis> {
+    let (privileges, compute, library, storage, network, namespaces, endpoints) = tokio::join!(
         privileges::check(site),
         compute::check(site),
         library::check(site),
         storage::check(site),
         network::check(site),
         namespaces::check(site),
+        endpoints::check(site, operator_namespace),
     );
-    [privileges, compute, library, storage, network, namespaces].concat()
+    [privileges, compute, library, storage, network, namespaces, vec![endpoints]].concat()
 }

@@ -8,8 +8,9 @@ use kube::Client;
 use vsphere::MoRef;
 
 use super::checks::{LIBRARY, PLACEMENT};
+use super::endpoints::AddressPool;
 use super::site::{Site, judge_missing};
-use super::{Options, configuration, connection, network, privileges, storage};
+use super::{Options, configuration, connection, endpoints, network, privileges, storage};
 use crate::vcenter::settings::{ConfigData, Settings};
 
 /// A site that is about to be configured. It contains a password, so it cannot be printed.
@@ -22,10 +23,12 @@ pub struct NewSite {
     pub places: BTreeMap<MoRef, String>,
     /// The StorageClasses of the site.
     pub storage_classes: Vec<StorageClass>,
+    /// The pools of addresses of the site.
+    pub pools: Vec<AddressPool>,
 }
 
 /// Checks the configuration, the way to vCenter, the user's privileges, and that library, datacenter, folders, pools, datastore, network
-/// and storage policies exist.
+/// and storage policies exist, and that no VM of another installation has an address of its pools.
 pub async fn check(kube: &Client, options: &Options, site: &NewSite) -> Vec<Diagnosis> {
     let read = ConfigData::new(&options.namespace, Some(&site.configuration))
         .and_then(|data| data.settings(Some(&site.credentials)));
@@ -35,7 +38,7 @@ pub async fn check(kube: &Client, options: &Options, site: &NewSite) -> Vec<Diag
     };
     let (vcenter, mut found) = connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
     if let Some(vcenter) = vcenter {
-        found.extend(check_objects(kube, &settings, &vcenter, site).await);
+        found.extend(check_objects(kube, options, &settings, &vcenter, site).await);
         vcenter.logout().await;
     }
     found
@@ -43,12 +46,13 @@ pub async fn check(kube: &Client, options: &Options, site: &NewSite) -> Vec<Diag
 
 async fn check_objects(
     kube: &Client,
+    options: &Options,
     settings: &Settings,
     vcenter: &vsphere::Client,
     site: &NewSite,
 ) -> Vec<Diagnosis> {
     let datacenter = MoRef::datacenter(settings.datacenter.as_str());
-    let storage_classes = &site.storage_classes;
+    let (storage_classes, address_pools) = (&site.storage_classes, &site.pools);
     let mut places = site.places.clone();
     places.insert(datacenter.clone(), "the provider configuration".to_owned());
     let mut found = Vec::new();
@@ -89,6 +93,8 @@ async fn check_objects(
             found.extend(privileges::check(&site).await);
             found.extend(network::check(&site).await);
             found.extend(storage::check_classes(&site, storage_classes).await);
+            found
+                .push(endpoints::check_new(address_pools, kube, settings, vcenter, &options.namespace).await);
         }
         Err(error) => found.push(PLACEMENT.error(error.to_string(), error.advice())),
     }

@@ -206,7 +206,7 @@ where
 }
 
 /// All objects of a kind that not every cluster has.
-async fn list_served<K>(kube: &Client) -> kube::Result<Vec<K>>
+pub(super) async fn list_served<K>(kube: &Client) -> kube::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
