@@ -8,4 +8,5 @@ mod examples;
 mod image_import;
 mod layercake_command;
 mod new_cluster;
+mod shared_pool;
 pub mod site;

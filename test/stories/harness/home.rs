@@ -5,10 +5,11 @@ use std::fmt::Debug;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use sim::VcenterEndpoint;
-use sim::control::ControlApi;
+use sim::control::{ControlApi, PowerAction, Vm};
 
 use crate::harness::command::exe;
 use crate::harness::shared_stack::build_tool;
@@ -128,12 +129,30 @@ impl Home {
 
     /// The VMs of a cluster in the simulated vSphere.
     pub async fn vms(&self, cluster: &str) -> usize {
+        self.inventory(cluster).await.1.len()
+    }
+
+    /// The VMs of a cluster in the simulated vSphere that are powered on.
+    pub async fn powered_on(&self, cluster: &str) -> usize {
+        self.inventory(cluster).await.1.iter().filter(|vm| vm.powered_on()).count()
+    }
+
+    /// Powers the VMs of a cluster on or off in the simulated vSphere.
+    pub async fn power(&self, cluster: &str, action: PowerAction) {
+        let (control, vms) = self.inventory(cluster).await;
+        for vm in vms {
+            control.power(&vm.moid, action).await.unwrap();
+        }
+    }
+
+    async fn inventory(&self, cluster: &str) -> (ControlApi, Vec<Vm>) {
         let record = std::fs::read(self.folder.join(".local/state/layercake/site/process.json")).unwrap();
         let record: Value = serde_json::from_slice(&record).unwrap();
         let vcenter: VcenterEndpoint = serde_json::from_value(record["vcenter"].clone()).unwrap();
         let control = ControlApi::new(&vcenter.control, &vcenter.control_token().unwrap());
-        let inventory = control.inventory().await.unwrap();
-        inventory.vms.iter().filter(|vm| vm.name.starts_with(&format!("{cluster}-"))).count()
+        let mut vms = control.vms(None, Duration::ZERO).await.unwrap().vms;
+        vms.retain(|vm| vm.name.starts_with(&format!("{cluster}-")));
+        (control, vms)
     }
 
     /// What kubectl prints.

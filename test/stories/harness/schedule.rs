@@ -83,6 +83,11 @@ const LONG: &[(&str, u32, u32)] = &[
     ("guests::addons::a_clusters_add_ons_are_applied_kept_and_pruned", 87, 2),
     ("guests::limits::a_cluster_says_what_it_lacks_and_is_ready", 120, 2),
     ("command::clusters::an_installed_management_cluster_gives_the_same_answers", 390, 3),
+    (
+        "command::shared_pool::the_address_of_a_control_plane_that_is_switched_off_is_not_given_to_another_one",
+        120,
+        3,
+    ),
     ("command::bootstrap::bootstrap_clusters_do_what_the_page_says", 470, 3),
     ("command::bootstrap::a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm", 340, 3),
     ("clusters::login::users_log_in_with_tokens_of_an_issuer_that_is_added_in_place", 160, 2),
