@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(read().await, [record("s1")]);
         let power_off = vcenter.client.power_off(&vm.moref).await.unwrap();
         within("power off", vcenter.inventory.wait_for_task(&power_off)).await.unwrap();
-        let mark = Mark::new("ns", "cp-0", "s2").extra_config().into();
+        let mark = Mark::new("ns", "cp-0", "s2").extra_config().to_vec().into();
         reconfigure(&vm.moref, ConfigSpec { extra_config: mark, ..ConfigSpec::default() }, &vcenter).await;
         assert_eq!(read().await, [record("s2")], "another installation's, and switched off");
         let of_plain = plain.spec.config.unwrap().extra_config;
