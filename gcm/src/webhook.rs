@@ -202,6 +202,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
         let rolls = admission::rolls::warnings(old, &new);
         warnings.extend(rolls.iter().map(|text| admission::path_in(&review.version, text)));
     }
+    warnings.extend(admission::copy_warning(&new, old.as_ref()));
     warnings.extend(admission::dropped::warnings(&new, old.as_ref()));
     warnings.extend(admission::queries::unsupported(&new, old.as_ref()));
     warnings.extend(offer.warnings(&new));

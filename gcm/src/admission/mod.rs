@@ -138,6 +138,20 @@ pub fn is_created(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesClus
     old.is_none() && !new.finalizers().iter().any(|own| own == finalizer::TKC)
 }
 
+/// Returns a warning about a new object that was exported from another one: gcm makes no second cluster of it.
+pub fn copy_warning(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Option<String> {
+    let is_copy = old.is_none() && new.annotations().contains_key(annotation::MADE_AS);
+    is_copy.then(|| {
+        format!(
+            "metadata.annotations[{}]: this manifest was exported from a cluster that exists, and no cluster is created from \
+             it: gcm waits until Cluster {} is moved here, as `clusterctl move` does. To create a new cluster, remove the \
+             annotation, and the labels and annotations that are for the other cluster",
+            annotation::MADE_AS,
+            new.name_any()
+        )
+    })
+}
+
 /// Returns warnings about what is allowed and probably not meant, at the time `now`.
 pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease], now: Timestamp) -> Vec<String> {
     if new.metadata.deletion_timestamp.is_some() {

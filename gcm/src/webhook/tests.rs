@@ -1,6 +1,7 @@
 //! What the API server sends, and what it gets.
 
 use api::gcm::TanzuKubernetesCluster;
+use api::names::annotation;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{from_slice, from_value, json, to_value};
@@ -185,6 +186,25 @@ async fn v1alpha1_removes_no_pool_that_it_cannot_show() {
 async fn a_right_cluster_is_accepted_whether_or_not_its_classes_can_be_seen() {
     let Json(answer) = validate(webhooks(), sent(&review(&sound(), "v1alpha3"))).await;
     assert_eq!(answer["response"]["allowed"], true);
+    assert_eq!(answer["response"].get("warnings"), None);
+}
+
+#[tokio::test]
+async fn a_new_object_that_was_exported_from_a_cluster_is_warned_of() {
+    let mut exported = sound();
+    exported.annotations_mut().insert(annotation::MADE_AS.to_owned(), "another".to_owned());
+    let review = |operation: &str| {
+        let mut review = review(&exported, "v1alpha3");
+        if operation == "UPDATE" {
+            review["request"]["oldObject"] = review["request"]["object"].clone();
+        }
+        review["request"]["operation"] = operation.into();
+        sent(&review)
+    };
+    let Json(answer) = validate(webhooks(), review("CREATE")).await;
+    let warning = answer["response"]["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("no cluster is created from it"), "{warning}");
+    let Json(answer) = validate(webhooks(), review("UPDATE")).await;
     assert_eq!(answer["response"].get("warnings"), None);
 }
 

@@ -216,6 +216,18 @@ fn a_cause_that_gives_way_to_another_is_reported() {
 }
 
 #[test]
+fn a_copy_whose_cluster_is_still_to_come_is_not_reported_as_being_created() {
+    let tkc = sound();
+    let is_reported = |error: Option<&crate::cluster::error::Error>| {
+        let after = status(&tkc, &nothing(), error).status;
+        let events = milestones::between(&api::gcm::TanzuKubernetesClusterStatus::default(), &after, None);
+        events.iter().any(|event| event.reason == "Creating")
+    };
+    assert!(is_reported(None));
+    assert!(!is_reported(Some(&crate::cluster::error::Error::Arriving("it".to_owned()))));
+}
+
+#[test]
 fn what_keeps_a_cluster_from_going_is_reported() {
     const STUCK: MachineFixture = MachineFixture {
         vm: "deleting",
