@@ -9,15 +9,23 @@ use serde_json::{Map, Value};
 /// A label and an annotation that only partial objects get. They never reach an object that is stored.
 const MARK: &str = "run.tanzu.vmware.com/partial-object";
 
-/// Gives `object` metadata if it has none. The API server refuses a converted object without it.
+/// Gives `object` metadata if it has none. The API server refuses a converted object without it, or with a label or annotation that is
+/// null. Of an object that needs no conversion, it drops these.
 ///
 /// Metadata without members would become null: the API server takes it for a field that stays, and removes all labels and
 /// annotations of the whole object from it. It refuses null, too. So the metadata of a partial object gets a label and an
 /// annotation, which keep `labels` and `annotations`.
 pub(crate) fn ensure_metadata(object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
-    let metadata = members(object.entry("metadata").or_insert(Value::Null));
-    let Some(metadata) = metadata.filter(|metadata| !is_whole(metadata)) else { return };
+    let Some(metadata) = members(object.entry("metadata").or_insert(Value::Null)) else { return };
+    for field in ["labels", "annotations"] {
+        if let Some(texts) = metadata.get_mut(field).and_then(Value::as_object_mut) {
+            texts.retain(|_, text| !text.is_null());
+        }
+    }
+    if is_whole(metadata) {
+        return;
+    }
     for field in ["labels", "annotations"] {
         if let Some(texts) =
             members(metadata.entry(field).or_insert(Value::Null)).filter(|texts| texts.is_empty())

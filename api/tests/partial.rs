@@ -179,3 +179,24 @@ fn no_group_of_nodes_is_made_up() {
     let pool = convert(&of(v3, json!({"nodePools": [{"name": "a", "replicas": 2}]})), v1);
     assert_eq!(pool["spec"]["topology"], json!({"workers": {"count": 2}}));
 }
+
+/// The API server refuses a converted object with such a label.
+#[test]
+fn labels_and_annotations_that_are_null_are_dropped() {
+    for (kind, convert) in CONVERTED {
+        let crd = definition(kind);
+        let versions = versions(&crd);
+        for (from, to) in versions.iter().flat_map(|from| versions.iter().map(move |to| (from, to))) {
+            let texts = json!({"a": null, "b": "c"});
+            let object = json!({
+                "apiVersion": from, "kind": kind,
+                "metadata": {"name": "o", "labels": texts, "annotations": texts},
+            });
+            let converted = convert(&object, to).unwrap();
+            for field in ["labels", "annotations"] {
+                let texts = converted["metadata"][field].as_object().unwrap();
+                assert_eq!((texts.get("a"), &texts["b"]), (None, &json!("c")), "{kind} {from} to {to}");
+            }
+        }
+    }
+}

@@ -142,9 +142,15 @@ impl SchemaWalk<'_> {
         }
         for key in schema.required.iter().flatten() {
             let there = entries.iter().any(|entry| entry.key == *key && !entry.value.is_null());
-            if !there && !moved.contains(key) {
-                let reason = "it is missing";
-                self.error(node.line, &inner(key), reason, format!("Add {key} to {}", name_of(path)));
+            if there || moved.contains(key) {
+                continue;
+            }
+            let remedy = format!("Add {key} to {}", name_of(path));
+            if is_filled_in(path, key) {
+                let reason = "it is missing, and the API server fills in 1";
+                self.findings.push(Finding::warning(node.line, &inner(key), reason, remedy));
+            } else {
+                self.error(node.line, &inner(key), "it is missing", remedy);
             }
         }
     }
@@ -192,6 +198,11 @@ impl SchemaWalk<'_> {
     fn error(&mut self, line: u64, field: &str, reason: impl Into<String>, remedy: impl Into<String>) {
         self.findings.push(Finding::error(line, field, reason, remedy));
     }
+}
+
+/// Returns true for a required field that admission fills in: the number of nodes in v1alpha1.
+fn is_filled_in(path: &str, key: &str) -> bool {
+    key == "count" && ["spec.topology.controlPlane", "spec.topology.workers"].contains(&path)
 }
 
 fn is_open(schema: &JSONSchemaProps) -> bool {

@@ -74,7 +74,11 @@ const SEED: Mutations = &[
         "spec.topology.controlPlane.count: it is a text, but it must be a whole number",
     ],
     ["count: 3", "replicas: 3", "replicas belongs to v1alpha2 and v1alpha3. In v1alpha1 its name is count"],
-    ["count: 3\n      class", "class", "spec.topology.controlPlane.count: it is missing"],
+    [
+        "count: 3\n      class",
+        "class",
+        "warning: spec.topology.controlPlane.count: it is missing, and the API server fills in 1",
+    ],
     ["class:", "vmClass:", "In v1alpha1 its name is class"],
     ["workers:", "nodePools:", "In v1alpha1 it is workers"],
     ["storageClass:", "storageclass:", "Did you mean storageClass?"],

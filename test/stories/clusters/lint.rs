@@ -84,11 +84,12 @@ fn changes(version: &str, authority: &str) -> Vec<(String, Value)> {
     for number in [json!(-1), json!(0), json!(3), json!(300), json!(5001), json!(1_000_000), json!("3")] {
         all.push((at(pool, replicas), number));
     }
-    // In v1alpha1, the webhook fills in a count that is null. `lint` wants it written.
-    if version != "v1alpha1" {
-        all.push((at(pool, replicas), json!(null)));
+    all.push((at(pool, replicas), json!(null)));
+    if version == "v1alpha1" {
+        let without_count = json!({"class": "best-effort-small", "storageClass": "gold"});
+        all.push(("/spec/topology/workers".to_owned(), without_count));
     }
-    for number in [json!(0), json!(2), json!(3), json!(6000)] {
+    for number in [json!(0), json!(2), json!(3), json!(6000), json!(null)] {
         all.push((at("controlPlane", replicas), number));
     }
     for group in [pool, "controlPlane"] {
@@ -126,11 +127,11 @@ fn changes(version: &str, authority: &str) -> Vec<(String, Value)> {
     for settings in shared_settings(authority) {
         all.push((format!("/spec/settings/network/{}", settings.0), settings.1));
     }
-    all.extend(metadata_changes(version));
+    all.extend(metadata_changes());
     all
 }
 
-fn metadata_changes(version: &str) -> Vec<(String, Value)> {
+fn metadata_changes() -> Vec<(String, Value)> {
     const MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
     const MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
     let bounds = |min: &str, max: &str| json!({MIN: min, MAX: max});
@@ -147,10 +148,8 @@ fn metadata_changes(version: &str) -> Vec<(String, Value)> {
     ];
     let mut all: Vec<_> =
         annotations.into_iter().map(|value| ("/metadata/annotations".to_owned(), value)).collect();
-    // Of other versions, the API server does not accept it from the conversion.
-    if version == "v1alpha3" {
-        all.push(("/metadata/labels".to_owned(), json!({"a": null})));
-    }
+    all.push(("/metadata/labels".to_owned(), json!({"a": null})));
+    all.push(("/metadata/annotations".to_owned(), json!({"a": null})));
     all.push(("/metadata/name".to_owned(), json!("1-digit-first")));
     all
 }
