@@ -128,8 +128,7 @@ async fn look(client: &Client, item: &str) -> Result<Step> {
         Ok(found) => compare(&name, &release, found.items.first()),
         // Only the VM operator is installed.
         Err(error) if is_not_served(&error) => {
-            let why = "the cluster does not serve TanzuKubernetesReleases".to_owned();
-            Ok(Step::Appeared(Appearance { image: name, release: None, without_release: Some(why) }))
+            Ok(Step::Appeared(Appearance { image: name, release: None, without_release: None }))
         }
         Err(error) => Err(error).context("cannot list TanzuKubernetesReleases"),
     }

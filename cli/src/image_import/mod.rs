@@ -23,14 +23,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use kit::diagnosis::{Diagnosis, Outcome};
 use serde::Serialize;
 use vmop::doctor::Account;
 use vsphere::Client;
 
 use crate::args::{ImageImport, Output};
-use crate::exit::{ExitStatus, status_of_error, with_causes};
+use crate::exit::{ExitStatus, failed, status_of_error, with_causes};
 use crate::files::read_password;
 use crate::interrupts::Interrupts;
 use crate::output::{say, write_out};
@@ -66,7 +66,16 @@ pub async fn run(args: ImageImport) -> ExitStatus {
     match import(&args).await {
         Ok(Some(report)) => {
             write_out(&shown(&report, args.output));
-            ExitStatus::Done
+            let without =
+                report.appearance.as_ref().and_then(|appearance| appearance.without_release.as_ref());
+            match without {
+                Some(why) => failed(&anyhow!(
+                    "{}/{} is imported, but provides no TanzuKubernetesRelease: {why}. The item stays",
+                    report.library,
+                    report.name
+                )),
+                None => ExitStatus::Done,
+            }
         }
         Ok(None) => ExitStatus::Interrupted,
         Err(error) => {
@@ -83,10 +92,9 @@ fn shown(report: &Report, output: Option<Output>) -> String {
         None if *imported => format!("{library}/{name}: imported, {} MB, item {item}", megabytes(*bytes)),
         None => format!("{library}/{name}: already imported, item {item}"),
     }];
-    if let Some(Appearance { image, release, without_release }) = appearance {
+    if let Some(Appearance { image, release, .. }) = appearance {
         lines.push(format!("VirtualMachineImage {image}"));
         lines.extend(release.iter().map(|release| format!("TanzuKubernetesRelease {release}")));
-        lines.extend(without_release.iter().map(|why| format!("no TanzuKubernetesRelease: {why}")));
     }
     lines.join("\n") + "\n"
 }
@@ -168,8 +176,14 @@ async fn prepare(args: &ImageImport) -> Result<(Ova, Client, Wanted)> {
 /// The item's name: the one that is given, or the file's without its extension.
 fn item_name(args: &ImageImport) -> Result<String> {
     let of_file = || args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = args.name.clone().or_else(of_file).unwrap_or_default();
+    check_name(args.name.clone().or_else(of_file).unwrap_or_default())
+}
+
+fn check_name(name: String) -> Result<String> {
     match name.chars().count() {
+        1..=80 if !name.contains(|c: char| c.is_ascii_alphanumeric()) => bail!(
+            "{name:?} has no letter a to z and no digit, of which the name of its VirtualMachineImage could be made. Pass another name with --name"
+        ),
         1..=80 if !name.contains(['/', '\\']) => Ok(name),
         _ => bail!(
             "{name:?} is not a valid name for a library item: a name has 1 to 80 characters and no slash. Pass one with --name"

@@ -8,6 +8,7 @@ mod manifest;
 mod part;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail};
 use api::names::hex;
+use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
 pub use self::part::Part;
@@ -52,6 +54,9 @@ impl Ova {
         if !file.metadata().with_context(|| format!("cannot read {shown}"))?.is_file() {
             bail!("{shown} is not a file");
         }
+        if is_gzip(path).with_context(|| format!("cannot read {shown}"))? {
+            bail!("{shown} is packed with gzip. Unpack it first: gunzip <{shown} >NEW.ova");
+        }
         let read = Contents::read(file, done).with_context(|| format!("{shown} is not a complete OVA"))?;
         read.verified(path).with_context(|| format!("{shown} is not a complete OVA"))
     }
@@ -71,7 +76,12 @@ impl Contents {
         let mut archive = tar::Archive::new(&mut hashed);
         let (mut parts, mut texts) = (Vec::new(), BTreeMap::new());
         for entry in archive.entries()? {
-            let (part, text) = read_entry(&mut entry.map_err(|error| unreadable(&error))?)?;
+            let mut entry = entry.map_err(|error| unreadable(&error))?;
+            // `tar c .` also packs the folder.
+            if entry.header().entry_type().is_dir() && matches!(&*entry.path_bytes(), b"./" | b".") {
+                continue;
+            }
+            let (part, text) = read_entry(&mut entry)?;
             if parts.iter().any(|other: &Part| other.name == part.name) {
                 bail!("it contains two files with the name {}", part.name);
             }
@@ -117,6 +127,13 @@ fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Re
     let mut wanted: Vec<Part> = find(descriptor).into_iter().collect();
     for reference in references {
         let Some(part) = find(&reference.href) else {
+            if let Some(part) = find(&percent_decode_str(&reference.href).decode_utf8_lossy()) {
+                bail!(
+                    "{descriptor} names {} with escapes, as {}. Such names are not supported: rename the file, and pack the OVA again",
+                    part.name,
+                    reference.href
+                );
+            }
             bail!(
                 "it does not contain {}, which {descriptor} names, so it was truncated or repacked. {AGAIN}",
                 reference.href
@@ -132,12 +149,10 @@ fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Re
 
 /// Reads one file of the archive to its end; its text, if it is a descriptor or a manifest.
 fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<String>)> {
-    let name = entry.path().ok().and_then(|path| path.to_str().map(str::to_owned));
+    let path = entry.path_bytes().into_owned();
+    let name = std::str::from_utf8(&path).ok().map(|name| name.strip_prefix("./").unwrap_or(name).to_owned());
     let Some(name) = name.filter(|name| is_plain(name)) else {
-        bail!(
-            "the archive contains a file whose name is not a plain file name: {}",
-            String::from_utf8_lossy(&entry.path_bytes())
-        );
+        bail!("the archive contains a file whose name is not a plain file name: {}", readable(&path));
     };
     if !entry.header().entry_type().is_file() {
         bail!("{name} is not a regular file");
@@ -172,7 +187,27 @@ fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<Str
 }
 
 fn unreadable(error: &io::Error) -> anyhow::Error {
-    anyhow::anyhow!("it is not a complete tar archive: {error}. {AGAIN}")
+    // The error of something else than an archive quotes its bytes as a name.
+    let reason = error.to_string();
+    let is_text = reason.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER);
+    let reason = if is_text { format!(": {reason}") } else { String::new() };
+    anyhow::anyhow!("it is not a complete tar archive{reason}. {AGAIN}")
+}
+
+/// Returns bytes that should be a name as a text, with escapes in place of what is not printable.
+fn readable(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        let _ = write!(text, "{}{}", chunk.valid().escape_debug(), chunk.invalid().escape_ascii());
+    }
+    text
+}
+
+/// Returns true if a file begins as gzip's files do.
+fn is_gzip(path: &Path) -> io::Result<bool> {
+    let mut begin = Vec::new();
+    File::open(path)?.take(2).read_to_end(&mut begin)?;
+    Ok(begin == [0x1f, 0x8b])
 }
 
 fn is_plain(name: &str) -> bool {

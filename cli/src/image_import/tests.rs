@@ -308,3 +308,14 @@ async fn libraries_that_take_no_items_are_refused() {
         assert!(refused.contains(why), "{refused}");
     }
 }
+
+#[test]
+fn a_name_of_which_no_object_name_can_be_made_is_refused() {
+    for (name, words) in
+        [("日本", "no letter a to z"), ("--", "no letter a to z"), ("a/b", "no slash"), ("", "no slash")]
+    {
+        let error = super::check_name(name.to_owned()).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("--name"), "{error}");
+    }
+    assert_eq!(super::check_name("Größe 1".to_owned()).unwrap(), "Größe 1");
+}

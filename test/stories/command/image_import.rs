@@ -18,6 +18,7 @@ use crate::harness::story::{SOON, Story, assert_contains, disruptive_story};
 const NAME: &str = "imported-v1.98.3";
 const OTHER: &str = "interrupted-v1.98.3";
 const UNREADABLE: &str = "unreadable";
+const PLAIN: &str = "plain";
 const RELEASE: &str = "v1.98.3---layercake.20261121";
 const PUT: &str = "PUT /cls/data";
 
@@ -54,6 +55,7 @@ fn an_imported_ova_becomes_an_image_once() {
         wait_for_image_and_release(&story).await;
         story.wait_until_made(NAME).await;
         story.delete("VirtualMachine", NAME, SOON).await;
+        an_image_without_a_release_is_a_failure(&story).await;
         an_unreadable_image_says_why(&story).await;
         interrupted_leaves_nothing(&story, &ova).await;
     });
@@ -65,7 +67,7 @@ async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
     // An item that is being filled is no image, and keeps the operator from nothing.
     apply_vm(story, OTHER).await;
     story.wait_for_complaint("VirtualMachine", OTHER, &["VirtualMachineImageNotFound", OTHER]).await;
-    remove(story, &[NAME, UNREADABLE]).await;
+    remove(story, &[NAME, UNREADABLE, PLAIN]).await;
     story.delete("VirtualMachine", OTHER, SOON).await;
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
@@ -76,6 +78,19 @@ async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
     let library = &story.shared.session.vcenter.library;
     assert!(vcenter.library_items_named(library, OTHER).await.unwrap().is_empty());
     vcenter.logout().await;
+}
+
+/// The VM operator can use the image, but `--wait` was for a release.
+async fn an_image_without_a_release_is_a_failure(story: &Story) {
+    let folder = TempDir::new().unwrap();
+    let is_plain =
+        |line: &&str| !line.contains("distribution.image.version") && !line.contains("KUBERNETES_SEMVER");
+    let ova = ova::pack(folder.path(), |ovf| ovf.lines().filter(is_plain).collect::<Vec<_>>().join("\n"));
+    let imported = import(story, &ova, PLAIN).arg("--wait").output().unwrap();
+    let (text, errors) = texts(&imported);
+    assert_eq!(imported.status.code(), Some(1), "{errors}");
+    assert_contains(&text, &["VirtualMachineImage plain"]);
+    assert_contains(&errors, &["provides no TanzuKubernetesRelease", "The item stays"]);
 }
 
 /// No release is made of a node image whose properties cannot be read. An event and the doctor name the property.

@@ -53,6 +53,11 @@ fn reference(start: &BytesStart<'_>) -> Result<Reference> {
         match attribute.key.local_name().as_ref() {
             "href" => reference.href = value,
             "size" => reference.size = Some(value.parse().with_context(|| format!("ovf:size={value:?}"))?),
+            "compression" if !["", "identity"].contains(&value.as_str()) => {
+                bail!(
+                    "its files are packed with {value}, which is not supported. Pack it again: ovftool OLD.ova NEW.ova"
+                )
+            }
             "chunkSize" => {
                 bail!("its files are split into chunks, which is not supported. Pack it again with ovftool")
             }
@@ -84,6 +89,10 @@ mod tests {
             ("<Domain/>", "no Envelope"),
             (r#"<Envelope><References><File href="a" chunkSize="1"/></References></Envelope>"#, "chunks"),
             (r#"<Envelope><References><File href="http://x/a"/></References></Envelope>"#, "not in the OVA"),
+            (
+                r#"<Envelope><References><File href="a.gz" compression="gzip"/></References></Envelope>"#,
+                "packed with gzip",
+            ),
             (r#"<Envelope><References><File href="a" size="-1"/></References></Envelope>"#, "size"),
             ("<Envelope><References></Envelope>", ""),
         ] {

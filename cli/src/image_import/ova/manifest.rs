@@ -28,7 +28,11 @@ pub fn read(text: &str) -> Result<Digests> {
 fn split(line: &str) -> Result<(&str, &str, &str)> {
     let parts = line.rsplit_once(')').and_then(|(before, digest)| {
         let (algorithm, name) = before.split_once('(')?;
-        Some((algorithm.trim(), name, digest.trim().strip_prefix('=')?.trim()))
+        Some((
+            algorithm.trim(),
+            name.strip_prefix("./").unwrap_or(name),
+            digest.trim().strip_prefix('=')?.trim(),
+        ))
     });
     match parts {
         Some(parts) => Ok(parts),

@@ -99,6 +99,52 @@ fn what_is_not_whole_is_refused() {
 }
 
 #[test]
+fn names_may_begin_with_the_folder_of_the_archive() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("node.ova");
+    let manifest = manifest_of(&[("./node.ovf", OVF), ("./disk.vmdk", DISK)]);
+    let mut archive = tar::Builder::new(File::create(&path).unwrap());
+    let mut header = tar::Header::new_ustar();
+    let mut add = |name: &str, kind: tar::EntryType, bytes: &[u8]| {
+        // `append_data` would drop the prefix.
+        header.as_ustar_mut().unwrap().name = [0; 100];
+        header.as_ustar_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(kind);
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        archive.append(&header, bytes).unwrap();
+    };
+    add("./", tar::EntryType::Directory, b"");
+    for (name, bytes) in [("./node.ovf", OVF), ("./node.mf", manifest.as_bytes()), ("./disk.vmdk", DISK)] {
+        add(name, tar::EntryType::Regular, bytes);
+    }
+    archive.finish().unwrap();
+    drop(archive);
+    let ova = Ova::read(&path, &AtomicU64::new(0)).unwrap();
+    let names: Vec<_> = ova.parts.iter().map(|part| &*part.name).collect();
+    assert_eq!((names.as_slice(), ova.has_manifest), (["node.ovf", "disk.vmdk"].as_slice(), true));
+}
+
+#[test]
+fn a_packed_archive_is_named_and_no_binary_data_is_quoted() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("node.ova");
+    let refusal = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        format!("{:#}", Ova::read(&path, &AtomicU64::new(0)).unwrap_err())
+    };
+    let packed = refusal(&[b"\x1f\x8b\x08\0".as_slice(), &[0xfe; 2000]].concat());
+    assert!(packed.contains("is packed with gzip") && packed.contains("gunzip"), "{packed}");
+    let junk = refusal(&[0xfe; 2000]);
+    assert!(junk.contains("not a complete tar archive") && junk.is_ascii(), "{junk}");
+    let escaped = OVF.to_vec();
+    let escaped = String::from_utf8(escaped).unwrap().replace("disk.vmdk", "my%20disk.vmdk");
+    let error = read(&[("node.ovf", escaped.as_bytes()), ("my disk.vmdk", DISK)]).unwrap_err();
+    assert!(error.contains("names my disk.vmdk with escapes, as my%20disk.vmdk"), "{error}");
+}
+
+#[test]
 fn a_file_that_is_cut_off_anywhere_is_refused() {
     let (_folder, path) = whole();
     let bytes = fs::read(&path).unwrap();
