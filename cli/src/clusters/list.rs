@@ -5,22 +5,29 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use api::conditions::{self, tkc};
 use api::gcm::TanzuKubernetesCluster;
-use api::names::annotation;
+use api::names::{annotation, label};
 use jiff::Timestamp;
 use kit::api_error::is_not_served;
-use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ListParams};
+use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 
 use super::SCHEMA;
 use crate::args::{List, Output};
-use crate::connection::{CLUSTER, api_in, dynamic_api_in, not_served, served};
+use crate::connection::{CLUSTER, KindName, api_in, dynamic_api_in, not_served, served};
 use crate::describe::pause;
 use crate::describe::words::age;
 use crate::exit::{ExitStatus, failed};
 use crate::follow::progress::{Count, counts_of_cluster};
 use crate::output::{align, say, write_json, write_out};
 use crate::target::Target;
+
+/// The owners of control plane Machines.
+const CONTROL_PLANE: KindName =
+    ("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane", "kubeadmcontrolplanes");
+/// The owners of worker Machines.
+const MACHINE_DEPLOYMENT: KindName =
+    ("cluster.x-k8s.io", "v1beta2", "MachineDeployment", "machinedeployments");
 
 /// Lists clusters as the command line asks.
 pub async fn list(args: List) -> ExitStatus {
@@ -33,7 +40,12 @@ async fn run(target: &Target, args: &List) -> Result<()> {
     let tkcs = api_in::<TanzuKubernetesCluster>(&target.client, namespace);
     let clusters = dynamic_api_in(&target.client, CLUSTER, namespace);
     let params = ListParams::default();
-    let (tkcs, clusters) = tokio::join!(tkcs.list(&params), clusters.list(&params));
+    let (tkcs, clusters, control_planes, workers) = tokio::join!(
+        tkcs.list(&params),
+        clusters.list(&params),
+        ready_nodes(&target.client, CONTROL_PLANE, namespace),
+        ready_nodes(&target.client, MACHINE_DEPLOYMENT, namespace),
+    );
     if let (Err(one), Err(other)) = (&tkcs, &clusters)
         && is_not_served(one)
         && is_not_served(other)
@@ -42,7 +54,11 @@ async fn run(target: &Target, args: &List) -> Result<()> {
     }
     let tkcs = served(tkcs).context("cannot list TanzuKubernetesClusters")?;
     let clusters = served(clusters).context("cannot list Clusters")?;
-    let rows = rows(&tkcs, &clusters);
+    let mut rows = rows(&tkcs, &clusters);
+    for row in &mut rows {
+        row.control_plane.ready = control_planes.of(row).unwrap_or(row.control_plane.ready);
+        row.workers.ready = workers.of(row).unwrap_or(row.workers.ready);
+    }
     match (args.output, namespace) {
         (Some(Output::Json), _) => {
             write_json(&serde_json::json!({"schema": SCHEMA, "clusters": rows}))?;
@@ -54,6 +70,29 @@ async fn run(target: &Target, args: &List) -> Result<()> {
         (None, _) => write_out(&table(&rows, Timestamp::now())),
     }
     Ok(())
+}
+
+/// The ready nodes of clusters, by namespace and name.
+#[derive(Debug, Default)]
+struct ReadyNodes(BTreeMap<(String, String), i64>);
+
+impl ReadyNodes {
+    fn of(&self, row: &Row) -> Option<i64> {
+        self.0.get(&(row.namespace.clone(), row.name.clone())).copied()
+    }
+}
+
+/// Sums the ready nodes that the owners of Machines count; none if the user may not read them. A Cluster shows these numbers some
+/// seconds later, after `apply` has seen that the cluster runs.
+async fn ready_nodes(client: &Client, kind: KindName<'_>, namespace: Option<&str>) -> ReadyNodes {
+    let owners = dynamic_api_in(client, kind, namespace).list(&ListParams::default()).await;
+    let mut ready = ReadyNodes::default();
+    for owner in owners.into_iter().flatten() {
+        let Some(cluster) = owner.labels().get(label::CLUSTER_NAME) else { continue };
+        let count = owner.data["status"]["readyReplicas"].as_i64().unwrap_or_default();
+        *ready.0.entry((owner.namespace().unwrap_or_default(), cluster.clone())).or_default() += count;
+    }
+    ready
 }
 
 /// A cluster in the list.
@@ -195,6 +234,26 @@ mod tests {
             "status": {"phase": "updating", "version": "v1.36.3+layercake.1"},
         }))
         .unwrap()
+    }
+
+    #[tokio::test]
+    async fn nodes_are_counted_where_apply_counts_them() {
+        let pool = |ready: i64| {
+            json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
+                "metadata": {"name": "p", "namespace": "dev", "labels": {"cluster.x-k8s.io/cluster-name": "team"}},
+                "status": {"readyReplicas": ready},
+            })
+        };
+        let items = json!([pool(2), pool(3)]);
+        let (client, _) = support::api_server::server(move |request| {
+            let is_allowed = request.path.contains("machinedeployments");
+            let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items});
+            if is_allowed { (200, list) } else { support::api_server::refusal(403, "Forbidden") }
+        });
+        let team = of_cluster(&cluster("team"));
+        assert_eq!(ready_nodes(&client, MACHINE_DEPLOYMENT, Some("dev")).await.of(&team), Some(5));
+        assert_eq!(ready_nodes(&client, CONTROL_PLANE, Some("dev")).await.of(&team), None, "forbidden");
     }
 
     #[test]

@@ -4,9 +4,6 @@ use api::conditions::{capi, tkc, vcenter, vmop};
 
 use super::cause::{Blocking, NOT_REPORTED};
 
-/// Reasons that are about a class.
-const OF_CLASS: [&str; 2] =
-    [vmop::VIRTUAL_MACHINE_CLASS_NOT_FOUND, vmop::VIRTUAL_MACHINE_CLASS_BINDING_NOT_FOUND];
 /// Reasons that are about an image.
 const OF_IMAGE: [&str; 2] = [vmop::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, vmop::VIRTUAL_MACHINE_IMAGE_NOT_READY];
 /// Reasons that are about a storage class.
@@ -33,7 +30,10 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
     let command = match kind {
         _ if reason == NOT_REPORTED => controller(kind)?,
         _ if blocking.is_pause() => blocking.message.split_once("To resume: ")?.1.to_owned(),
-        "VirtualMachine" | "WCPMachine" if OF_CLASS.contains(&reason) => {
+        "VirtualMachine" | "WCPMachine" if reason == vmop::VIRTUAL_MACHINE_CLASS_NOT_FOUND => {
+            "kubectl get virtualmachineclasses".to_owned()
+        }
+        "VirtualMachine" | "WCPMachine" if reason == vmop::VIRTUAL_MACHINE_CLASS_BINDING_NOT_FOUND => {
             format!("kubectl get virtualmachineclassbindings -n {namespace}")
         }
         "VirtualMachine" | "WCPMachine" if OF_IMAGE.contains(&reason) => {
@@ -93,6 +93,7 @@ mod tests {
                 "not bound",
                 "kubectl get virtualmachineclassbindings -n ns",
             ),
+            (VM, "VirtualMachineClassNotFound", "no class", "kubectl get virtualmachineclasses"),
             (VM, "VirtualMachineImageNotFound", "no image", "kubectl get virtualmachineimages,tkr"),
             (VM, "WaitingForAddress", "no address", "kubectl describe virtualmachine c-1 -n ns"),
             (VM, "StorageNotReady", "no", "kubectl get storageclasses,resourcequotas -n ns"),

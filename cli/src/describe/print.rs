@@ -70,13 +70,28 @@ fn add(rows: &mut Vec<Row>, node: &TreeNode, branch: &str, indent: &str, now: Ti
     };
     let tree = format!("{branch}{}", names(&chain));
     let age = node.since.as_deref().map_or_else(String::new, |since| age(since, now));
-    rows.push([tree, node.ready.clone(), reason.clone(), age, one_line(message)]);
+    let message = without_repetition(message, &last.children);
+    rows.push([tree, node.ready.clone(), reason.clone(), age, one_line(&message)]);
     for (at, child) in last.children.iter().enumerate() {
         let last = at + 1 == last.children.len();
         let branch = format!("{indent}{}", if last { "└─" } else { "├─" });
         let indent = format!("{indent}{}", if last { "  " } else { "│ " });
         add(rows, child, &branch, &indent, now);
     }
+}
+
+/// A message shorter than this is shown again.
+const SHORT: usize = 60;
+
+/// Returns the message without what an object below says in the same words.
+fn without_repetition(message: &str, children: &[TreeNode]) -> String {
+    children.iter().fold(message.to_owned(), |message, child| {
+        let message = without_repetition(&message, &child.children);
+        if child.ready == "True" || child.message.len() < SHORT {
+            return message;
+        }
+        message.replace(&child.message, "see below")
+    })
 }
 
 /// `Machine/x (WCPMachine, VirtualMachine, vm-72)`: a name that is the first one's is not repeated.
@@ -138,6 +153,20 @@ mod tests {
     fn one_node_is_one_line() {
         let now = "2026-01-01T00:03:05Z".parse().unwrap();
         insta::assert_snapshot!(text(None, &tree(), now, None, false));
+    }
+
+    #[test]
+    fn what_an_object_below_says_is_not_repeated() {
+        const FULL: &str = "GlobalInClusterIPPool control-planes has no free address, 3 are in use";
+        let mut infrastructure = node("WCPCluster", "c", "False", vec![]);
+        infrastructure.message = FULL.to_owned();
+        let mut cluster = node("Cluster", "c", "False", vec![infrastructure]);
+        cluster.message = format!("* InfrastructureReady: {FULL}");
+        let mut root = node("TanzuKubernetesCluster", "c", "False", vec![cluster]);
+        root.message = format!("0 of 2 nodes are ready. WCPCluster c: {FULL}");
+        let text = table(&root, Timestamp::UNIX_EPOCH, None);
+        assert_eq!(text.matches(FULL).count(), 1, "{text}");
+        assert!(text.contains("0 of 2 nodes are ready. WCPCluster c: see below"), "{text}");
     }
 
     #[test]

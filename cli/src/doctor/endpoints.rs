@@ -1,4 +1,4 @@
-//! Checks that no other machine uses the addresses that control planes have, or get next.
+//! Checks that no other machine uses the addresses that control planes have, or get next, and that there are such addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use api::capi::{IpAddress, IpAddressClaim};
-use api::ipam::GlobalInClusterIpPool;
+use api::ipam::{GlobalInClusterIpPool, InClusterIpPool, InClusterIpPoolStatus};
 use futures::future::join_all;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Secret;
@@ -24,8 +24,10 @@ use crate::connection::served;
 
 const FREE: Check = Check::new("LC0803", "no other machine answers at addresses of pools");
 
+const ROOM: Check = Check::new("LC0805", "pools have free addresses for control planes");
+
 /// The checks of this file.
-pub const ALL: &[Check] = &[FREE];
+pub const ALL: &[Check] = &[FREE, ROOM];
 
 /// The port of API servers.
 const PORT: u16 = 6443;
@@ -37,19 +39,59 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 const MOST: usize = 32;
 const MOST_POOLS: usize = 8;
 
-/// Runs the check.
-pub async fn check(client: &Client) -> Diagnosis {
+/// Runs the checks.
+pub async fn check(client: &Client) -> Vec<Diagnosis> {
     let all = ListParams::default();
     let pools = Api::<GlobalInClusterIpPool>::all(client.clone()).list(&all).await;
-    let addresses = Api::<IpAddress>::all(client.clone()).list(&all).await;
     if pools.as_ref().is_err_and(is_not_served) {
-        return FREE.ok("there are no address pools");
+        return ALL.iter().map(|check| check.ok("there are no address pools")).collect();
     }
+    let of_namespaces = Api::<InClusterIpPool>::all(client.clone()).list(&all).await;
+    let pools = match FREE.read("GlobalInClusterIPPools", pools) {
+        Ok(pools) => pools.items,
+        Err(unread) => return vec![unread, ROOM.skipped("an earlier check failed")],
+    };
+    let mut statuses: Vec<_> = pools
+        .iter()
+        .map(|pool| (format!("GlobalInClusterIPPool {}", pool.name_any()), pool.status.as_ref()))
+        .collect();
+    let room = match ROOM.read("InClusterIPPools", of_namespaces) {
+        Ok(of_namespaces) => {
+            statuses.extend(of_namespaces.items.iter().map(|pool| {
+                let namespace = pool.namespace().unwrap_or_default();
+                (format!("InClusterIPPool {namespace}/{}", pool.name_any()), pool.status.as_ref())
+            }));
+            judge_room(&statuses)
+        }
+        Err(unread) => unread,
+    };
+    vec![check_free(client, &pools).await, room]
+}
+
+/// Finds pools whose addresses are all in use.
+fn judge_room(pools: &[(String, Option<&InClusterIpPoolStatus>)]) -> Diagnosis {
+    let counted = |status: Option<&InClusterIpPoolStatus>| status?.ip_addresses.clone();
+    let full = pools.iter().filter_map(|(pool, status)| {
+        let counts = counted(*status).filter(|counts| counts.free <= 0)?;
+        Some(format!("{pool} has no free address, {} are in use", counts.used))
+    });
+    let full: Vec<_> = full.collect();
+    if full.is_empty() {
+        let free: i64 = pools.iter().filter_map(|(_, status)| Some(counted(*status)?.free)).sum();
+        return ROOM.ok(format!("{free} addresses are free"));
+    }
+    ROOM.warning(
+        full.join("; "),
+        "Add addresses to the pool, or delete clusters that use it. A new cluster waits for an address",
+    )
+}
+
+async fn check_free(client: &Client, pools: &[GlobalInClusterIpPool]) -> Diagnosis {
+    let addresses = Api::<IpAddress>::all(client.clone()).list(&ListParams::default()).await;
     // A cluster that does not serve the kind has assigned none.
-    let addresses = FREE.read("IPAddresses", served(addresses));
-    let (pools, addresses) = match (FREE.read("GlobalInClusterIPPools", pools), addresses) {
-        (Ok(pools), Ok(addresses)) => (pools.items, addresses),
-        (Err(unread), _) | (_, Err(unread)) => return unread,
+    let addresses = match FREE.read("IPAddresses", served(addresses)) {
+        Ok(addresses) => addresses,
+        Err(unread) => return unread,
     };
     let used: BTreeSet<IpAddr> =
         addresses.iter().filter_map(|address| address.spec.address.parse().ok()).collect();
@@ -176,9 +218,27 @@ fn judge(probed: &[(bool, String, IpAddr)], foreign: &[Assigned]) -> Diagnosis {
 
 #[cfg(test)]
 mod tests {
+    use api::ipam::InClusterIpPoolStatusAddresses;
     use kit::diagnosis::Outcome;
 
     use super::*;
+
+    #[test]
+    fn a_pool_without_a_free_address_is_named() {
+        let status = |free: i64, used: i64| InClusterIpPoolStatus {
+            ip_addresses: Some(InClusterIpPoolStatusAddresses { total: free + used, used, free }),
+        };
+        let (room, full) = (status(2, 3), status(0, 3));
+        let judged = |status: Option<&InClusterIpPoolStatus>| {
+            let roomy = ("GlobalInClusterIPPool others".to_owned(), Some(&room));
+            judge_room(&[roomy, ("GlobalInClusterIPPool control-planes".to_owned(), status)])
+        };
+        assert_eq!(judged(Some(&room)).outcome, Outcome::Ok);
+        assert_eq!(judged(None).outcome, Outcome::Ok, "the provider has not read it yet");
+        let found = judged(Some(&full));
+        assert_eq!(found.outcome, Outcome::Warning);
+        assert_eq!(found.found, "GlobalInClusterIPPool control-planes has no free address, 3 are in use");
+    }
 
     fn addresses(list: &[&str]) -> BTreeSet<IpAddr> {
         list.iter().map(|address| address.parse().unwrap()).collect()

@@ -15,6 +15,8 @@ pub(super) struct Given {
     pub(super) namespaces: BTreeSet<String>,
     /// The VM classes that they bind: pairs of a namespace and a class.
     pub(super) classes: Vec<(String, String)>,
+    /// The VM classes that they create.
+    pub(super) new_classes: BTreeSet<String>,
     /// The storage classes that they assign: pairs of a namespace and a class.
     pub(super) storage: Vec<(String, String)>,
 }
@@ -28,6 +30,7 @@ impl Given {
                 |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
             match text("/kind").as_str() {
                 "Namespace" => drop(given.namespaces.insert(text("/metadata/name"))),
+                "VirtualMachineClass" => drop(given.new_classes.insert(text("/metadata/name"))),
                 "VirtualMachineClassBinding" => {
                     given.classes.push((key(object).0, text("/classRef/name")));
                 }
@@ -56,6 +59,10 @@ kind: Namespace
 metadata: {name: machines}
 ---
 apiVersion: vmoperator.vmware.com/v1alpha1
+kind: VirtualMachineClass
+metadata: {name: small}
+---
+apiVersion: vmoperator.vmware.com/v1alpha1
 kind: VirtualMachineClassBinding
 metadata: {name: small, namespace: machines}
 classRef: {kind: VirtualMachineClass, name: small}
@@ -69,6 +76,7 @@ spec: {hard: {gold.storageclass.storage.k8s.io/requests.storage: 1Ti}}
         let expected = Given {
             namespaces: BTreeSet::from(["machines".to_owned()]),
             classes: pair("small"),
+            new_classes: BTreeSet::from(["small".to_owned()]),
             storage: pair("gold"),
         };
         assert_eq!(Given::of(&crate::doctor::manifest::objects(text)), expected);

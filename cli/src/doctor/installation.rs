@@ -8,13 +8,14 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kit::diagnosis::{Check, Diagnosis, Outcome};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
 use crate::exit::with_causes;
+use crate::init::availability::pod_cause;
 
 const VERSION: Check = Check::new("LC0101", "the API server can be reached and is new enough");
 const CRDS: Check = Check::new("LC0102", "all CustomResourceDefinitions exist");
@@ -198,11 +199,31 @@ async fn leaders(client: &Client, installed: &[&Program]) -> Vec<Diagnosis> {
     let mut found = Vec::new();
     for Program { name, namespace, .. } in installed {
         match Api::<Lease>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
-            Ok(leases) => found.push(judge_lease(name, namespace, &leases.items, now)),
+            Ok(leases) => {
+                let mut judged = judge_lease(name, namespace, &leases.items, now);
+                if judged.outcome == Outcome::Error {
+                    name_pod_cause(client, namespace, &mut judged).await;
+                }
+                found.push(judged);
+            }
             Err(error) => found.push(LEADERS.unread(&format!("the lease of {name}"), &error)),
         }
     }
     found
+}
+
+/// Adds to a finding about a program what its Pods wait for, such as an image that cannot be pulled.
+async fn name_pod_cause(client: &Client, namespace: &str, found: &mut Diagnosis) {
+    let pods = Api::<Pod>::namespaced(client.clone(), namespace).list(&ListParams::default()).await;
+    if let Some(cause) = pods.iter().flat_map(|pods| &pods.items).find_map(pod_cause) {
+        let is_pull = cause.contains("ImagePull");
+        found.found = format!("{}. {cause}", found.found);
+        found.remedy = if is_pull {
+            "Push the images that `layercake init list-images` lists to a registry that the nodes reach, and pass it to layercake init with --image-registry".to_owned()
+        } else {
+            format!("Remove this cause. For more: kubectl -n {namespace} describe pods")
+        };
+    }
 }
 
 /// The time of the API server: the clock of this computer may differ from that of the cluster, where leases are renewed.

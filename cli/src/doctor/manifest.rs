@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use api::vmop::{VirtualMachine, VirtualMachineClassBinding};
+use api::vmop::{VirtualMachine, VirtualMachineClass, VirtualMachineClassBinding};
 use gcm::sync::namespace::assigned_classes;
 use ipnet::IpNet;
 use k8s_openapi::NamespaceResourceScope;
@@ -42,6 +42,7 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
     let namespaces = all.iter().map(|object| key(object).0).collect();
     let used = Used::read(client, &namespaces).await;
     let mut bound = CLASSES.read("VirtualMachineClassBindings", bound_classes(client, &namespaces).await);
+    let existing = existing_classes(client, &given).await;
     let mut assigned = STORAGE.read("ResourceQuotas", assigned_storage(client, &namespaces).await);
     if let Ok(bound) = &mut bound {
         bound.extend_from_slice(&given.classes);
@@ -57,7 +58,7 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
         for object in objects(text) {
             found.push(accepted(client, &file, &object, &given).await);
             found.extend(judge_ranges(&object, &used));
-            found.extend(bound.iter().filter_map(|bound| judge_classes(&object, bound)));
+            found.extend(bound.iter().filter_map(|bound| judge_classes(&object, bound, existing.as_ref())));
             found.extend(assigned.iter().filter_map(|assigned| judge_storage(&object, assigned)));
         }
     }
@@ -226,6 +227,13 @@ async fn bound_classes(
         .collect())
 }
 
+/// The VM classes that exist, or that the checked files create; none if they cannot be read.
+async fn existing_classes(client: &Client, given: &Given) -> Option<BTreeSet<String>> {
+    let classes = Api::<VirtualMachineClass>::all(client.clone()).list(&ListParams::default()).await.ok()?;
+    let names = classes.items.iter().map(ResourceExt::name_any);
+    Some(names.chain(given.new_classes.iter().cloned()).collect())
+}
+
 /// The storage classes that namespaces may use: pairs of a namespace and a class.
 async fn assigned_storage(
     client: &Client,
@@ -271,8 +279,13 @@ fn judge_ranges(object: &Value, used: &Used) -> Option<Diagnosis> {
     Some(used.no_conflict(named))
 }
 
-/// The VM classes of a TanzuKubernetesCluster's nodes; those that its namespace may not use are waited for.
-fn judge_classes(object: &Value, bound: &[(String, String)]) -> Option<Diagnosis> {
+/// The VM classes of a TanzuKubernetesCluster's nodes; those that its namespace may not use are waited for. `existing` has all VM
+/// classes, if they can be read.
+fn judge_classes(
+    object: &Value,
+    bound: &[(String, String)],
+    existing: Option<&BTreeSet<String>>,
+) -> Option<Diagnosis> {
     if object["kind"] != "TanzuKubernetesCluster" {
         return None;
     }
@@ -287,7 +300,22 @@ fn judge_classes(object: &Value, bound: &[(String, String)]) -> Option<Diagnosis
         CLASSES.ok(named)
     } else {
         let found = format!("{named}: namespace {namespace} cannot use the VM class {}", missing.join(", "));
-        CLASSES.error(found, format!("Create a VirtualMachineClassBinding for it in {namespace}"))
+        let is_absent = |class: &&&str| existing.is_some_and(|existing| !existing.contains(**class));
+        let absent: Vec<_> = missing.iter().filter(is_absent).copied().collect();
+        if absent.is_empty() {
+            return Some(
+                CLASSES.error(found, format!("Create a VirtualMachineClassBinding for it in {namespace}")),
+            );
+        }
+        let usable: Vec<_> =
+            bound.iter().filter(|(own, _)| *own == namespace).map(|(_, class)| class.as_str()).collect();
+        let instead =
+            if usable.is_empty() { String::new() } else { format!("Use {}, or ", usable.join(" or ")) };
+        let create = if usable.is_empty() { "Create" } else { "create" };
+        CLASSES.error(
+            format!("{found}, and there is no VirtualMachineClass {}", absent.join(", ")),
+            format!("{instead}{create} the class and a VirtualMachineClassBinding for it in {namespace}"),
+        )
     })
 }
 
@@ -387,11 +415,22 @@ mod tests {
             "controlPlane": {"vmClass": "small"}, "nodePools": [{"name": "a", "vmClass": "large"}],
         });
         let cluster = object("TanzuKubernetesCluster", json!({ "topology": topology }));
-        let all = judge_classes(&cluster, &usable_in_n(&["small", "large"])).unwrap();
+        let existing =
+            |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).into()).collect() };
+        let all = judge_classes(&cluster, &usable_in_n(&["small", "large"]), None).unwrap();
         assert_eq!(all.outcome, Outcome::Ok);
-        let one = judge_classes(&cluster, &usable_in_n(&["small"])).unwrap();
-        assert_eq!(one.outcome, Outcome::Error);
-        assert!(one.found.contains("large") && !one.found.contains("small"), "{}", one.found);
+        for known in [None, Some(existing(&["small", "large"]))] {
+            let one = judge_classes(&cluster, &usable_in_n(&["small"]), known.as_ref()).unwrap();
+            assert_eq!(one.outcome, Outcome::Error);
+            assert!(one.found.contains("large") && !one.found.contains("small"), "{}", one.found);
+            assert_eq!(one.remedy, "Create a VirtualMachineClassBinding for it in n");
+        }
+        let absent = judge_classes(&cluster, &usable_in_n(&["small"]), Some(&existing(&["small"]))).unwrap();
+        assert!(absent.found.ends_with("there is no VirtualMachineClass large"), "{}", absent.found);
+        assert_eq!(
+            absent.remedy,
+            "Use small, or create the class and a VirtualMachineClassBinding for it in n"
+        );
     }
 
     #[test]

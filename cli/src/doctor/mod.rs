@@ -121,7 +121,7 @@ async fn find(
         node_images::check(client),
         async {
             let is_wanted = endpoints::ALL.iter().any(|check| wanted(*check));
-            if is_wanted { Some(endpoints::check(client).await) } else { None }
+            if is_wanted { endpoints::check(client).await } else { Vec::new() }
         },
         manifest::check(client, manifests),
     );

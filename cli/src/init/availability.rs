@@ -35,7 +35,7 @@ pub fn cause(deployment: &Deployment, pods: &[Pod]) -> String {
 }
 
 /// The cause for which a Pod is not ready: it is not scheduled, or a container waits.
-fn pod_cause(pod: &Pod) -> Option<String> {
+pub fn pod_cause(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let name = pod.name_any();
     let unscheduled =

@@ -3,7 +3,7 @@
 //! It gathers [`facts`], lets [`decision`] judge them, and only then writes. Every write is server-side apply or leaves existing
 //! objects alone, so the same command continues after an interruption.
 
-mod availability;
+pub mod availability;
 mod certificates;
 pub mod decision;
 pub mod facts;

@@ -31,7 +31,7 @@ pub async fn check(
         Ok(shown) => shown,
         Err(error) => {
             let remedy = format!(
-                "Correct VcPNID and VcPort in ConfigMap {CONFIG_MAP}, name resolution, or the firewall"
+                "Check that vCenter runs, then name resolution and the firewall. If its address has changed, correct VcPNID and VcPort in ConfigMap {CONFIG_MAP}"
             );
             return (None, vec![REACHABLE.error(format!("vCenter {address}: {error}"), remedy)]);
         }

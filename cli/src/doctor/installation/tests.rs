@@ -95,6 +95,30 @@ fn a_lease_must_be_fresh() {
     assert!(judge(&[]).found.contains("never run"));
 }
 
+#[tokio::test]
+async fn a_program_that_never_ran_is_reported_with_what_its_pod_waits_for() {
+    let pod = json!({
+        "metadata": {"name": "gcm-1"},
+        "status": {"containerStatuses": [{
+            "name": "manager", "ready": false, "restartCount": 0, "image": "r/gcm:v1", "imageID": "",
+            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}},
+        }]},
+    });
+    let (client, _) = support::api_server::server(move |request| {
+        let is_pods = request.path.contains("/pods");
+        let items = if is_pods { vec![pod.clone()] } else { Vec::new() };
+        (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}))
+    });
+    let found = leaders(&client, &all()[..1]).await.remove(0);
+    assert!(found.found.contains("gcm has never run"), "{}", found.found);
+    assert!(
+        found.found.ends_with("Pod gcm-1, image r/gcm:v1: ImagePullBackOff: not found"),
+        "{}",
+        found.found
+    );
+    assert!(found.remedy.contains("--image-registry"), "{}", found.remedy);
+}
+
 #[test]
 fn webhooks_need_a_bundle() {
     let hook = |bundle: serde_json::Value| {
