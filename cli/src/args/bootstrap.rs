@@ -49,6 +49,7 @@ pub struct BootstrapStart {
     /// The name of the bootstrap cluster.
     pub name: String,
     /// A site file, as `site discover` or `site simulate` writes it. Required the first time. Can be repeated: the files are one.
+    /// Without it, `--password-file` replaces the stored password, and `--user` the stored user.
     #[arg(short, long, value_name = "SITE")]
     pub filename: Vec<PathBuf>,
     /// The vCenter user of the VM operator.

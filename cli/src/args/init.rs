@@ -48,8 +48,8 @@ pub struct CredentialFlags {
     /// The vCenter user of the VM operator; by default the user in the Secret that the site file names.
     #[arg(long, value_name = "USER", requires = "password_file")]
     pub user: Option<String>,
-    /// The file with the password of --user.
-    #[arg(long, value_name = "FILE", requires = "user")]
+    /// The file with the user's password.
+    #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// The CA bundle (PEM) of vCenter, if the site file sets CAFilePath.
     #[arg(long, value_name = "FILE")]

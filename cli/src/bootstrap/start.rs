@@ -11,7 +11,7 @@ use kube::Client;
 use serde_json::json;
 
 use super::summary;
-use crate::args::BootstrapStart;
+use crate::args::{BootstrapStart, CredentialFlags};
 use crate::bootstrap_state::folder::{Applied, Folder, Settings};
 use crate::bootstrap_state::record::Record;
 use crate::bootstrap_state::trouble;
@@ -54,11 +54,16 @@ pub async fn start(args: &BootstrapStart) -> Result<()> {
     let folder = Folder::of(&args.name)?;
     let name = &args.name;
     let file = kubeconfig::users_file(args.kubeconfig.as_deref())?;
-    let given = GivenSite::read(&args.filename, &args.credentials)?;
+    let replaces_password = args.filename.is_empty() && args.credentials.password_file.is_some();
+    let given = if replaces_password { None } else { GivenSite::read(&args.filename, &args.credentials)? };
     let began = Instant::now();
     let opened = start_with(&folder, given.as_ref(), args.nodes_pull_images, false).await?;
     let client = client(Some(&opened.kubeconfig), None).await?;
     say!("{name}: ready after {:.1} s, in {}", began.elapsed().as_secs_f64(), folder.path().display());
+    if replaces_password {
+        replace_credentials(&client, &args.credentials).await?;
+        say!("{name}: the VM operator has the new password of vCenter");
+    }
     write_err(&doctor::problems(&client, &operator_flags(None).doctor_options()?).await);
     summary::warn_of_certificates(&client).await?;
     if folder.is_from_elsewhere()? {
@@ -73,6 +78,13 @@ pub async fn start(args: &BootstrapStart) -> Result<()> {
         "{name} runs in the background until `layercake bootstrap stop {name}`. Its VMs run on after that, but nothing repairs them."
     );
     Ok(())
+}
+
+/// Replaces the credentials with which the VM operator logs in at vCenter, if vCenter accepts the new ones.
+async fn replace_credentials(client: &Client, flags: &CredentialFlags) -> Result<()> {
+    let site = GivenSite::of_cluster(client, flags).await?;
+    site.check(client).await?;
+    Writer::quiet(client, WITHIN).apply_configuration(&site.file, site.credentials.as_ref()).await
 }
 
 /// Opens a bootstrap cluster for one command: starts it if it is stopped, and creates it if there is a site file.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::diagnosis::{Diagnosis, Outcome};
 use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
 use vmop::CONFIG_MAP;
 
 use super::facts::OPERATOR_NAMESPACE;
@@ -17,6 +18,9 @@ use crate::exit::{ExitStatus, refuse};
 use crate::files::read_password;
 use crate::manifest;
 use crate::output::say;
+
+/// The key of the user in the Secret with the credentials.
+const USER: &str = "username";
 
 /// The check of the login at vCenter.
 const LOGIN: &str = "LC0304";
@@ -38,9 +42,13 @@ impl GivenSite {
     /// Reads the files, which are one site file; none if there are no files.
     ///
     /// # Errors
-    /// If a file cannot be read, or is no site file, or if there are credentials without a file.
+    /// If a file cannot be read, or is no site file, or if there are credentials without a file, or a password without a user.
     pub fn read(files: &[PathBuf], flags: &CredentialFlags) -> Result<Option<Self>> {
         let credentials = read_credentials(flags)?;
+        if credentials.as_ref().is_some_and(|credentials| !credentials.contains_key(USER)) {
+            let missing = "--password-file needs --user, whose password it has";
+            return Err(ExitStatus::Usage.error(missing.to_owned()));
+        }
         if files.is_empty() {
             return match (&credentials, &flags.vcenter_ca) {
                 (None, None) => Ok(None),
@@ -57,6 +65,25 @@ impl GivenSite {
         }
         let file = SiteFile::new(objects).map_err(|error| refuse(&format!("{error:#}")))?;
         Ok(Some(Self { file, credentials, vcenter_ca: flags.vcenter_ca.clone() }))
+    }
+
+    /// The site that a cluster already has, with these credentials in place of the stored ones.
+    ///
+    /// # Errors
+    /// If the cluster has no site, or if the password cannot be read.
+    pub async fn of_cluster(client: &Client, flags: &CredentialFlags) -> Result<Self> {
+        let configurations: Api<ConfigMap> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
+        let stored = configurations.get(CONFIG_MAP).await;
+        let stored =
+            stored.with_context(|| format!("cannot read ConfigMap {OPERATOR_NAMESPACE}/{CONFIG_MAP}"))?;
+        let configuration = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_MAP, "namespace": OPERATOR_NAMESPACE}, "data": stored.data,
+        });
+        let file = SiteFile::new(vec![configuration])?;
+        let mut credentials = stored_credentials(client, &file).await?;
+        credentials.extend(read_credentials(flags)?.into_iter().flatten());
+        Ok(Self { file, credentials: Some(credentials), vcenter_ca: flags.vcenter_ca.clone() })
     }
 
     /// Refuses a site file with which the VM operator could not work, or which the cluster would not accept.
@@ -97,10 +124,11 @@ pub fn operator_flags(vcenter_ca: Option<PathBuf>) -> OperatorFlags {
 }
 
 fn read_credentials(flags: &CredentialFlags) -> Result<Option<Credentials>> {
-    let (Some(user), Some(file)) = (&flags.user, &flags.password_file) else { return Ok(None) };
+    let Some(file) = &flags.password_file else { return Ok(None) };
     let password = read_password(file).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?;
-    let data = [("username", user.as_bytes()), ("password", password.expose().as_bytes())];
-    Ok(Some(data.map(|(key, value)| (key.to_owned(), value.to_vec())).into()))
+    let user = flags.user.as_ref().map(|user| (USER.to_owned(), user.as_bytes().to_vec()));
+    let password = ("password".to_owned(), password.expose().as_bytes().to_vec());
+    Ok(Some(user.into_iter().chain([password]).collect()))
 }
 
 /// The credentials that the cluster has.

@@ -125,6 +125,7 @@ fn refuses_what_cannot_be(home: &Home) {
     std::fs::set_permissions(&readonly, permissions).unwrap();
     home.write("password", "wrong");
     let wrong = home.path("password");
+    let right = home.path(".local/state/layercake/site/password");
     let cases: &[(&[&str], i32, &[&str])] = &[
         (&["bootstrap", "start", "../lab"], 3, &["is not a name for a bootstrap cluster"]),
         (&["bootstrap", "start", "none"], 3, &["none does not exist", "pass a site file", "site discover"]),
@@ -149,9 +150,20 @@ fn refuses_what_cannot_be(home: &Home) {
         ),
         (
             &["bootstrap", "start", "other", "--user", USER, "--password-file", &wrong],
-            2,
-            &["need a site file"],
+            3,
+            &["other does not exist", "pass a site file"],
         ),
+        (
+            &["bootstrap", "start", "other", "-f", &site, "--password-file", &wrong],
+            2,
+            &["--password-file needs --user"],
+        ),
+        (
+            &["bootstrap", "start", "lab", "--password-file", &wrong],
+            3,
+            &["LC0304", "the password in --password-file", "Nothing was changed"],
+        ),
+        (&["bootstrap", "start", "lab", "--password-file", &right], 0, &["has the new password of vCenter"]),
         (
             &["apply", "-f", &site, "--bootstrap", "lab", "--context", "layercake-lab"],
             2,
