@@ -31,6 +31,10 @@ fn main() {
             "the folder for built tools; by default `layercake` in the user's cache folder",
         ),
         (
+            "`XDG_STATE_HOME`",
+            "the folder `layercake` in it has the bootstrap clusters, the simulated site and the stack of `up --detach`; by default `~/.local/state`",
+        ),
+        (
             "`KUBEBUILDER_ASSETS`, `PATH`",
             "where Layercake looks for programs of the right version before it builds them",
         ),

@@ -81,8 +81,7 @@ pub fn refusal_of_user(error: kube::Error) -> anyhow::Error {
     // The API server answers with an internal error if the manifest has a wrong field.
     if let Some((_, fault)) = status.message.split_once(UNTYPED).and_then(|(_, rest)| rest.split_once("): "))
     {
-        return ExitStatus::Refused
-            .error(format!("{}. `layercake lint` shows the place", fault.trim_start_matches('.')));
+        return ExitStatus::Refused.error(fault.trim_start_matches('.').to_owned());
     }
     match status.code {
         400 | 403 | 404 | 409 | 422 => ExitStatus::Refused.error(words_of_refusal(&status.message)),
@@ -140,7 +139,10 @@ async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<
         let unknown = format!("the API server does not serve kind {kind} of {group}/{version}");
         let (resource, capabilities) = match found {
             Err(error) if is_not_served(&error) => {
-                let remedy = "Correct apiVersion; `kubectl api-resources` lists what is served";
+                let remedy = match served_versions(client, group).await {
+                    Some(versions) => format!("Correct apiVersion: {group} has {versions}"),
+                    None => "Correct apiVersion; `kubectl api-resources` lists what is served".to_owned(),
+                };
                 return Err(ExitStatus::Refused.error(format!("{unknown}. {remedy}")));
             }
             found => found.context(unknown)?,
@@ -151,6 +153,15 @@ async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<
         Scope::Cluster => Api::all_with(client.clone(), &resource),
         Scope::Namespaced => Api::namespaced_with(client.clone(), namespace, &resource),
     })
+}
+
+/// Returns the versions of an API group, if the API server lists it.
+async fn served_versions(client: &Client, group: &str) -> Option<String> {
+    let groups = client.list_api_groups().await.ok()?.groups;
+    let versions = groups.into_iter().find(|served| served.name == group)?.versions;
+    let mut names: Vec<_> = versions.into_iter().map(|version| version.version).collect();
+    names.sort();
+    Some(names.join(", "))
 }
 
 /// The versions of TanzuKubernetesCluster that are served. Another one is left to discovery, which says so.
@@ -202,7 +213,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_version_that_is_not_served_is_named() {
-        let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
+        let version = |version: &str| json!({"groupVersion": format!("run.tanzu.vmware.com/{version}"), "version": version});
+        let group =
+            json!({"name": "run.tanzu.vmware.com", "versions": [version("v1alpha3"), version("v1alpha1")]});
+        let groups = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]});
+        let (client, _) = support::api_server::server(move |request| match request.path.as_str() {
+            "/apis" => (200, groups.clone()),
+            _ => support::api_server::refusal(404, "NotFound"),
+        });
         let object = json!({
             "apiVersion": "run.tanzu.vmware.com/v1beta1", "kind": "TanzuKubernetesCluster",
             "metadata": {"name": "c", "namespace": "dev"},
@@ -212,7 +230,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "the API server does not serve kind TanzuKubernetesCluster of run.tanzu.vmware.com/v1beta1. Correct \
-             apiVersion; `kubectl api-resources` lists what is served"
+             apiVersion: run.tanzu.vmware.com has v1alpha1, v1alpha3"
         );
         assert_eq!(status_of_error(&error), ExitStatus::Refused);
     }
@@ -225,10 +243,7 @@ mod tests {
         assert_eq!(status_of_error(&refused(500, "no etcd", json!([]))), ExitStatus::Failed);
         let untyped = "failed to create typed patch object (dev/c; a/v1, Kind=K): .spec.x: field not declared in schema";
         let error = refused(500, untyped, json!([]));
-        assert_eq!(
-            error.to_string(),
-            "spec.x: field not declared in schema. `layercake lint` shows the place"
-        );
+        assert_eq!(error.to_string(), "spec.x: field not declared in schema");
         assert_eq!(status_of_error(&error), ExitStatus::Refused);
     }
 }

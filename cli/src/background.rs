@@ -11,9 +11,10 @@ use crate::interrupts::Interrupts;
 use crate::output::say;
 use crate::session::Session;
 use crate::stack::{self, Stack};
+use crate::state;
 
 fn daemon() -> Result<Daemon> {
-    Ok(Daemon::new(plane::tools::cache_folder()?, "background", "the stack in the background"))
+    Ok(Daemon::new(state::folder()?.join("up"), "process", "the stack in the background"))
 }
 
 /// The folder of the background stack, if one is ready.
@@ -37,9 +38,17 @@ fn stack_arguments(args: &Up) -> Result<Vec<String>> {
 pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Option<Session>> {
     let daemon = daemon()?;
     if let Some(process) = daemon.holder()? {
-        bail!("a stack is already running (process {process}); stop it with `layercake down`");
+        let ready = daemon.read::<Session>()?.map_or_else(
+            || "It is still starting".to_owned(),
+            |session| format!("To use it: export KUBECONFIG={}", session.kubeconfig.display()),
+        );
+        bail!(
+            "a stack already runs in the background (process {process}). {ready}. To stop it: layercake down. To start \
+             another one beside it: XDG_STATE_HOME=$(mktemp -d) layercake up --detach, and stop that one with the same \
+             XDG_STATE_HOME"
+        );
     }
-    say!("Starting a stack in the background; its log is {}", daemon.log().display());
+    say!("Starting a stack in the background. Its output is written to {}", daemon.log().display());
     let mut arguments = vec!["up".to_owned(), "--background".to_owned()];
     arguments.extend(stack_arguments(args)?);
     let is_ready = || Ok(daemon.read::<Session>()?.is_some());

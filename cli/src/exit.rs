@@ -53,7 +53,7 @@ impl ExitStatus {
                 ("the command line is not valid, or a file cannot be read", "correct the call or the file")
             }
             Self::Refused => (
-                "refused, and nothing was changed. `up -f`, `apply`: the API server refused a manifest. `apply`, `scale`, `upgrade`: another manager has set a field. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall`: clusters or VMs are left. `new cluster`: the namespace has nothing to choose from, or the API server refuses the cluster. `convert`: a needed value is missing or wrong. `kubeconfig --merge`: the file has an entry of another cluster with this name",
+                "refused, and nothing was changed. `up -f`: a manifest has an error that `lint` finds. `up -f`, `apply`: the API server refused a manifest. `apply`, `scale`, `upgrade`: another manager has set a field. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall`: clusters or VMs are left. `new cluster`: the namespace has nothing to choose from, or the API server refuses the cluster. `convert`: a needed value is missing or wrong. `kubeconfig --merge`: the file has an entry of another cluster with this name",
                 "correct the manifest, or pass the flag that the message names",
             ),
             Self::NotYet => (

@@ -8,13 +8,42 @@ use serde_json::Value;
 
 use crate::files::read_text_or_input;
 
-/// The documents of several manifests, in order. Of a folder, those of its files that end in .yaml, .yml or .json, by name.
+/// The text of a manifest.
+#[derive(Clone, Debug)]
+pub struct ManifestFile {
+    /// The file's name in messages.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+impl ManifestFile {
+    /// Reads a file, or standard input if its name is `-`.
+    fn read(path: &Path) -> Result<Self> {
+        let name = if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
+        let text = read_text_or_input(path).with_context(|| format!("cannot read {name}"))?;
+        Ok(Self { name: name.into_owned(), text })
+    }
+
+    fn documents(&self) -> Result<Vec<Value>> {
+        documents(&self.text).with_context(|| format!("{} is not a Kubernetes manifest", self.name))
+    }
+}
+
+/// Reads several manifests, in order. Of a folder, it reads the files that end in .yaml, .yml or .json, by name.
 ///
 /// # Errors
-/// If a file cannot be read or is not a manifest, or if a folder has none.
-pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Value>> {
-    let read: Result<Vec<_>> = expand(paths)?.iter().map(|path| read(path)).collect();
-    Ok(read?.concat())
+/// If a file cannot be read, or if a folder has no manifest.
+pub fn read_files(paths: &[PathBuf]) -> Result<Vec<ManifestFile>> {
+    expand(paths)?.iter().map(|path| ManifestFile::read(path)).collect()
+}
+
+/// Returns the documents of several manifests, in order.
+///
+/// # Errors
+/// If a text is not a manifest.
+pub fn documents_of(files: &[ManifestFile]) -> Result<Vec<Value>> {
+    Ok(files.iter().map(ManifestFile::documents).collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// The files of paths to files and folders.
@@ -45,9 +74,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// The documents of the manifest at `path` (`-` for standard input), in order.
 pub fn read(path: &Path) -> Result<Vec<Value>> {
-    let shown = || if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
-    let text = read_text_or_input(path).with_context(|| format!("cannot read {}", shown()))?;
-    documents(&text).with_context(|| format!("{} is not a Kubernetes manifest", path.display()))
+    ManifestFile::read(path)?.documents()
 }
 
 /// The documents of a YAML text; empty ones are left out.
@@ -156,7 +183,7 @@ spec:
     #[test]
     fn a_folder_has_its_manifests_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        let read = || read_all(&[folder.path().to_owned()]);
+        let read = || documents_of(&read_files(&[folder.path().to_owned()])?);
         assert!(format!("{:#}", read().unwrap_err()).contains("has no manifest"));
         for (file, name) in
             [("b.yml", "second"), ("a.yaml", "first"), ("c.json", "third"), ("notes.txt", "no")]

@@ -1,7 +1,6 @@
 //! `layercake apply`: manifests, and the progress of their clusters.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use api::gcm::TanzuKubernetesCluster;
@@ -20,8 +19,8 @@ use crate::follow::report_before_change;
 use crate::init::given::GivenSite;
 use crate::kubeconfig;
 use crate::lint;
-use crate::manifest::{self, is_cluster};
-use crate::output::say;
+use crate::manifest::{self, ManifestFile, is_cluster};
+use crate::output::{say, write_err};
 use crate::target::Target;
 
 /// Applies manifests as the command line asks.
@@ -41,7 +40,8 @@ pub async fn apply(args: Apply) -> ExitStatus {
 }
 
 async fn prepare(args: &Apply) -> Result<ExitStatus> {
-    let mut documents = read(&args.filename)?;
+    let files = manifest::read_files(&args.filename).map_err(|error| usage(&error))?;
+    let mut documents = read(&files)?;
     if let Some(release) = &args.release {
         documents
             .iter_mut()
@@ -50,7 +50,7 @@ async fn prepare(args: &Apply) -> Result<ExitStatus> {
     }
     check_namespaces(&documents, args.target.namespace.as_deref())?;
     let site = GivenSite::read(&args.site, &args.credentials)?;
-    let work = async |target: &Target| run(target, &documents, args).await;
+    let work = async |target: &Target| run(target, &files, &documents, args).await;
     let status = args.target.with_change(site.as_ref(), work).await?;
     if let Some(name) = args.target.bootstrap.as_ref().filter(|_| args.dry_run.is_some()) {
         bootstrap::delete_if_empty(name).await?;
@@ -58,9 +58,14 @@ async fn prepare(args: &Apply) -> Result<ExitStatus> {
     Ok(status)
 }
 
-async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitStatus> {
+async fn run(
+    target: &Target,
+    files: &[ManifestFile],
+    documents: &[Value],
+    args: &Apply,
+) -> Result<ExitStatus> {
     let documents = &adopt_spellings(target, documents).await;
-    if let Some(status) = check(target, documents, args).await? {
+    if let Some(status) = check(target, files, documents, args).await? {
         return Ok(status);
     }
     let mut reports = Vec::new();
@@ -74,6 +79,7 @@ async fn run(target: &Target, documents: &[Value], args: &Apply) -> Result<ExitS
         let applied = apply_as_user(&target.client, document, &target.namespace, options).await;
         let named = named(document, target);
         if let Err(error) = applied {
+            write_err(&lint::list_refused(files, &with_causes(&error)));
             return Err(after(count, error));
         }
         say!("applied {named}");
@@ -112,9 +118,8 @@ async fn adopt_spellings(target: &Target, documents: &[Value]) -> Vec<Value> {
 }
 
 /// Reads the documents, each of which must have a name: the API server would generate another one each time.
-pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
-    let documents =
-        manifest::read_all(files).map_err(|error| ExitStatus::Usage.error(with_causes(&error)))?;
+pub(super) fn read(files: &[ManifestFile]) -> Result<Vec<Value>> {
+    let documents = manifest::documents_of(files).map_err(|error| usage(&error))?;
     let has_name =
         |document: &&Value| document["metadata"]["name"].as_str().is_some_and(|name| !name.is_empty());
     if let Some(nameless) = documents.iter().find(|document| !has_name(document)) {
@@ -128,13 +133,24 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
     Ok(documents)
 }
 
+/// Converts the error of a file that is no manifest.
+pub(super) fn usage(error: &anyhow::Error) -> anyhow::Error {
+    ExitStatus::Usage.error(with_causes(error))
+}
+
 /// Lets the API server check all documents before the first is applied. Returns the status with which the command ends.
+/// Refusals are printed with their places in the files, as far as `lint` finds them.
 ///
 /// A document that another document makes possible, such as an object of a new namespace, can only be checked by applying it.
-async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Option<ExitStatus>> {
+async fn check(
+    target: &Target,
+    files: &[ManifestFile],
+    documents: &[Value],
+    args: &Apply,
+) -> Result<Option<ExitStatus>> {
     let options = ApplyOptions { force: args.change.force_conflicts, dry_run: true };
     let is_alone = documents.iter().all(|document| root_of(document).is_some());
-    let mut refused = false;
+    let (mut refused, mut refusals) = (false, String::new());
     for document in documents {
         let checked = match check_deletion(target, document).await {
             Ok(()) => apply_as_user(&target.client, document, &target.namespace, options).await.map(drop),
@@ -152,11 +168,13 @@ async fn check(target: &Target, documents: &[Value], args: &Apply) -> Result<Opt
                     return Ok(Some(ExitStatus::Failed));
                 }
                 refused = true;
+                refusals += &with_causes(&error);
             }
             Ok(()) | Err(_) => {}
         }
     }
     if refused {
+        write_err(&lint::list_refused(files, &refusals));
         say!("Nothing was changed.");
         return Ok(Some(ExitStatus::Refused));
     }
@@ -303,7 +321,8 @@ mod tests {
             ),
         ] {
             std::fs::write(&file, text).unwrap();
-            let error = read(std::slice::from_ref(&file)).unwrap_err();
+            let files = manifest::read_files(std::slice::from_ref(&file)).unwrap();
+            let error = read(&files).unwrap_err();
             assert!(error.to_string().contains(words), "{error}");
             assert_eq!(status_of_error(&error), ExitStatus::Usage);
         }

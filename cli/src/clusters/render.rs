@@ -7,13 +7,14 @@ use kit::api_error::{is_gone, message};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::apply::{namespace_of, read};
+use super::apply::{namespace_of, read, usage};
 use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Output, Render};
 use crate::bootstrap;
-use crate::exit::{ExitStatus, failed, refuse};
+use crate::exit::{ExitStatus, failed, refuse, with_causes};
+use crate::lint;
 use crate::manifest::{self, is_cluster};
-use crate::output::{say, write_json, write_out};
+use crate::output::{say, write_err, write_json, write_out};
 use crate::target::Target;
 
 /// The argument of gcm that is assumed if its own cannot be read. It decides which program holds the address of a control plane.
@@ -25,7 +26,8 @@ pub async fn render(args: Render) -> ExitStatus {
 }
 
 async fn run(args: &Render) -> Result<ExitStatus> {
-    let mut documents = read(&args.filename)?;
+    let files = manifest::read_files(&args.filename).map_err(|error| usage(&error))?;
+    let mut documents = read(&files)?;
     documents.retain(is_cluster);
     if documents.is_empty() {
         return Err(ExitStatus::Usage.error("the manifests have no TanzuKubernetesCluster".to_owned()));
@@ -35,7 +37,10 @@ async fn run(args: &Render) -> Result<ExitStatus> {
             let arguments = read_arguments(target).await?;
             let mut objects = Vec::new();
             for document in &documents {
-                objects.extend(render_cluster(target, document, &arguments).await?);
+                let rendered = render_cluster(target, document, &arguments).await;
+                objects.extend(rendered.inspect_err(|error| {
+                    write_err(&lint::list_refused(&files, &with_causes(error)));
+                })?);
             }
             match args.output {
                 None => write_out(&manifest::yaml(&objects)?),

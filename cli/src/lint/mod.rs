@@ -23,6 +23,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::exit::ExitStatus;
 use crate::files::read_text_or_input;
+use crate::manifest::ManifestFile;
 use crate::output::write_out;
 use finding::{Finding, FindingSeverity, LintReport};
 use tree::{YamlNode, YamlValue};
@@ -158,6 +159,24 @@ fn unknown_kind(
     };
     (!ours.is_empty()).then(|| {
         Finding::error(document.find("kind").0, "kind", format!("{group} has no kind {kind}"), remedy)
+    })
+}
+
+/// Returns the errors in manifests, one a line with its place, as far as they are `wanted`.
+pub fn list_errors(files: &[ManifestFile], wanted: impl Fn(&Finding) -> bool) -> String {
+    let reports = files.iter().map(|file| lint(&file.text, &file.name));
+    let errors = reports.map(|mut report| {
+        report.findings.retain(|finding| finding.severity == FindingSeverity::Error && wanted(finding));
+        report.to_string()
+    });
+    errors.collect()
+}
+
+/// Returns the errors in manifests that the words of a refusal are about, one a line with its place.
+pub fn list_refused(files: &[ManifestFile], refusal: &str) -> String {
+    list_errors(files, |finding| {
+        let key = finding.field.rsplit(['.', ']']).next().unwrap_or_default();
+        !key.is_empty() && refusal.contains(key)
     })
 }
 

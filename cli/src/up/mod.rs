@@ -18,6 +18,7 @@ use crate::exit::{ExitStatus, failed, with_causes};
 use crate::follow;
 use crate::follow::cluster_report::ClusterReport;
 use crate::interrupts::Interrupts;
+use crate::lint;
 use crate::manifest;
 use crate::output::{say, write_err, write_json, write_out, write_over};
 use crate::session::Session;
@@ -30,12 +31,9 @@ const MACHINES: Duration = Duration::from_hours(1);
 
 /// Runs `up` as the command line asks.
 pub async fn run(mut args: Up) -> ExitStatus {
-    let documents = match manifest::read_all(&args.manifests) {
+    let documents = match read_manifests(&args) {
         Ok(documents) => documents,
-        Err(error) => {
-            say!("error: {}", with_causes(&error));
-            return ExitStatus::Usage;
-        }
+        Err(error) => return failed(&error),
     };
     add_releases(&mut args, &documents);
     let ended = match Interrupts::listening() {
@@ -52,6 +50,26 @@ pub async fn run(mut args: Up) -> ExitStatus {
         Ok(status) => status,
         Err(error) => failed(&error),
     }
+}
+
+/// Reads the manifests.
+///
+/// # Errors
+/// If one has an error that `lint` finds. The stack would refuse it after it has started.
+fn read_manifests(args: &Up) -> Result<Vec<Value>> {
+    let read = || -> Result<_> {
+        let files = manifest::read_files(&args.manifests)?;
+        let documents = manifest::documents_of(&files)?;
+        Ok((files, documents))
+    };
+    let (files, documents) = read().map_err(|error| ExitStatus::Usage.error(with_causes(&error)))?;
+    let errors = lint::list_errors(&files, |_| true);
+    if errors.is_empty() {
+        return Ok(documents);
+    }
+    write_err(&errors);
+    Err(ExitStatus::Refused
+        .error("no stack was started, because of these errors. Correct the manifests".to_owned()))
 }
 
 /// Has the simulated library hold what the manifests name.

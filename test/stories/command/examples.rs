@@ -12,8 +12,7 @@ const NAMESPACE: &str = "dev";
 fn the_examples_of_commands_do_what_they_say() {
     let _place = schedule::enter().wait();
     let folder = tempfile::tempdir().unwrap();
-    // A stack in the background belongs to its cache folder.
-    let home = Home::with_own_cache(folder.path());
+    let home = Home::new(folder.path());
     home.write("cluster.yaml", &small_cluster("team", 0));
     let file = home.path("cluster.yaml");
     let (exports, _) = home.layercake(&["up", "--detach", "-f", &file], 0);

@@ -48,15 +48,6 @@ impl Home {
         Self { folder: folder.to_owned(), cache: plane::tools::cache_folder().unwrap() }
     }
 
-    /// The same with a cache folder of their own, which has the tools that are built.
-    pub fn with_own_cache(folder: &Path) -> Self {
-        let cache = folder.join("cache");
-        std::fs::create_dir(&cache).unwrap();
-        let tools = plane::tools::cache_folder().unwrap().join("tools");
-        std::os::unix::fs::symlink(tools, cache.join("tools")).unwrap();
-        Self { folder: folder.to_owned(), cache }
-    }
-
     /// Starts a simulated vSphere with a namespace, and returns the flags that connect a management cluster to it. The first is for
     /// its site file.
     pub fn simulate_site(&self, flag: &str, namespace: &str) -> Vec<String> {
@@ -167,10 +158,9 @@ impl Home {
     fn lock_files(&self) -> Vec<PathBuf> {
         let state = self.folder.join(".local/state/layercake");
         let bootstrap = std::fs::read_dir(state.join("bootstrap")).into_iter().flatten();
-        let folders = bootstrap.filter_map(|entry| Some(entry.ok()?.path())).chain([state.join("site")]);
-        let locks = folders.map(|folder| folder.join("process.lock"));
-        let stack = self.folder.join("cache/background.lock");
-        locks.chain([stack]).filter(|path| path.exists()).collect()
+        let bootstrap = bootstrap.filter_map(|entry| Some(entry.ok()?.path()));
+        let folders = bootstrap.chain(["site", "up"].map(|name| state.join(name)));
+        folders.map(|folder| folder.join("process.lock")).filter(|path| path.exists()).collect()
     }
 
     /// The processes in the background that run.
