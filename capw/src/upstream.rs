@@ -50,9 +50,15 @@ pub fn is_externally_managed<K: Resource>(object: &K) -> bool {
     object.annotations().contains_key(annotation::MANAGED_BY)
 }
 
-/// Whether the Machine is one of a control plane.
+/// Returns true if the Machine is one of a control plane. Its controller decides, if it is a known one: a label can be removed by hand,
+/// and the node's VM must keep its role then.
 pub fn is_control_plane(machine: &capi::Machine) -> bool {
-    machine.labels().contains_key(label::CONTROL_PLANE)
+    let controller = machine.owner_references().iter().find(|owner| owner.controller == Some(true));
+    match controller.map(|owner| owner.kind.as_str()) {
+        Some("KubeadmControlPlane") => true,
+        Some("MachineSet") => false,
+        _ => machine.labels().contains_key(label::CONTROL_PLANE),
+    }
 }
 
 /// Whether the Machine's node has joined.
@@ -167,6 +173,25 @@ mod tests {
         assert_eq!(claimed(Some(&of(&wcp_machine("b", "1"))), true), Claim::Taken);
         assert_eq!(claimed(Some(&VirtualMachine::default()), true), Claim::Free);
         assert_eq!(claimed(Some(&VirtualMachine::default()), false), Claim::Taken, "a user made it");
+    }
+
+    #[test]
+    fn a_label_that_is_removed_or_added_by_hand_changes_no_role() {
+        let machine = |controller: Option<&str>, labelled: bool| {
+            let mut machine = crate::fixtures::machine(labelled);
+            machine.metadata.owner_references = controller.map(|kind| {
+                let mut owner = controlled_by(&capi::Cluster::default());
+                owner.kind = kind.to_owned();
+                vec![owner]
+            });
+            machine
+        };
+        assert!(is_control_plane(&machine(Some("KubeadmControlPlane"), false)));
+        assert!(!is_control_plane(&machine(Some("MachineSet"), true)));
+        for controller in [None, Some("OtherControlPlane")] {
+            assert!(is_control_plane(&machine(controller, true)));
+            assert!(!is_control_plane(&machine(controller, false)));
+        }
     }
 
     #[test]
