@@ -39,7 +39,7 @@ impl SyncRequests {
     }
 
     /// Resolves when a read is requested, or was since the last one.
-    pub(super) async fn requested(&self) {
+    pub(crate) async fn requested(&self) {
         self.requested.notified().await;
     }
 

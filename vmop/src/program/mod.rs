@@ -56,7 +56,11 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
 
     let orphans = Orphans::new(&parts.runtime, &parts.caches.vms, &parts.provider);
     let background = [
-        tokio::spawn(templates::deploy_requested(Arc::clone(&parts.templates), template_requests)),
+        tokio::spawn(templates::deploy_requested(
+            Arc::clone(&parts.templates),
+            template_requests,
+            Arc::clone(&parts.sync_requests),
+        )),
         tokio::spawn(keep_connected(&parts, metrics)),
         tokio::spawn(relay::relay(parts.clone(), orphans)),
         tokio::spawn(collect::collect(parts.clone())),

@@ -22,6 +22,7 @@ use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Val
 use super::cache::{Template, TemplateCache, TemplateRequest, TemplateRequests, TemplateState};
 use super::key::TemplateKey;
 use crate::extra_config::DEFER_CLOUD_INIT;
+use crate::image::SyncRequests;
 use crate::vcenter::{Problem, VCenter, describe_unavailable, mark};
 
 /// How long vCenter may copy an image's disks.
@@ -33,16 +34,21 @@ const ENTER: Duration = Duration::from_secs(30);
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 const SNAPSHOT: &str = "golden";
 
-/// Deploys what is requested, each template in a task of its own, until dropped.
-pub async fn deploy_requested(cache: Arc<TemplateCache>, mut requests: TemplateRequests) {
+/// Deploys what is requested, each template in a task of its own, until dropped. Requests a read of the libraries if an item is not what
+/// its image shows.
+pub async fn deploy_requested(
+    cache: Arc<TemplateCache>,
+    mut requests: TemplateRequests,
+    library_syncs: Arc<SyncRequests>,
+) {
     let mut deployments = JoinSet::new();
     loop {
         tokio::select! {
             Some(request) = requests.0.recv() => {
-                let cache = Arc::clone(&cache);
+                let (cache, library_syncs) = (Arc::clone(&cache), Arc::clone(&library_syncs));
                 deployments.spawn(async move {
                     let gone = request.vcenter.gone.clone();
-                    gone.run_until_cancelled(deploy_until_ready(&cache, &request)).await;
+                    gone.run_until_cancelled(deploy_until_ready(&cache, &request, &library_syncs)).await;
                 });
             }
             Some(_ended) = deployments.join_next() => {}
@@ -52,11 +58,11 @@ pub async fn deploy_requested(cache: Arc<TemplateCache>, mut requests: TemplateR
 }
 
 /// Deploys the template; where that fails, tries again with growing pauses, while a VM waits for it.
-async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest) {
+async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest, library_syncs: &SyncRequests) {
     let TemplateRequest { vcenter, key, .. } = request;
     let failures = Failures::new(RETRY.0, RETRY.1);
     loop {
-        match find_or_deploy(request).await {
+        match find_or_deploy(request, library_syncs).await {
             Ok(template) => {
                 tracing::info!(image = key.image, template = %template.moref, "template ready");
                 return cache.record(vcenter, key, TemplateState::Ready(Arc::new(template)));
@@ -74,7 +80,10 @@ async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest) {
     }
 }
 
-async fn find_or_deploy(request: &TemplateRequest) -> Result<Template, Problem> {
+async fn find_or_deploy(
+    request: &TemplateRequest,
+    library_syncs: &SyncRequests,
+) -> Result<Template, Problem> {
     let TemplateRequest { vcenter, key, .. } = request;
     let fail = |error: vsphere::Error| vcenter.problem(&error);
     vcenter.watch_folder(&key.placement.folder).await.map_err(fail)?;
@@ -89,7 +98,10 @@ async fn find_or_deploy(request: &TemplateRequest) -> Result<Template, Problem> 
             )));
         }
         Presence::Unknown => return Err(Problem::transient("The inventory of vCenter is being read")),
-        Presence::Absent => deploy(request, &name).await.map_err(fail)?,
+        Presence::Absent => {
+            check_item(vcenter, key).await.inspect_err(|_| library_syncs.request())?;
+            deploy(request, &name).await.map_err(fail)?
+        }
     };
     match mark::template_mark(&vm, &key.item, &key.content) {
         mark::TemplateMark::Marked => {}
@@ -103,6 +115,23 @@ async fn find_or_deploy(request: &TemplateRequest) -> Result<Template, Problem> 
         }
     }
     finish_template(vcenter, &vm.moref, name).await.map_err(fail)
+}
+
+/// Compares the library's item with its image, which shows what the last read of the library found.
+async fn check_item(vcenter: &VCenter, key: &TemplateKey) -> Result<(), Problem> {
+    let again = "The libraries are being read again";
+    match vcenter.client.library_item(&key.item).await {
+        Ok(item) if item.content_version == key.content => Ok(()),
+        Ok(_) => Err(Problem::new(format!(
+            "The content of image {} has changed in its content library. {again}",
+            key.image
+        ))),
+        Err(error) if error.is_not_found() => Err(Problem::new(format!(
+            "The item of image {} is no longer in its content library. {again}",
+            key.image
+        ))),
+        Err(error) => Err(vcenter.problem(&error)),
+    }
 }
 
 /// Deploys the image under that name; where somebody else is at it already, takes his.

@@ -94,7 +94,7 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
             }
         }
     };
-    let deploying = templates::deploy_requested(Arc::clone(&templates), requests);
+    let deploying = templates::deploy_requested(Arc::clone(&templates), requests, Arc::default());
     let deployed = async {
         tokio::select! {
             template = ready => template,

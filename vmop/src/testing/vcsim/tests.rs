@@ -20,6 +20,7 @@ use super::{
     vcenter, wanted_of,
 };
 use crate::enqueue::Enqueue;
+use crate::image::SyncRequests;
 use crate::templates::{self, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
 use crate::vcenter::{VCenter, mark};
@@ -75,7 +76,35 @@ async fn deployment_of_a_template_that_no_vm_needs_is_not_retried(sim: Sim) {
     };
     tokio::select! {
         ended = poll("it is forgotten", Duration::from_secs(20), forgotten) => ended.unwrap(),
-        () = templates::deploy_requested(Arc::clone(&cache), requests) => panic!("the loop ended"),
+        () = templates::deploy_requested(Arc::clone(&cache), requests, Arc::default()) => panic!("the loop ended"),
+    }
+}
+
+async fn an_item_that_is_not_what_its_image_shows_has_the_libraries_read(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let key = template_key(&sim, &vcenter).await;
+    let gone = TemplateKey { item: "no-such-item".into(), ..key.clone() };
+    let replaced = TemplateKey { content: "earlier".into(), ..key };
+    for (key, words) in
+        [(gone, "is no longer in its content library"), (replaced, "has changed in its content library")]
+    {
+        let (cache, requests) = super::templates();
+        let library_syncs = Arc::<SyncRequests>::default();
+        cache.request(&vcenter, &key, "ns");
+        let requested = async {
+            library_syncs.requested().await;
+            poll("it failed", Duration::from_secs(20), async || match cache.get(&vcenter, &key) {
+                TemplateState::Failed(problem) => Some(problem.to_string()),
+                _ => None,
+            })
+            .await
+            .unwrap()
+        };
+        let problem = tokio::select! {
+            problem = requested => problem,
+            () = templates::deploy_requested(Arc::clone(&cache), requests, Arc::clone(&library_syncs)) => panic!("the loop ended"),
+        };
+        assert!(problem.contains(words), "{problem}");
     }
 }
 
@@ -348,6 +377,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
 
 on_both_wires!(
     deployment_of_a_template_that_no_vm_needs_is_not_retried,
+    an_item_that_is_not_what_its_image_shows_has_the_libraries_read,
     linked_disks_are_promoted_once_and_their_template_can_go,
     a_template_is_made_once_whoever_asks,
     a_half_made_template_is_finished,
