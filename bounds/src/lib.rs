@@ -1,6 +1,6 @@
 //! Bounds on work that others cause: how many bytes it may make ([`Budget`]), how many may work at a time ([`Lane`]),
 //! what of a stranger's text may be shown ([`printable`]), input from Secrets that no message can contain
-//! ([`Confidential`]), and YAML that is read within a budget ([`from_yaml`]).
+//! ([`Confidential`]), YAML that is read within a budget ([`from_yaml`]), and JSON that is measured before it is read ([`JsonMeter`]).
 //!
 //! Knows neither Kubernetes nor vCenter, and has no clock: whoever starts the work stops its budget when time is up.
 //! `kit::bounded::compute` puts the parts together.
@@ -8,6 +8,7 @@
 
 mod budget;
 mod confidential;
+mod json;
 mod lane;
 mod places;
 mod text;
@@ -15,6 +16,7 @@ mod yaml;
 
 pub use budget::{Budget, Exceeded};
 pub use confidential::Confidential;
+pub use json::JsonMeter;
 pub use lane::{Lane, Turn};
 pub use places::Places;
 pub use text::printable;

@@ -39,4 +39,5 @@ pub use moving::is_moving;
 pub use retry::{Disposition, Next, ReconcileError};
 pub use run::run;
 pub use runtime::{NotLeader, Runtime};
+pub use server::shares;
 pub use tenure::{Expired, Tenure};

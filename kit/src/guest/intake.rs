@@ -32,7 +32,7 @@ pub struct Held([Option<OwnedSemaphorePermit>; 3]);
 
 impl Held {
     /// Gives back all but so many bytes.
-    pub(super) fn keep(&mut self, bytes: usize) {
+    pub fn keep(&mut self, bytes: usize) {
         for held in self.0.iter_mut().flatten() {
             let more = held.num_permits().saturating_sub(bytes);
             drop(held.split(more));
@@ -58,7 +58,10 @@ impl Share {
     }
 
     /// Takes so many bytes more, the guest's own first, so that whoever waits holds nothing that others need.
-    pub(super) async fn take(&self, bytes: usize, held: &mut Held) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// More bytes than can be counted.
+    pub async fn take(&self, bytes: usize, held: &mut Held) -> Result<(), Refusal> {
         let bytes = u32::try_from(bytes).map_err(|_| Refusal::new("its answer is too large"))?;
         for (share, held) in self.0.iter().zip(&mut held.0) {
             let more = Arc::clone(share).acquire_many_owned(bytes).await;

@@ -3,6 +3,7 @@
 //! It lies in the tenant's namespace, whose users may write Secrets. So only certificates, a key and a token are taken from
 //! it, as data: no command, no path, no proxy, no server of its own.
 
+use std::error::Error;
 use std::time::Duration;
 
 use base64::Engine;
@@ -78,22 +79,36 @@ pub(super) async fn client(
     server: &str,
     most: usize,
 ) -> Result<(Client, Config), String> {
+    read(namespace, secret, server, move |config| {
+        let client = crate::client::bounded(config.clone(), most)?;
+        Ok((client, config))
+    })
+    .await
+}
+
+/// Makes something of what the Secret of a cluster holds, on behalf of its namespace: the connection to the API server at `server`.
+///
+/// # Errors
+/// What the Secret lacks. Its text is in no message, and neither is the error of `make`, which can quote it.
+pub async fn read<T: Send + 'static>(
+    namespace: &str,
+    secret: &Secret,
+    server: &str,
+    make: impl FnOnce(Config) -> Result<T, Box<dyn Error + Send + Sync>> + Send + 'static,
+) -> Result<T, String> {
     let value = secret.data.as_ref().and_then(|data| data.get(KEY));
     let value = value.ok_or_else(|| format!("it has no key {KEY}"))?;
     if value.0.len() > LONGEST {
         return Err(format!("it has {} bytes at {KEY}; the limit is {LONGEST}", value.0.len()));
     }
     let (bytes, server) = (value.0.clone(), server.to_owned());
-    let connected = compute(namespace, LIMITS, move |budget| {
+    let computed = compute(namespace, LIMITS, move |budget| {
         let text = std::str::from_utf8(&bytes).map_err(|_| Unusable("it is not a kubeconfig".to_owned()))?;
         let config = config(text, &server, budget)?;
-        let client = crate::client::bounded(config.clone(), most);
-        // The client's own error can quote the certificate, the key or the token.
         let unusable = "its user's certificate, key or token can't be read";
-        let client = client.map_err(|_| Unusable(unusable.to_owned()))?;
-        Ok((client, config))
+        make(config).map_err(|_| Unusable(unusable.to_owned()))
     });
-    connected.await.map_err(|Unusable(what)| what)
+    computed.await.map_err(|Unusable(what)| what)
 }
 
 /// How to reach the API server at `server`, with what the kubeconfig's text holds.

@@ -9,7 +9,7 @@ mod activity;
 pub(crate) mod callers;
 pub(crate) mod peer;
 mod place;
-pub(crate) mod shares;
+pub mod shares;
 pub(crate) mod tls;
 
 use std::convert::Infallible;

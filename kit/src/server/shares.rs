@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The capacity. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Shares(Arc<Mutex<State>>);
+pub struct Shares(Arc<Mutex<State>>);
 
 struct State {
     capacity: usize,
@@ -33,7 +33,7 @@ struct Holder {
 }
 
 /// What one connection or request holds; gives it back when dropped.
-pub(crate) struct Share {
+pub struct Share {
     shares: Shares,
     id: u64,
     evicted: CancellationToken,
@@ -41,7 +41,7 @@ pub(crate) struct Share {
 
 /// Nothing is left for this address.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+pub struct Full;
 
 impl Shares {
     /// A capacity, of which one address gets `per_address` at most.
@@ -77,6 +77,9 @@ impl Shares {
 
 impl Share {
     /// Takes `amount` more.
+    ///
+    /// # Errors
+    /// As much is not left for its address.
     pub fn take(&mut self, amount: usize) -> Result<(), Full> {
         let mut state = self.shares.0.lock();
         let address = state.holders.get(&self.id).ok_or(Full)?.address;
@@ -98,7 +101,10 @@ impl Share {
         Ok(())
     }
 
-    /// From here on nobody takes it away; an error if somebody has.
+    /// From here on nobody takes it away.
+    ///
+    /// # Errors
+    /// It was taken away.
     pub fn settle(&mut self) -> Result<(), Full> {
         self.shares.0.lock().holders.get_mut(&self.id).map(|holder| holder.settled = true).ok_or(Full)
     }
