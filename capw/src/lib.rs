@@ -47,8 +47,13 @@ struct Flags {
     scope: Scope,
 }
 
-/// Runs the program with these arguments; the first is its name.
-pub fn main(args: Vec<OsString>) -> ExitCode {
+/// Runs the program with these arguments; the first is its name. With `guest-proxy` as the second, it is the proxy of one of Cluster
+/// API's managers: both are in one image.
+pub fn main(mut args: Vec<OsString>) -> ExitCode {
+    if args.get(1).is_some_and(|command| command == "guest-proxy") {
+        args.remove(0);
+        return guestproxy::main(args);
+    }
     match flags::parse::<Flags>(args) {
         Ok(Flags { common, network, scope }) => {
             kit::run("capw", common, |started| start(started, network, scope))

@@ -1,0 +1,244 @@
+//! Forwards answers within the limits of their cluster.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bounds::JsonMeter;
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use kit::guest::intake::Held;
+use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use crate::guest::Guest;
+use crate::limits;
+use crate::live::Change;
+
+/// A body that is passed on.
+pub type Passed = UnsyncBoxBody<Bytes, Broken>;
+
+/// Why an answer was broken off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken(pub String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Broken {}
+
+impl From<&str> for Broken {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
+/// A whole body.
+pub fn whole(text: impl Into<Bytes>) -> Passed {
+    Full::new(text.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Forwards an answer until it has more than `most` in decoded form; `before` is the size of earlier pages of the same list.
+pub fn passed(body: Incoming, guest: Arc<Guest>, most: usize, pages: Option<(String, usize)>) -> Passed {
+    let (path, before) = pages.map_or((None, 0), |(path, before)| (Some(path), before));
+    boxed(Answer { body, guest, most, before, path, meter: JsonMeter::default(), turn: None })
+}
+
+struct Answer {
+    body: Incoming,
+    guest: Arc<Guest>,
+    most: usize,
+    before: usize,
+    path: Option<String>,
+    meter: JsonMeter,
+    turn: Option<[OwnedSemaphorePermit; 2]>,
+}
+
+impl Pieces for Answer {
+    async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+        let Some(piece) = piece(&mut self.body, limits::PIECE).await? else { return Ok(None) };
+        self.meter.take(&piece);
+        let size = self.before.saturating_add(self.meter.decoded_bytes());
+        // Not at the end, which is not read of a body whose length is known.
+        if let Some(path) = &self.path {
+            self.guest.note_page(path, size);
+        }
+        if size > self.most {
+            return Err(Broken(format!(
+                "it takes more than the {} MiB that the cluster can have",
+                self.most >> 20
+            )));
+        }
+        if size > limits::SMALL_ANSWER && self.turn.is_none() {
+            let turn = timeout(limits::ANSWER_BEGINS, self.guest.wait_for_turn());
+            self.turn =
+                Some(turn.await.map_err(|_| Broken::from("too many large answers at the same time"))?);
+        }
+        Ok(Some(piece))
+    }
+
+    fn guest(&self) -> &Guest {
+        &self.guest
+    }
+}
+
+/// Forwards the events of a watch, one by one, until the cluster has more objects than it can have.
+pub fn watched(body: Incoming, guest: Arc<Guest>, path: String) -> Passed {
+    let ends = Instant::now() + limits::WATCH;
+    let rest = BytesMut::new();
+    boxed(Watch {
+        body,
+        guest,
+        path,
+        ends,
+        rest,
+        seen: 0,
+        meter: JsonMeter::default(),
+        held: Held::default(),
+    })
+}
+
+struct Watch {
+    body: Incoming,
+    guest: Arc<Guest>,
+    path: String,
+    ends: Instant,
+    /// What has not been passed on.
+    rest: BytesMut,
+    /// How much of it the meter has seen.
+    seen: usize,
+    meter: JsonMeter,
+    held: Held,
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    r#type: &'a str,
+    #[serde(default)]
+    object: Object,
+}
+
+#[derive(Default, Deserialize)]
+struct Object {
+    #[serde(default)]
+    metadata: Option<Metadata>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    namespace: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+}
+
+impl Pieces for Watch {
+    async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+        loop {
+            if let Some(end) = self.meter.take_document(&self.rest[self.seen..]) {
+                let event = self.rest.split_to(self.seen + end).freeze();
+                let size = std::mem::take(&mut self.meter).decoded_bytes();
+                self.seen = 0;
+                self.held.keep(self.rest.len());
+                self.count(&event, size)?;
+                return Ok(Some(event));
+            }
+            self.seen = self.rest.len();
+            if self.meter.decoded_bytes() > limits::EVENT {
+                return Err("an event of the watch is too large".into());
+            }
+            // White space between events takes no memory, and no event takes long.
+            let begun = !self.rest.iter().all(u8::is_ascii_whitespace);
+            let patience =
+                if begun { limits::PIECE } else { self.ends.saturating_duration_since(Instant::now()) };
+            let piece = match piece(&mut self.body, patience).await {
+                // It lasted as long as it may: the manager watches from where it was.
+                Err(_) if !begun && Instant::now() >= self.ends => return Ok(None),
+                piece => piece?,
+            };
+            let Some(piece) = piece else {
+                return if begun { Err("the watch ended within an event".into()) } else { Ok(None) };
+            };
+            if self.rest.len().saturating_add(piece.len()) > limits::EVENT_BYTES {
+                return Err("an event of the watch is too large".into());
+            }
+            let taken = timeout(limits::PIECE, self.guest.share.take(piece.len(), &mut self.held)).await;
+            taken
+                .map_err(|_| Broken::from("too many events at the same time"))?
+                .map_err(|error| Broken(error.to_string()))?;
+            self.rest.extend_from_slice(&piece);
+        }
+    }
+
+    fn guest(&self) -> &Guest {
+        &self.guest
+    }
+}
+
+impl Watch {
+    fn count(&self, event: &[u8], size: usize) -> Result<(), Broken> {
+        if size > limits::EVENT {
+            return Err("an event of the watch is too large".into());
+        }
+        // A name that is given twice is an error, so the manager cannot read another one.
+        let event: Event =
+            serde_json::from_slice(event).map_err(|_| Broken::from("it is not a watch event"))?;
+        let change = match event.r#type {
+            "ADDED" | "MODIFIED" => Change::Is(size),
+            "DELETED" => Change::Gone,
+            "BOOKMARK" | "ERROR" => return Ok(()),
+            _ => return Err("an event of the watch has an unknown type".into()),
+        };
+        let Metadata { namespace, name } = event.object.metadata.unwrap_or_default();
+        let names = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
+        self.guest.count(&self.path, names, change).map_err(|_| {
+            Broken(
+                "the cluster has more objects than its Machines and the limit for all clusters allow"
+                    .to_owned(),
+            )
+        })
+    }
+}
+
+/// The next piece of a body; none at its end. Trailers are dropped.
+async fn piece(body: &mut Incoming, patience: Duration) -> Result<Option<Bytes>, Broken> {
+    let next = async {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Broken(error.to_string()))?;
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    };
+    timeout(patience, next).await.map_err(|_| Broken::from("it stopped"))?
+}
+
+/// What gives the pieces of a body that is passed on.
+trait Pieces: Send + 'static {
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, Broken>> + Send;
+    fn guest(&self) -> &Guest;
+}
+
+/// The body of these pieces. An error breaks the manager's connection off.
+fn boxed(pieces: impl Pieces) -> Passed {
+    let frames = stream::unfold(Some(pieces), |pieces| async {
+        let mut pieces = pieces?;
+        match pieces.next().await {
+            Ok(piece) => piece.map(|piece| (Ok(Frame::data(piece)), Some(pieces))),
+            Err(broken) => {
+                pieces.guest().report(&broken);
+                Some((Err(broken), None))
+            }
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
+}

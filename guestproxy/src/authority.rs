@@ -1,0 +1,104 @@
+//! A cluster's certificate authority, which signs the certificate that the proxy shows in place of the API server's.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose,
+    PublicKeyData, SanType, SerialNumber, SignatureAlgorithm,
+};
+use rustls::SignatureScheme;
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SigningKey};
+use time::{Duration, OffsetDateTime};
+use x509_parser::parse_x509_certificate;
+
+/// The validity of a certificate. Connections that were made with it last longer.
+const VALID: Duration = Duration::days(1);
+/// Clocks differ.
+const EARLIER: Duration = Duration::minutes(5);
+
+/// The algorithms with which authorities sign.
+static ALGORITHMS: [(SignatureScheme, &SignatureAlgorithm); 4] = [
+    (SignatureScheme::RSA_PKCS1_SHA256, &rcgen::PKCS_RSA_SHA256),
+    (SignatureScheme::ECDSA_NISTP256_SHA256, &rcgen::PKCS_ECDSA_P256_SHA256),
+    (SignatureScheme::ECDSA_NISTP384_SHA384, &rcgen::PKCS_ECDSA_P384_SHA384),
+    (SignatureScheme::ED25519, &rcgen::PKCS_ED25519),
+];
+
+/// The private key of an authority in any form that Go writes. rcgen itself reads only PKCS#8.
+struct Key {
+    signer: Arc<dyn SigningKey>,
+    scheme: SignatureScheme,
+    algorithm: &'static SignatureAlgorithm,
+    /// The public key in its certificate.
+    public: Vec<u8>,
+}
+
+impl PublicKeyData for Key {
+    fn der_bytes(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        self.algorithm
+    }
+}
+
+impl rcgen::SigningKey for Key {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        let signer = self.signer.choose_scheme(&[self.scheme]).ok_or(rcgen::Error::RemoteKeyError)?;
+        signer.sign(message).map_err(|_| rcgen::Error::RemoteKeyError)
+    }
+}
+
+/// Makes a certificate of a server at `host`, signed by the authority with this certificate and key in PEM.
+///
+/// # Errors
+/// What can't be read. Nothing of the key is in the text.
+pub fn certify(certificate: &[u8], key: &[u8], host: &str) -> Result<CertifiedKey, String> {
+    let certificate =
+        CertificateDer::from_pem_slice(certificate).map_err(|_| "its tls.crt is not a certificate")?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "its tls.key is not a private key")?;
+    let key = any_supported_type(&key).map_err(|_| "its tls.key can't be used")?;
+    let public = public_key(&certificate).ok_or("its tls.crt can't be read")?;
+    let known = ALGORITHMS.iter().find(|(scheme, _)| key.choose_scheme(&[*scheme]).is_some());
+    let (scheme, algorithm) = *known.ok_or("its tls.key has an unknown algorithm")?;
+    let issuer = Issuer::from_ca_cert_der(&certificate, Key { signer: key, scheme, algorithm, public });
+    let issuer = issuer.map_err(|_| "its tls.crt is not an authority's")?;
+    sign(host, &issuer).map_err(|error| format!("it can't sign: {error}"))
+}
+
+fn sign(host: &str, issuer: &Issuer<'_, Key>) -> Result<CertifiedKey, Box<dyn std::error::Error>> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+    params.subject_alt_names.push(match host.parse::<IpAddr>() {
+        Ok(address) => SanType::IpAddress(address),
+        Err(_) => SanType::DnsName(host.try_into()?),
+    });
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.serial_number =
+        Some(SerialNumber::from(rand::random::<[u8; 16]>().map(|byte| byte & 0x7f).to_vec()));
+    params.use_authority_key_identifier_extension = true;
+    let now = OffsetDateTime::now_utc();
+    (params.not_before, params.not_after) = (now - EARLIER, now + VALID);
+    let key = KeyPair::generate()?;
+    let signed = params.signed_by(&key, issuer)?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok(CertifiedKey::new(vec![signed.der().clone()], any_supported_type(&key.into())?))
+}
+
+fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
+    let (_, read) = parse_x509_certificate(certificate).ok()?;
+    Some(read.public_key().subject_public_key.data.to_vec())
+}
+
+/// The subject of a certificate, as its bytes.
+pub fn subject(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
+    let (_, read) = parse_x509_certificate(certificate).ok()?;
+    Some(read.subject().as_raw().to_vec())
+}

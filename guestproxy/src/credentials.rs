@@ -1,0 +1,180 @@
+//! Both sides of the TLS of a cluster, from the Secrets that Cluster API writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Secret;
+use kit::guest::kubeconfig;
+use kube::client::ConfigExt;
+use kube::config::AuthInfo;
+use kube::{Api, Client, Config};
+use parking_lot::Mutex;
+use rustls::client::Resumption;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::authority;
+use crate::clusters::Target;
+
+/// The time for which Secrets are not read again. Cluster API renews certificates months before they expire.
+const KEPT: Duration = Duration::from_mins(1);
+const ALPN: &[u8] = b"http/1.1";
+
+/// The TLS of one cluster.
+pub struct Credentials {
+    /// As the manager sees it: a certificate for the cluster's host, and the cluster's authority for client certificates.
+    pub server: Arc<ServerConfig>,
+    /// As the cluster sees it, with the client certificate of the kubeconfig.
+    pub client: Arc<ClientConfig>,
+    /// The same without a client certificate.
+    pub anonymous: Arc<ClientConfig>,
+    /// The subject of the client certificate in the kubeconfig.
+    subject: Option<Vec<u8>>,
+}
+
+/// How a connection to a cluster is treated.
+#[derive(Clone)]
+pub enum Trust {
+    /// The proxy ends TLS.
+    Known(Arc<Credentials>),
+    /// The cluster's authority has no key here, so the proxy can't read the traffic.
+    Opaque,
+}
+
+/// Reads Secrets, and keeps what it made of them for a short time.
+pub struct Vault {
+    client: Client,
+    kept: Mutex<HashMap<(String, String), (Instant, Trust)>>,
+}
+
+impl Vault {
+    /// Reads Secrets with this client.
+    pub fn new(client: Client) -> Self {
+        Self { client, kept: Mutex::default() }
+    }
+
+    /// The credentials of a cluster.
+    ///
+    /// # Errors
+    /// Which Secret is missing, or can't be used. Nothing of a Secret is in the text.
+    pub async fn trust(&self, target: &Target) -> Result<Trust, String> {
+        let key = (target.uid.clone(), target.url());
+        let kept = self
+            .kept
+            .lock()
+            .get(&key)
+            .filter(|(read, _)| read.elapsed() < KEPT)
+            .map(|(_, trust)| trust.clone());
+        if let Some(trust) = kept {
+            return Ok(trust);
+        }
+        let trust = self.read(target).await?;
+        let mut kept = self.kept.lock();
+        kept.retain(|_, (read, _)| read.elapsed() < KEPT);
+        kept.insert(key, (Instant::now(), trust.clone()));
+        Ok(trust)
+    }
+
+    /// Reads the Secrets of a cluster again for its next connection: they did not suit.
+    pub fn forget(&self, target: &Target) {
+        self.kept.lock().remove(&(target.uid.clone(), target.url()));
+    }
+
+    async fn read(&self, target: &Target) -> Result<Trust, String> {
+        let (ca_name, kubeconfig_name) =
+            (format!("{}-ca", target.name), format!("{}-kubeconfig", target.name));
+        let (ca, kubeconfig) =
+            tokio::try_join!(self.secret(target, &ca_name), self.secret(target, &kubeconfig_name))?;
+        let data = |key: &str| ca.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.clone());
+        let named = |secret: &str, error: &str| {
+            format!("Secret {}/{secret} can't be used: {error}", target.namespace)
+        };
+        let certificate = data("tls.crt").ok_or_else(|| named(&ca_name, "it has no key tls.crt"))?;
+        let Some(key) = data("tls.key").filter(|key| !key.is_empty()) else { return Ok(Trust::Opaque) };
+        let (host, url) = (target.host.clone(), target.url());
+        let made = kubeconfig::read(&target.namespace, &kubeconfig, &url, move |config| {
+            // The two errors belong to different Secrets.
+            Ok(server_config(&certificate, &key, &host).map(|server| (server, config)))
+        });
+        let made = made.await.map_err(|error| named(&kubeconfig_name, &error))?;
+        let (server, config) = made.map_err(|error| named(&ca_name, &error))?;
+        let unusable = |_| named(&kubeconfig_name, "its user's certificate or key can't be read");
+        let (client, anonymous) = client_configs(&config).map_err(unusable)?;
+        let subject = config.auth_info.client_certificate_data.as_deref().and_then(subject);
+        Ok(Trust::Known(Arc::new(Credentials { server, client, anonymous, subject })))
+    }
+
+    async fn secret(&self, target: &Target, name: &str) -> Result<Secret, String> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &target.namespace);
+        let shown = format!("Secret {}/{name}", target.namespace);
+        let found = secrets.get_opt(name).await.map_err(|error| format!("{shown} can't be read: {error}"))?;
+        found.ok_or_else(|| format!("{shown} does not exist"))
+    }
+}
+
+impl Credentials {
+    /// Chooses how the cluster is reached for a client that showed this certificate, which the cluster's authority signed, or none.
+    ///
+    /// The client certificate of the kubeconfig is only used for a client that has one of the same subject, so that the proxy gives no
+    /// rights to clients that do not have them.
+    ///
+    /// # Errors
+    /// The certificate is that of somebody else.
+    pub fn client_for(&self, shown: Option<&CertificateDer<'_>>) -> Result<Arc<ClientConfig>, &'static str> {
+        match shown {
+            None => Ok(Arc::clone(&self.anonymous)),
+            Some(shown) if self.subject.is_some() && authority::subject(shown) == self.subject => {
+                Ok(Arc::clone(&self.client))
+            }
+            Some(_) => Err("the client certificate is not the one in the cluster's kubeconfig"),
+        }
+    }
+}
+
+fn subject(data: &str) -> Option<Vec<u8>> {
+    let pem = STANDARD.decode(data.trim()).ok()?;
+    authority::subject(&CertificateDer::from_pem_slice(&pem).ok()?)
+}
+
+/// TLS for managers, with a certificate for `host`. A client that shows a certificate must have it from the cluster's authority.
+fn server_config(certificate: &[u8], key: &[u8], host: &str) -> Result<Arc<ServerConfig>, String> {
+    let certified = authority::certify(certificate, key, host)?;
+    let mut authorities = RootCertStore::empty();
+    authorities.add_parsable_certificates(CertificateDer::pem_slice_iter(certificate).filter_map(Result::ok));
+    let provider = Arc::new(default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(&provider))
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    // HTTP/2 would mix the answers of a connection.
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    // Sessions of each cluster would stay in memory.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+/// TLS to the cluster, with the kubeconfig's client certificate and without.
+fn client_configs(config: &Config) -> kube::Result<(Arc<ClientConfig>, Arc<ClientConfig>)> {
+    let make = |config: &Config| -> kube::Result<Arc<ClientConfig>> {
+        let mut tls = config.rustls_client_config()?;
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        tls.resumption = Resumption::disabled();
+        Ok(Arc::new(tls))
+    };
+    let mut anonymous = config.clone();
+    anonymous.auth_info = AuthInfo::default();
+    Ok((make(config)?, make(&anonymous)?))
+}

@@ -1,0 +1,160 @@
+//! The state of one cluster, and what all clusters share.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kit::guest::bounded;
+use kit::guest::intake::Share;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::clusters::{Clusters, Target};
+use crate::limits;
+use crate::live::{Change, Live, TooMany};
+
+/// The most lists that are read in pages at the same time. More would be a manager that no longer continues them.
+const LISTS: usize = 256;
+/// The time in which one reason is logged once for a cluster.
+const REPEATED_AFTER: Duration = Duration::from_secs(10);
+
+/// All clusters.
+pub struct Guests {
+    /// Finds clusters.
+    pub clusters: Clusters,
+    live: Live,
+    connections: Arc<Semaphore>,
+    large_answers: Arc<Semaphore>,
+    known: Mutex<HashMap<String, Arc<Guest>>>,
+}
+
+/// One cluster.
+pub struct Guest {
+    /// The cluster.
+    pub target: Target,
+    /// The bytes of its answers that the proxy itself holds.
+    pub share: Share,
+    all: Arc<Guests>,
+    connections: Arc<Semaphore>,
+    large_answers: Arc<Semaphore>,
+    /// The sizes of lists of which more pages come.
+    lists: Mutex<HashMap<String, usize>>,
+    reported: Mutex<Option<(String, Instant)>>,
+}
+
+impl Guests {
+    /// Knows no cluster yet.
+    pub fn new(clusters: Clusters) -> Arc<Self> {
+        Arc::new(Self {
+            clusters,
+            live: Live::default(),
+            connections: Arc::new(Semaphore::new(limits::CONNECTIONS)),
+            large_answers: Arc::new(Semaphore::new(limits::LARGE_ANSWERS)),
+            known: Mutex::default(),
+        })
+    }
+
+    /// The cluster at `authority`, if there is one.
+    pub async fn find(self: &Arc<Self>, authority: &str) -> Option<Arc<Guest>> {
+        let target = self.clusters.find(authority).await?;
+        let mut known = self.known.lock();
+        if let Some(guest) = known.get(&target.uid).filter(|guest| guest.target == target) {
+            return Some(Arc::clone(guest));
+        }
+        let guest = Arc::new(Guest {
+            share: Share::of(&target.namespace, &target.name),
+            all: Arc::clone(self),
+            connections: Arc::new(Semaphore::new(limits::CONNECTIONS_OF_A_GUEST)),
+            large_answers: Arc::new(Semaphore::new(limits::LARGE_ANSWERS_OF_A_GUEST)),
+            lists: Mutex::default(),
+            reported: Mutex::default(),
+            target,
+        });
+        known.insert(guest.target.uid.clone(), Arc::clone(&guest));
+        Some(guest)
+    }
+
+    /// Forgets clusters that do not exist any more.
+    pub fn sweep(&self) {
+        let uids = self.clusters.uids();
+        let remains = |uid: &str| uids.iter().any(|known| known == uid);
+        self.known.lock().retain(|uid, _| remains(uid));
+        self.live.retain(remains);
+    }
+}
+
+impl Guest {
+    /// The most that an answer can have.
+    pub fn answer_limit(&self) -> usize {
+        limits::answer(self.all.clusters.machines(&self.target))
+    }
+
+    /// A place for a connection; `None` if all are taken.
+    pub fn enter(&self) -> Option<[OwnedSemaphorePermit; 2]> {
+        let own = Arc::clone(&self.connections).try_acquire_owned().ok()?;
+        let of_all = Arc::clone(&self.all.connections).try_acquire_owned().ok()?;
+        Some([own, of_all])
+    }
+
+    /// Waits until the next large answer can pass: the cluster's own first, so that a cluster that waits takes nothing from others.
+    pub async fn wait_for_turn(&self) -> [OwnedSemaphorePermit; 2] {
+        let turn = async |turns: &Arc<Semaphore>| match Arc::clone(turns).acquire_owned().await {
+            Ok(turn) => turn,
+            // They are never closed.
+            Err(_) => std::future::pending().await,
+        };
+        [turn(&self.large_answers).await, turn(&self.all.large_answers).await]
+    }
+
+    /// The size of the pages that a request continues: 0 for the first.
+    pub fn begin_page(&self, path: &str, continues: bool) -> usize {
+        let mut lists = self.lists.lock();
+        if !continues {
+            lists.remove(path);
+        }
+        lists.get(path).copied().unwrap_or_default()
+    }
+
+    /// Notes the size of a list with the page that is being forwarded.
+    pub fn note_page(&self, path: &str, size: usize) {
+        let mut lists = self.lists.lock();
+        if let Some(noted) = lists.get_mut(path) {
+            *noted = size;
+            return;
+        }
+        if lists.len() >= LISTS {
+            lists.clear();
+        }
+        lists.insert(path.to_owned(), size);
+    }
+
+    /// Begins a watch.
+    ///
+    /// # Errors
+    /// The cluster passed its limit a short time ago.
+    pub fn begin_watch(&self, path: &str, sends_all: bool) -> Result<(), TooMany> {
+        self.all.live.begin(&self.target.uid, path, sends_all, Instant::now())
+    }
+
+    /// Counts an event of a watch.
+    ///
+    /// # Errors
+    /// The cluster has too many objects.
+    pub fn count(&self, path: &str, names: (&str, &str), change: Change) -> Result<(), TooMany> {
+        let allowance = limits::cached(self.all.clusters.machines(&self.target));
+        self.all.live.count(&self.target.uid, path, names, change, allowance, Instant::now())
+    }
+
+    /// Logs why a connection to the cluster was broken off. Repeated reasons are logged once in a while.
+    pub fn report(&self, reason: &dyn Display) {
+        let reason = bounded(&reason.to_string());
+        let mut reported = self.reported.lock();
+        if reported.as_ref().is_some_and(|(before, at)| *before == reason && at.elapsed() < REPEATED_AFTER) {
+            return;
+        }
+        let Target { namespace, name, .. } = &self.target;
+        tracing::warn!(namespace, name, reason, "a connection to a cluster was broken off");
+        *reported = Some((reason, Instant::now()));
+    }
+}
