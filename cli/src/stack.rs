@@ -216,7 +216,12 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
     let (plane, site) = tokio::try_join!(
         async {
             let definitions = sim::tools::definitions()?;
-            let options = plane::Options { stack: stack.clone(), tools: tools.clone(), definitions };
+            let options = plane::Options {
+                stack: stack.clone(),
+                tools: tools.clone(),
+                definitions,
+                guest_proxy: Some(options.exe.clone()),
+            };
             Plane::without_managers(options).await.map_err(anyhow::Error::from)
         },
         async {

@@ -180,6 +180,11 @@ impl Component {
         matches!(self.source, Source::Upstream { .. })
     }
 
+    /// Returns true for a manager that connects to workload clusters, through a [proxy](crate::guest_proxy).
+    pub fn uses_guest_proxy(&self) -> bool {
+        matches!(self.name, "cluster-api" | "kubeadm-bootstrap" | "kubeadm-control-plane")
+    }
+
     /// The reference of its image.
     pub fn image_reference(&self, registries: &Registries) -> String {
         let registry = if self.is_upstream() { &registries.upstream } else { &registries.own };

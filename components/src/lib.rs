@@ -9,6 +9,7 @@ pub mod catalogue;
 pub mod certificate;
 pub mod config;
 mod error;
+pub mod guest_proxy;
 pub mod manifest;
 pub mod memory;
 pub mod plan;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::catalogue::{Component, Registries, Source};
 use crate::certificate::ServingPair;
+use crate::guest_proxy;
 
 /// The label of everything that `layercake init` installs.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "layercake");
@@ -152,6 +153,9 @@ fn deploy(deployment: &mut Value, component: &Component, options: &Options) {
     container["imagePullPolicy"] = "IfNotPresent".into();
     if let Some(args) = container["args"].as_array_mut() {
         args.extend(arguments(component, options).into_iter().map(Value::from));
+    }
+    if component.uses_guest_proxy() {
+        guest_proxy::add(pod, &options.registries);
     }
 }
 

@@ -38,7 +38,9 @@ async fn run() -> plane::Result<()> {
     });
     let guard = Guard::start(&exe, &stack)?;
     let began = Instant::now();
-    let plane = Plane::start(Options { stack: stack.clone(), tools, definitions: Vec::new() }).await?;
+    let plane =
+        Plane::start(Options { stack: stack.clone(), tools, definitions: Vec::new(), guest_proxy: None })
+            .await?;
     println!(
         "ready in {:.1} s: export KUBECONFIG={}",
         began.elapsed().as_secs_f32(),

@@ -112,17 +112,24 @@ impl Prepared {
 
     /// Applies the manager's definitions.
     pub(crate) async fn define(&self, cluster: &Cluster, tools: &Tools) -> Result<()> {
-        self.workload(tools).have_conversions_called(cluster, self.ports).await
+        self.workload(tools, None).have_conversions_called(cluster, self.ports).await
     }
 
-    pub(crate) async fn start(&self, cluster: &Cluster, tools: &Tools) -> Result<Runtime> {
-        self.workload(tools).start(cluster, self.ports).await
+    /// Starts the manager, with the proxy of this executable if there is one and the manager connects to workload clusters.
+    pub(crate) async fn start(
+        &self,
+        cluster: &Cluster,
+        tools: &Tools,
+        guest_proxy: Option<&Path>,
+    ) -> Result<Runtime> {
+        self.workload(tools, guest_proxy).start(cluster, self.ports).await
     }
 
-    fn workload<'a>(&'a self, tools: &'a Tools) -> Workload<'a> {
+    fn workload<'a>(&'a self, tools: &'a Tools, guest_proxy: Option<&'a Path>) -> Workload<'a> {
         let given = |variable: &str| std::env::var(variable).ok();
         let gates = feature_gates(self.manager, given).into_iter().collect();
-        workload(self.manager, tools, &self.manifests, &self.manifests.definitions, gates)
+        let workload = workload(self.manager, tools, &self.manifests, &self.manifests.definitions, gates);
+        workload.through(guest_proxy)
     }
 }
 
@@ -156,6 +163,7 @@ fn workload<'a>(
         pod: format!("{}-0", manager.name),
         // Upstream's servers have no flag for it.
         recognizes_api_server: false,
+        guest_proxy: None,
         args: Box::new(move |deployment, wiring| args(manager, deployment, wiring, &further)),
     }
 }

@@ -15,6 +15,7 @@ mod cluster;
 mod error;
 mod etcd;
 pub mod guard;
+mod guest_proxy;
 mod health;
 pub mod inotify;
 mod kubeconfig;

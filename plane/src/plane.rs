@@ -25,8 +25,9 @@ use crate::program::{GRACE, Program, Running};
 use crate::stack::{Stack, write_private};
 use crate::supervise::{Ending, Supervised};
 use crate::tools::Tools;
-use crate::workload::{Ports, Workload};
+use crate::workload::{Ports, Runtime, Workload};
 use crate::{apiserver, etcd, inotify, manager, memory, objects, policies, ports};
+use components::guest_proxy;
 use components::manifest::{Manifests, converting_namespace};
 
 /// Losing a port to somebody else is rare; losing five in a row is not bad luck.
@@ -45,6 +46,9 @@ pub struct Options {
     pub tools: Tools,
     /// Definitions of kinds beside our own and Cluster API's, that somebody else would bring.
     pub definitions: Vec<Value>,
+    /// The executable of the proxies through which Cluster API's managers connect to workload clusters, if they use any: `capw`, or
+    /// one that is this program when it is called so.
+    pub guest_proxy: Option<PathBuf>,
 }
 
 /// A running control plane.
@@ -60,6 +64,8 @@ pub struct Plane {
     server: Supervised,
     /// Cluster API's managers, for [`Plane::run_managers`]. A plane that is [bare](Plane::bare) has none.
     prepared: Vec<Prepared>,
+    /// See [`Options::guest_proxy`].
+    guest_proxy: Option<PathBuf>,
     /// The processes that [`Plane::run_managers`] has started.
     managers: OnceLock<Vec<Supervised>>,
     programs: Mutex<Vec<Arc<Supervised>>>,
@@ -96,9 +102,11 @@ impl Plane {
         let (cluster, tools) = (&self.cluster, &self.tools);
         // Not before: its garbage collector would learn of the kinds only half a minute later.
         let controllers = Supervised::start(manager::command(cluster, &tools.kube_controller_manager)?)?;
-        let managers = try_join_all(self.prepared.iter().map(|one| one.start(cluster, tools))).await?;
+        let proxy = self.guest_proxy.as_deref();
+        let managers = try_join_all(self.prepared.iter().map(|one| one.start(cluster, tools, proxy))).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "Cluster API is ready");
-        let all = managers.into_iter().map(|started| started.process).chain([controllers]).collect();
+        let started = managers.into_iter().flat_map(|started| [Some(started.process), started.guest_proxy]);
+        let all = started.flatten().chain([controllers]).collect();
         let _ = self.managers.set(all);
         Ok(())
     }
@@ -111,17 +119,14 @@ impl Plane {
 
     /// Starts etcd and the API server alone, and defines no kind but the given ones.
     pub async fn empty(options: Options) -> Result<Self> {
-        let Options { stack, tools, definitions } = options;
-        Self::defined(stack, tools, definitions, Vec::new(), BTreeMap::new(), None).await
+        Self::defined(options, Vec::new(), BTreeMap::new(), None).await
     }
 
     /// Starts what a Kubernetes cluster has beside its nodes: etcd, the API server, Kubernetes' controllers.
     ///
     /// The API server reaches Services, such as those of webhooks, by an HTTP proxy (`CONNECT`) on the Unix socket `services`.
     pub async fn without_nodes(options: Options, services: &Path) -> Result<Self> {
-        let Options { stack, tools, definitions } = options;
-        let none = BTreeMap::new();
-        let plane = Self::defined(stack, tools, definitions, Vec::new(), none, Some(services)).await?;
+        let plane = Self::defined(options, Vec::new(), BTreeMap::new(), Some(services)).await?;
         plane.run_managers().await?;
         Ok(plane)
     }
@@ -154,38 +159,44 @@ impl Plane {
                     converted: &[],
                     pod: format!("{}-0", component.deployment),
                     recognizes_api_server: false,
+                    guest_proxy: None,
                     args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
                 };
                 workload.start(&self.cluster, ports).await?
             }
             Source::Upstream { manifests: name, .. } => {
                 let workload = capi::deployed(name, &self.tools, &manifests, mounted)?;
-                workload.start(&self.cluster, ports).await?
+                let proxied = has_guest_proxy(deployment).then_some(exe);
+                workload.through(proxied).start(&self.cluster, ports).await?
             }
         };
+        Ok(self.keep(started))
+    }
+
+    /// Stops a program, and the proxy beside it, with everything else.
+    fn keep(&self, mut started: Runtime) -> Running {
+        let guest_proxy = started.guest_proxy.take().map(Arc::new);
         let running = Running::new(started);
-        self.programs.lock().push(running.process().clone());
-        Ok(running)
+        self.programs.lock().extend([running.process().clone()].into_iter().chain(guest_proxy));
+        running
     }
 
     async fn served(options: Options, prepared: Vec<Prepared>) -> Result<Self> {
-        let Options { stack, tools, definitions: further } = options;
         let mut definitions = config::definitions()?;
-        definitions.extend(further);
+        definitions.extend(options.definitions);
         let namespaces: BTreeSet<_> = definitions.iter().filter_map(converting_namespace).collect();
         let converting = namespaces.into_iter().map(|namespace| Ok((namespace.to_owned(), Ports::free()?)));
         let converting = converting.collect::<Result<_>>()?;
-        Self::defined(stack, tools, definitions, prepared, converting, None).await
+        Self::defined(Options { definitions, ..options }, prepared, converting, None).await
     }
 
     async fn defined(
-        stack: Arc<Stack>,
-        tools: Tools,
-        definitions: Vec<Value>,
+        options: Options,
         prepared: Vec<Prepared>,
         converting: BTreeMap<String, Ports>,
         services: Option<&Path>,
     ) -> Result<Self> {
+        let Options { stack, tools, definitions, guest_proxy } = options;
         let _ = rustls::crypto::ring::default_provider().install_default();
         let began = Instant::now();
         let (cluster, kubeconfig, store, server) = start_server(stack, &tools, services).await?;
@@ -201,6 +212,7 @@ impl Plane {
             store,
             server,
             prepared,
+            guest_proxy,
             managers: OnceLock::new(),
             programs: Mutex::default(),
         })
@@ -231,6 +243,7 @@ impl Plane {
             converted: &converted,
             pod: format!("{}-{}", deployment.unwrap_or_default(), program.replica),
             recognizes_api_server: true,
+            guest_proxy: None,
             args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
         };
         let reserved = namespace.and_then(|namespace| self.converting.lock().remove(&namespace));
@@ -241,9 +254,7 @@ impl Plane {
             workload.have_conversions_called(&self.cluster, ports).await?;
             ports
         };
-        let running = Running::new(workload.start(&self.cluster, ports).await?);
-        self.programs.lock().push(running.process().clone());
-        Ok(running)
+        Ok(self.keep(workload.start(&self.cluster, ports).await?))
     }
 
     /// A client with all rights.
@@ -299,6 +310,12 @@ impl Plane {
         let grace = if self.cluster.stack.is_ephemeral() { Duration::ZERO } else { GRACE };
         self.store.stop(grace).await;
     }
+}
+
+/// Returns true if a Deployment has the proxy beside its manager.
+fn has_guest_proxy(deployment: &Value) -> bool {
+    let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    containers.into_iter().flatten().any(|container| container["name"] == guest_proxy::CONTAINER)
 }
 
 /// Applies all definitions, Cluster API's and ours, and waits until they are served.

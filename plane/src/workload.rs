@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::cluster::{Caller, Cluster};
 use crate::error::{Doing, Error, Result};
+use crate::guest_proxy::{self, GuestProxy};
 use crate::process::Command;
 use crate::supervise::Supervised;
 use crate::{health, objects, ports};
@@ -66,6 +67,8 @@ pub(crate) struct Workload<'a> {
     pub pod: String,
     /// Its webhook server answers the API server alone.
     pub recognizes_api_server: bool,
+    /// The executable of the proxy through which it connects to workload clusters, if it uses one.
+    pub guest_proxy: Option<&'a Path>,
     /// Arguments, given those of the Deployment and the wiring.
     pub args: Arguments<'a>,
 }
@@ -73,7 +76,18 @@ pub(crate) struct Workload<'a> {
 /// A program that is ready.
 pub(crate) struct Runtime {
     pub process: Supervised,
+    /// The proxy beside it.
+    pub guest_proxy: Option<Supervised>,
     pub ports: Ports,
+}
+
+impl<'a> Workload<'a> {
+    /// Has it connect to workload clusters through a proxy of this executable, if it connects to them at all.
+    pub(crate) fn through(mut self, guest_proxy: Option<&'a Path>) -> Self {
+        let component = Component::of_manifests(self.arg0);
+        self.guest_proxy = guest_proxy.filter(|_| component.is_some_and(Component::uses_guest_proxy));
+        self
+    }
 }
 
 impl Workload<'_> {
@@ -88,12 +102,20 @@ impl Workload<'_> {
             reason: "it has no Deployment".to_owned(),
         })?;
         let account = cluster.account(self.name, &deployment.namespace, &deployment.service_account).await?;
+        let (guest_proxy, proxy_port) = match self.guest_proxy {
+            Some(exe) => {
+                let GuestProxy { process, port } =
+                    guest_proxy::start(cluster, self.name, exe, &account).await?;
+                (Some(process), Some(port))
+            }
+            None => (None, None),
+        };
         let mut attempt = 1;
         loop {
-            match self.started(cluster, deployment, &account, ports).await {
+            match self.started(cluster, deployment, &account, ports, proxy_port).await {
                 Ok(process) => {
                     self.have_webhooks_called(cluster, ports).await?;
-                    return Ok(Runtime { process, ports });
+                    return Ok(Runtime { process, guest_proxy, ports });
                 }
                 Err(Error::PortTaken { .. }) if attempt < ATTEMPTS => {
                     attempt += 1;
@@ -122,6 +144,7 @@ impl Workload<'_> {
         deployment: &Deployment,
         kubeconfig: &Path,
         ports: Ports,
+        proxy_port: Option<u16>,
     ) -> Result<Supervised> {
         let certificate =
             deployment.serves_webhooks.then(|| cluster.webhook_certificate(self.name)).transpose()?;
@@ -139,6 +162,9 @@ impl Workload<'_> {
             .env("POD_NAMESPACE", &deployment.namespace)
             .env("POD_NAME", &self.pod);
         for (name, value) in &deployment.env {
+            command = command.env(name, value);
+        }
+        for (name, value) in proxy_port.into_iter().flat_map(guest_proxy::variables) {
             command = command.env(name, value);
         }
         if let Some(mib) = memory_mib(self.arg0) {

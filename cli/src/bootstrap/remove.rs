@@ -101,7 +101,7 @@ async fn with_objects<T>(folder: &Folder, work: impl AsyncFnOnce(&Client) -> Res
     let tools = ensure_programs(BTreeMap::new(), Vec::new()).await?;
     let stack = Arc::new(plane::Stack::kept(folder.path())?);
     let guard = Guard::start(&exe, &stack)?;
-    let options = plane::Options { stack, tools, definitions: Vec::new() };
+    let options = plane::Options { stack, tools, definitions: Vec::new(), guest_proxy: None };
     let found = match Plane::bare(options).await {
         Ok(plane) => {
             let found = work(&plane.client()).await;

@@ -37,7 +37,12 @@ pub async fn serve(name: &str, transient: bool) -> Result<()> {
     folder.claim()?;
     let stack = Arc::new(plane::Stack::kept(folder.path())?);
     let guard = Guard::start(&exe, &stack)?;
-    let options = plane::Options { stack: stack.clone(), tools, definitions: Vec::new() };
+    let options = plane::Options {
+        stack: stack.clone(),
+        tools,
+        definitions: Vec::new(),
+        guest_proxy: Some(exe.clone()),
+    };
     let plane = tokio::select! {
         plane = Plane::start(options) => plane.map(Some),
         () = interrupts.next() => Ok(None),

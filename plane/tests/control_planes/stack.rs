@@ -24,7 +24,10 @@ pub(crate) async fn parent(folder: Option<&Path>) {
     let tools = tools::ensure(&tools::Options::default(), &*tools::progress()).unwrap();
     let stack = Arc::new(folder.map_or_else(Stack::ephemeral, Stack::kept).unwrap());
     let _guard = Guard::start(&std::env::current_exe().unwrap(), &stack).unwrap();
-    let plane = Plane::start(Options { stack: stack.clone(), tools, definitions: Vec::new() }).await.unwrap();
+    let plane =
+        Plane::start(Options { stack: stack.clone(), tools, definitions: Vec::new(), guest_proxy: None })
+            .await
+            .unwrap();
     eprintln!("memory in MiB: {:?}", plane.memory());
     println!("{}", json!({ "id": stack.id(), "folder": stack.folder(), "kubeconfig": plane.kubeconfig() }));
     let _ = tokio::io::stdin().read_to_end(&mut Vec::new()).await;

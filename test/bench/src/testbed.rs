@@ -77,6 +77,7 @@ impl Testbed {
                     stack: stack.clone(),
                     tools: tools.clone(),
                     definitions: sim::tools::definitions()?,
+                    guest_proxy: None,
                 })
                 .await
                 .map_err(anyhow::Error::from)

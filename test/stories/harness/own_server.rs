@@ -87,7 +87,7 @@ impl OwnServer {
 pub fn prepare_stack(story: &Story, definitions: Vec<Value>) -> (Guard, plane::Options) {
     let stack = Arc::new(plane::Stack::ephemeral().expect("a stack"));
     let guard = Guard::start(exe(), &stack).expect("a guard");
-    (guard, plane::Options { stack, tools: story.shared.tools.clone(), definitions })
+    (guard, plane::Options { stack, tools: story.shared.tools.clone(), definitions, guest_proxy: None })
 }
 
 /// Applies documents as `kubectl apply --server-side` does, strictly validated; a warning is an error.

@@ -1,13 +1,15 @@
-//! Checks the memory limits of Cluster API's managers. An installation by clusterctl has none.
+//! Checks what protects Cluster API's managers from workload clusters: memory limits, and the proxies that limit what they read. An
+//! installation by clusterctl has neither.
 
-use components::catalogue::COMPONENTS;
+use components::catalogue::{COMPONENTS, Component};
+use components::guest_proxy;
 use components::render::PROVIDER_LABEL;
 use k8s_openapi::api::apps::v1::Deployment;
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-/// Returns a warning if a manager has no limit.
+/// Returns a warning if a manager has no limit or no proxy.
 pub async fn check(client: &Client, check: Check) -> Option<Diagnosis> {
     let upstream = COMPONENTS.iter().filter(|component| component.is_upstream());
     let labels: Vec<_> = upstream.filter_map(|component| component.provider_label).collect();
@@ -20,7 +22,7 @@ pub async fn check(client: &Client, check: Check) -> Option<Diagnosis> {
 
 fn judge(check: Check, deployments: &[Deployment]) -> Option<Diagnosis> {
     let without: Vec<_> = deployments.iter().filter(|deployment| !has_limit(deployment)).collect();
-    let first = without.first()?;
+    let Some(first) = without.first() else { return judge_proxies(check, deployments) };
     let names: Vec<_> = without.iter().map(|deployment| deployment.name_any()).collect();
     Some(check.warning(
         format!("without a memory limit: {}", names.join(", ")),
@@ -30,6 +32,32 @@ fn judge(check: Check, deployments: &[Deployment]) -> Option<Diagnosis> {
             first.namespace().unwrap_or_default()
         ),
     ))
+}
+
+fn judge_proxies(check: Check, deployments: &[Deployment]) -> Option<Diagnosis> {
+    let without = deployments.iter().filter(|deployment| uses_proxy(deployment) && !has_proxy(deployment));
+    let names: Vec<_> = without.map(ResourceExt::name_any).collect();
+    if names.is_empty() {
+        return None;
+    }
+    Some(check.warning(
+        format!("without the container {}: {}", guest_proxy::CONTAINER, names.join(", ")),
+        "Install Cluster API with `layercake init` or `layercake manifests`: the container limits what a hostile workload cluster can make \
+         the managers read"
+            .to_owned(),
+    ))
+}
+
+fn uses_proxy(deployment: &Deployment) -> bool {
+    let provider = deployment.labels().get(PROVIDER_LABEL);
+    let component =
+        COMPONENTS.iter().find(|component| component.provider_label == provider.map(String::as_str));
+    provider.is_some() && component.is_some_and(Component::uses_guest_proxy)
+}
+
+fn has_proxy(deployment: &Deployment) -> bool {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    pod.is_some_and(|pod| pod.containers.iter().any(|container| container.name == guest_proxy::CONTAINER))
 }
 
 fn has_limit(deployment: &Deployment) -> bool {
@@ -57,6 +85,26 @@ mod tests {
             },
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn managers_without_a_proxy_are_named() {
+        let check = Check::new("LC0103", "");
+        let limits = json!({ "limits": { "memory": "1Gi" } });
+        let labeled = |name: &str, provider: &str| {
+            let mut deployment = deployment(name, &limits);
+            deployment.metadata.labels = Some([(PROVIDER_LABEL.to_owned(), provider.to_owned())].into());
+            deployment
+        };
+        let mut proxied = labeled("a", "cluster-api");
+        let pod = proxied.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()).unwrap();
+        let mut container = pod.containers[0].clone();
+        container.name = guest_proxy::CONTAINER.to_owned();
+        pod.containers.push(container);
+        let ipam = labeled("b", "ipam-in-cluster");
+        assert!(judge(check, &[proxied.clone(), ipam]).is_none());
+        let warning = judge(check, &[proxied, labeled("c", "bootstrap-kubeadm")]).unwrap();
+        assert_eq!(warning.found, "without the container guest-proxy: c");
     }
 
     #[test]

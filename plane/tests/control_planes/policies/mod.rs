@@ -29,7 +29,7 @@ pub(crate) async fn each_admission_rule_refuses_requests_that_no_other_rule_refu
     let stack = Arc::new(Stack::ephemeral().unwrap());
     let guard = Guard::start(&std::env::current_exe().unwrap(), &stack).unwrap();
     let definitions = ["Machine", "MachineSet", "MachineDeployment"].map(definition_of_cluster_api).to_vec();
-    let plane = Plane::bare(Options { stack, tools, definitions }).await.unwrap();
+    let plane = Plane::bare(Options { stack, tools, definitions, guest_proxy: None }).await.unwrap();
     let admin = plane.client();
     prepare(&admin).await;
     let all = refused();

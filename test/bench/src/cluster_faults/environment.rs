@@ -54,8 +54,12 @@ impl Environment {
         let tools = find_tools().await?;
         let stack = Arc::new(Stack::ephemeral()?);
         let guard = Guard::start(&exe, &stack)?;
-        let options =
-            Options { stack: stack.clone(), tools: tools.clone(), definitions: sim::tools::definitions()? };
+        let options = Options {
+            stack: stack.clone(),
+            tools: tools.clone(),
+            definitions: sim::tools::definitions()?,
+            guest_proxy: None,
+        };
         let registry = Registry::new(true);
         let (plane, site) =
             tokio::try_join!(async { Plane::start(options).await.map_err(anyhow::Error::from) }, async {

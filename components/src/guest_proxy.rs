@@ -1,0 +1,88 @@
+//! The proxy beside each manager of Cluster API that connects to workload clusters: it limits what the manager reads from them.
+
+use serde_json::{Value, json};
+
+use crate::catalogue::{Component, Registries};
+use crate::memory::Memory;
+
+/// The name of the proxy's container.
+pub const CONTAINER: &str = "guest-proxy";
+/// The command of capw that is the proxy.
+pub const COMMAND: &str = "guest-proxy";
+/// The program whose image has the proxy.
+const PROGRAM: &str = "capw";
+/// The ports of the proxy: for the manager, for health checks, and for metrics. Upstream's managers use 8443, 9440 and 9443.
+const PORT: u16 = 3128;
+const HEALTH_PORT: u16 = 9441;
+const METRICS_PORT: u16 = 8444;
+/// The memory of the proxy. Connections of 500 clusters take 150 MiB, answers at most 32 MiB.
+const MEMORY: Memory = Memory { request_mib: 32, limit_mib: 512 };
+/// Targets that the manager reaches without the proxy in a cluster: the API server and runtime extensions.
+const DIRECT: &str = "$(KUBERNETES_SERVICE_HOST),.svc,.svc.cluster.local,localhost,127.0.0.1";
+
+/// The variables by which a manager uses the proxy at `port` of its own address for all HTTPS but that to `direct`.
+///
+/// Go prefers the capital names, so nothing that is inherited counts. It never uses a proxy for loopback addresses.
+pub fn variables(port: u16, direct: &str) -> [(&'static str, String); 2] {
+    [("HTTPS_PROXY", format!("http://127.0.0.1:{port}")), ("NO_PROXY", direct.to_owned())]
+}
+
+/// The arguments of the proxy, without those of its kubeconfig.
+pub fn arguments(port: u16, health: &str, metrics: &str) -> [String; 4] {
+    [
+        COMMAND.to_owned(),
+        format!("--listen=127.0.0.1:{port}"),
+        format!("--health-address={health}"),
+        format!("--diagnostics-address={metrics}"),
+    ]
+}
+
+/// Adds the proxy to the Pod of a manager.
+pub(crate) fn add(pod: &mut Value, registries: &Registries) {
+    let Some(program) = Component::find(PROGRAM) else { return };
+    let image = program.image_reference(registries);
+    let Some(containers) = pod["containers"].as_array_mut() else { return };
+    if let Some(manager) = containers.first_mut().and_then(Value::as_object_mut)
+        && let Some(env) = manager.entry("env").or_insert_with(|| json!([])).as_array_mut()
+    {
+        env.extend(variables(PORT, DIRECT).map(|(name, value)| json!({ "name": name, "value": value })));
+    }
+    let (health, metrics) = (format!("0.0.0.0:{HEALTH_PORT}"), format!("127.0.0.1:{METRICS_PORT}"));
+    containers.push(json!({
+        "name": CONTAINER,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [format!("/{PROGRAM}")],
+        "args": arguments(PORT, &health, &metrics),
+        "env": [{ "name": "MALLOC_ARENA_MAX", "value": "1" }],
+        "ports": [{ "name": "proxy-health", "containerPort": HEALTH_PORT }],
+        "livenessProbe": { "httpGet": { "path": "/healthz", "port": "proxy-health" } },
+        "resources": {
+            "requests": { "cpu": "10m", "memory": format!("{}Mi", MEMORY.request_mib) },
+            "limits": { "memory": format!("{}Mi", MEMORY.limit_mib) },
+        },
+        "securityContext": {
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": { "drop": ["ALL"] },
+        },
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_reaches_clusters_only_through_its_proxy() {
+        let mut pod = json!({ "containers": [{ "name": "manager" }] });
+        add(&mut pod, &Registries::default());
+        assert_eq!(
+            pod["containers"][0]["env"][0],
+            json!({ "name": "HTTPS_PROXY", "value": "http://127.0.0.1:3128" })
+        );
+        assert_eq!(pod["containers"][1]["args"][1], "--listen=127.0.0.1:3128");
+    }
+}
