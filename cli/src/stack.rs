@@ -245,7 +245,8 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
     let run = async |name: &'static str| {
         let arguments = arguments_of_site(name, networks, nodes_pull_images);
         let program = arguments.into_iter().fold(Program::new(name, &options.exe), Program::arg);
-        let program = if name == "vmop" && is_simulated { program.arg(SIMULATED_ADDRESSES) } else { program };
+        let is_mapped = is_simulated && !sim::addresses::are_served_as_reported();
+        let program = if name == "vmop" && is_mapped { program.arg(SIMULATED_ADDRESSES) } else { program };
         let further = match name {
             "vmop" => options.vmop.as_slice(),
             "gcm" => options.gcm.as_slice(),

@@ -2,12 +2,31 @@
 //!
 //! A VM reports a private address, because Kubernetes refuses loopback ones in EndpointSlices and vCenter shows what a
 //! real guest would have. What dials it goes to the loopback address with the same last three numbers.
+//!
+//! Programs in Go use no proxy for loopback addresses. With the variable `LAYERCAKE_SERVE_REPORTED`, guests are served on the addresses
+//! that they report, in a network namespace in which all of 10.0.0.0/8 is local.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
+
+/// The first number of the addresses that guests report, and of loopback addresses.
+const REPORTED: u8 = 10;
+const LOOPBACK: u8 = 127;
+/// The first number of the addresses on which guests are served.
+static SERVED: LazyLock<u8> =
+    LazyLock::new(
+        || {
+            if std::env::var_os("LAYERCAKE_SERVE_REPORTED").is_some() { REPORTED } else { LOOPBACK }
+        },
+    );
+
+/// Returns true if guests are served on the addresses that they report.
+pub fn are_served_as_reported() -> bool {
+    *SERVED == REPORTED
+}
 
 /// Held on 127.X.0.1 for as long as a stack owns 127.X.0.0/16.
 const CLAIM_PORT: u16 = 6440;
@@ -15,6 +34,11 @@ const CLAIM_PORT: u16 = 6440;
 const VIP_BLOCK: u8 = 255;
 /// The third number of those that are claimed of the IPAM provider.
 const CLAIMED_BLOCK: u8 = VIP_BLOCK - 1;
+
+/// Returns true if guests can be served on this address.
+pub fn is_of_guests(address: Ipv4Addr) -> bool {
+    address.octets()[0] == *SERVED
+}
 
 /// Where a packet for a reported address is sent on this host.
 ///
@@ -24,13 +48,13 @@ const CLAIMED_BLOCK: u8 = VIP_BLOCK - 1;
 /// ```
 pub fn served(reported: Ipv4Addr) -> Ipv4Addr {
     let [_, b, c, d] = reported.octets();
-    Ipv4Addr::new(127, b, c, d)
+    Ipv4Addr::new(*SERVED, b, c, d)
 }
 
 /// What a guest that is served on a loopback address reports as its own.
 pub fn reported(served: Ipv4Addr) -> Ipv4Addr {
     let [_, b, c, d] = served.octets();
-    Ipv4Addr::new(10, b, c, d)
+    Ipv4Addr::new(REPORTED, b, c, d)
 }
 
 /// The address of one guest, as it is reported and as it is dialled.
@@ -109,7 +133,7 @@ impl Subnet {
     /// The range that an IPAM provider gives addresses of, as its pools have it: loopback addresses, or those of a network
     /// of `real` machines.
     pub fn claimed_addresses(&self, real: bool) -> String {
-        let first = format!("{}.{}.{CLAIMED_BLOCK}", if real { 10 } else { 127 }, self.number());
+        let first = format!("{}.{}.{CLAIMED_BLOCK}", if real { REPORTED } else { *SERVED }, self.number());
         format!("{first}.1-{first}.254")
     }
 
@@ -157,7 +181,7 @@ impl Pool {
     fn address(&self, place: u32) -> Ipv4Addr {
         let [.., block] = (place / Self::HOSTS).to_be_bytes();
         let [.., host] = (place % Self::HOSTS + 1).to_be_bytes();
-        Ipv4Addr::new(127, self.number, self.blocks.start() + block, host)
+        Ipv4Addr::new(*SERVED, self.number, self.blocks.start() + block, host)
     }
 
     fn lease(&mut self, owner: &str) -> Option<Ipv4Addr> {

@@ -16,6 +16,7 @@ use super::container_images::ContainerImages;
 use super::control_plane::MANIFESTS;
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
+use crate::addresses::is_of_guests;
 use crate::network::held_address::{HeldAddress, HeldAddresses};
 
 /// How often a node looks whether the address is free.
@@ -217,7 +218,7 @@ fn kube_vip(pod: &Value, disk: &Disk, joins: Joins) -> Result<Ipv4Addr, Failure>
 
 fn read_address(name: &str, text: Option<&str>) -> Result<Ipv4Addr, Failure> {
     match text.and_then(|text| text.parse::<IpAddr>().ok()) {
-        Some(IpAddr::V4(address)) if address.is_loopback() => Ok(address),
+        Some(IpAddr::V4(address)) if is_of_guests(address) => Ok(address),
         _ => Err(refused(name, format!("{text:?} is no address of this network"))),
     }
 }

@@ -1,5 +1,6 @@
 //! Rights of users of a namespace, and attacks of hostile users and guests.
 
+mod guest_proxy;
 mod hostile_guest;
 mod hostile_input;
 mod identities;
