@@ -113,7 +113,7 @@ async fn find(
     wanted: impl Fn(Check) -> bool,
 ) -> Vec<Diagnosis> {
     let (mut found, vcenter, of_images, of_endpoints, of_manifests) = tokio::join!(
-        installation::check(client),
+        Box::pin(installation::check(client)),
         async {
             let any = vmop::doctor::CHECKS.iter().any(|check| wanted(*check));
             if any { Box::pin(vmop::doctor::diagnose(client, options, &wanted)).await } else { Vec::new() }
@@ -121,7 +121,7 @@ async fn find(
         node_images::check(client),
         async {
             let is_wanted = endpoints::ALL.iter().any(|check| wanted(*check));
-            if is_wanted { endpoints::check(client).await } else { Vec::new() }
+            if is_wanted { Box::pin(endpoints::check(client)).await } else { Vec::new() }
         },
         manifest::check(client, manifests),
     );

@@ -55,7 +55,7 @@ fn an_imported_ova_becomes_an_image_once() {
         wait_for_image_and_release(&story).await;
         story.wait_until_made(NAME).await;
         story.delete("VirtualMachine", NAME, SOON).await;
-        an_image_without_a_release_is_a_failure(&story).await;
+        an_image_without_a_release_is_a_failure(&story);
         an_unreadable_image_says_why(&story).await;
         interrupted_leaves_nothing(&story, &ova).await;
     });
@@ -81,7 +81,7 @@ async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
 }
 
 /// The VM operator can use the image, but `--wait` was for a release.
-async fn an_image_without_a_release_is_a_failure(story: &Story) {
+fn an_image_without_a_release_is_a_failure(story: &Story) {
     let folder = TempDir::new().unwrap();
     let is_plain =
         |line: &&str| !line.contains("distribution.image.version") && !line.contains("KUBERNETES_SEMVER");

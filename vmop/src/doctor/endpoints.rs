@@ -53,9 +53,9 @@ pub async fn check_new(
 ) -> Diagnosis {
     match find_foreign(pools, kube, settings, vcenter, operator_namespace).await {
         Ok(foreign) if foreign.is_empty() => ENDPOINTS.ok(format!("{} pool(s)", pools.len())),
-        Ok(foreign) => ENDPOINTS.error(
+        Ok(foreign) => ENDPOINTS.warning(
             describe(&foreign),
-            "Give the pool addresses that no other management cluster assigns. If a VM is a leftover of a deleted installation, delete it in vCenter. If this management cluster is to take over that installation's clusters, set the same StackID",
+            "New clusters skip these addresses. Give the pool addresses that no other management cluster assigns. If a VM is a leftover of a deleted installation, delete it in vCenter. If this management cluster is to take over that installation's clusters, set the same StackID",
         ),
         Err(skipped) => skipped,
     }

@@ -100,7 +100,7 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
             let (site, read) = Site::read(client, &settings, &vcenter).await;
             found.extend(read);
             if let Some(site) = site {
-                found.extend(diagnose_site(&site, &options.namespace).await);
+                found.extend(Box::pin(diagnose_site(&site, &options.namespace)).await);
                 if options.recorder.is_on() {
                     read_inventory(&vcenter, site.folders.keys().cloned().collect()).await;
                 }

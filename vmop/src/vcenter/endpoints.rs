@@ -142,8 +142,8 @@ mod tests {
         let (vcenter, template, facts, plain) = planned_clone(&sim).await;
         let mut node = fixtures::annotated(annotation::CONTROL_PLANE_ENDPOINT, "10.0.0.5");
         node.annotations_mut().insert(annotation::VIRTUAL_ROUTER.to_owned(), "9".to_owned());
-        let plan = wanted_of(&node, &sim, &vcenter, &template, &facts).await;
-        let vm = within("the clone", clone_vm(&plan, &facts, &vcenter)).await.unwrap();
+        let cloned = wanted_of(&node, &sim, &vcenter, &template, &facts).await;
+        let vm = within("the clone", clone_vm(&cloned, &facts, &vcenter)).await.unwrap();
         let read = async || read_endpoints(&vcenter.client).await.unwrap();
         let record = |stack: &str| EndpointRecord {
             vm: ("cp-0".to_owned(), vm.moref.clone()),
