@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use api::capi::{Cluster, Machine};
+use api::capi::{Cluster, KubeadmControlPlane, Machine};
 use api::names::label;
 use kit::Runtime;
 use kit::guest::server;
 use kit::index::{self, Index};
 use kit::watch::{self, Cache};
 use kube::api::PartialObjectMeta;
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use tokio::time::timeout;
 
 /// The time for which a connection waits for the caches after a start.
@@ -36,6 +36,8 @@ pub struct Target {
     pub host: String,
     /// The port of its API server.
     pub port: u16,
+    /// True if Cluster API has the authority of the cluster. Managed control planes have their own.
+    pub is_kubeadm: bool,
 }
 
 impl Target {
@@ -81,6 +83,7 @@ impl Clusters {
             uid: oldest.uid().unwrap_or_default(),
             host,
             port,
+            is_kubeadm: is_kubeadm(&oldest),
         })
     }
 
@@ -93,6 +96,11 @@ impl Clusters {
     pub fn uids(&self) -> Vec<String> {
         self.all.all().iter().filter_map(|cluster| cluster.uid()).collect()
     }
+}
+
+fn is_kubeadm(cluster: &Cluster) -> bool {
+    let reference = cluster.spec.control_plane_ref.as_ref();
+    reference.is_some_and(|reference| reference.kind == KubeadmControlPlane::kind(&()))
 }
 
 /// The host, without brackets, and the port of a cluster's API server.
@@ -113,7 +121,10 @@ mod tests {
         serde_json::from_value(json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": name, "namespace": "n", "uid": name, "creationTimestamp": created},
-            "spec": {"controlPlaneEndpoint": {"host": host, "port": 6443}},
+            "spec": {
+                "controlPlaneEndpoint": {"host": host, "port": 6443},
+                "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": name},
+            },
         }))
         .unwrap()
     }
@@ -136,7 +147,7 @@ mod tests {
         let machines = [machine("a", "old"), machine("b", "old"), machine("c", "young")];
         let clusters = Clusters::new(Cache::filled(clusters), Cache::filled(machines));
         let old = clusters.find("10.0.0.1:6443").await.unwrap();
-        assert_eq!((old.name.as_str(), clusters.machines(&old)), ("old", 2));
+        assert_eq!((old.name.as_str(), clusters.machines(&old), old.is_kubeadm), ("old", 2, true));
         assert_eq!(clusters.find("[fd00::1]:6443").await.unwrap().name, "v6");
         for other in ["10.0.0.1:443", "10.0.0.2:6443", "169.254.169.254:80", "localhost:6443", ""] {
             assert_eq!(clusters.find(other).await, None, "{other}");

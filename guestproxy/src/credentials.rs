@@ -92,6 +92,11 @@ impl Vault {
             (format!("{}-ca", target.name), format!("{}-kubeconfig", target.name));
         let (ca, kubeconfig) =
             tokio::try_join!(self.secret(target, &ca_name), self.secret(target, &kubeconfig_name))?;
+        let missing = |name: &str| format!("Secret {}/{name} does not exist", target.namespace);
+        let Some(ca) = ca else {
+            return if target.is_kubeadm { Err(missing(&ca_name)) } else { Ok(Trust::Opaque) };
+        };
+        let kubeconfig = kubeconfig.ok_or_else(|| missing(&kubeconfig_name))?;
         let data = |key: &str| ca.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.clone());
         let named = |secret: &str, error: &str| {
             format!("Secret {}/{secret} can't be used: {error}", target.namespace)
@@ -111,11 +116,10 @@ impl Vault {
         Ok(Trust::Known(Arc::new(Credentials { server, client, anonymous, subject })))
     }
 
-    async fn secret(&self, target: &Target, name: &str) -> Result<Secret, String> {
+    async fn secret(&self, target: &Target, name: &str) -> Result<Option<Secret>, String> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &target.namespace);
-        let shown = format!("Secret {}/{name}", target.namespace);
-        let found = secrets.get_opt(name).await.map_err(|error| format!("{shown} can't be read: {error}"))?;
-        found.ok_or_else(|| format!("{shown} does not exist"))
+        let found = secrets.get_opt(name).await;
+        found.map_err(|error| format!("Secret {}/{name} can't be read: {error}", target.namespace))
     }
 }
 

@@ -33,3 +33,38 @@ where
     }
     Err(io::Error::other(format!("it sent more than {most} bytes through a tunnel")))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// What the manager got of `sent` bytes, and the result.
+    async fn pass_through(sent: usize, most: u64) -> (usize, io::Result<()>) {
+        let (mut manager, to_manager) = duplex(1 << 20);
+        let (mut guest, to_guest) = duplex(1 << 20);
+        guest.write_all(&vec![7; sent]).await.unwrap();
+        guest.shutdown().await.unwrap();
+        let passed = pass(to_manager, to_guest, most, None).await;
+        let mut received = Vec::new();
+        manager.read_to_end(&mut received).await.unwrap();
+        (received.len(), passed)
+    }
+
+    #[tokio::test]
+    async fn a_cluster_sends_as_much_as_it_may() {
+        let (received, passed) = pass_through(99, 100).await;
+        assert_eq!(received, 99);
+        passed.unwrap();
+        let (received, passed) = pass_through(5000, 100).await;
+        assert_eq!(received, 100);
+        assert!(passed.unwrap_err().to_string().contains("more than 100 bytes"));
+    }
+
+    #[tokio::test]
+    async fn a_tunnel_ends_with_its_time() {
+        let ((_manager, to_manager), (_guest, to_guest)) = (duplex(64), duplex(64));
+        pass(to_manager, to_guest, 100, Some(Duration::from_millis(10))).await.unwrap();
+    }
+}

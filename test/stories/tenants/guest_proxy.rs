@@ -5,8 +5,10 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::harness::objects::one_and_one;
-use crate::harness::story::story_on_own_stack;
+use crate::harness::story::{SOON, condition, story_on_own_stack};
 use crate::tenants::hostile_guest::repair_within;
 
 /// See `sim::addresses`.
@@ -31,6 +33,12 @@ fn a_hostile_guest_costs_cluster_apis_managers_little_memory() {
         bystander.apply(&one_and_one("other", "workers")).await;
         tenant.wait_until_running("hostile").await;
         bystander.wait_until_running("other").await;
+        // KubeadmControlPlane asks etcd, through a port-forward.
+        let answers = |plane: &Value| {
+            condition(plane, "EtcdClusterHealthy").is_some_and(|healthy| healthy["status"] == "True")
+        };
+        let plane = ("KubeadmControlPlane", "other-control-plane");
+        bystander.wait_for_object("an etcd that answers", SOON, plane, answers).await;
         repair_within(&bystander, "other", &tenant, Some(MEMORY_MIB)).await;
     });
 }
