@@ -13,7 +13,7 @@ fn the_address_of_a_control_plane_that_is_switched_off_is_not_given_to_another_o
         let site = home.simulate_site("-f", "dev");
         let start = |name: &str| {
             let command = ["bootstrap", "start", name].map(str::to_owned);
-            home.layercake(&[command.as_slice(), &site].concat(), 0).0
+            home.layercake(&[command.as_slice(), &site].concat(), 0).1
         };
         start("lab");
         home.write("one.yaml", &small_cluster("one", 0));
