@@ -107,7 +107,7 @@ async fn refuses_what_cannot_be(story: &Story, kubeconfig: &Path) {
         (
             &["apply", "-f", &unknown],
             3,
-            &["unknown: field not declared in schema", "layercake lint", "Nothing was changed"],
+            &["unknown: field not declared in schema", "unknown.yaml:1: error: ", "Nothing was changed"],
         ),
         (&["apply", "-f", &text], 2, &["is not a Kubernetes manifest"]),
         (&["apply", "-f", "nowhere.yaml"], 2, &["cannot read nowhere.yaml"]),
