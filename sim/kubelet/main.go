@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,10 @@ func routes(target string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/portForward/{namespace}/{pod}", func(w http.ResponseWriter, r *http.Request) {
+		if !acceptsAny(r.Header.Values("Accept")) {
+			http.Error(w, "406: Not Acceptable", http.StatusNotAcceptable)
+			return
+		}
 		name := r.PathValue("pod") + "_" + r.PathValue("namespace")
 		options, err := portforward.NewV4Options(r)
 		if err != nil {
@@ -61,6 +66,21 @@ func routes(target string) http.Handler {
 		portforward.ServePortForward(w, r, forwarder{target}, name, "", options, idle, 30*time.Second, portforward.SupportedProtocols)
 	})
 	return mux
+}
+
+// acceptsAny tells whether Accept headers have no condition. A kubelet's route of port-forwards produces no media type, so go-restful
+// refuses every other header there.
+func acceptsAny(accept []string) bool {
+	if len(accept) == 0 {
+		return true
+	}
+	for media := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		media, _, _ = strings.Cut(media, ";")
+		if strings.TrimSpace(media) == "*/*" {
+			return true
+		}
+	}
+	return false
 }
 
 func main() {
