@@ -198,6 +198,12 @@ async fn run_steps(site: &RealSite, release: &str) {
         (cluster["status"]["phase"] == "running").then_some(())
     })
     .await;
+    // KubeadmControlPlane asks etcd through a port-forward, which Cluster API's proxy forwards.
+    site.wait_for("etcd answers KubeadmControlPlane", BOOTS, async || {
+        let plane = site.get("KubeadmControlPlane", "real-control-plane").await?;
+        (condition(&plane, "EtcdClusterHealthy")?["status"] == "True").then_some(())
+    })
+    .await;
     let guest = Guest::of(site).await;
     guest.wait_for_nodes(2).await;
     for vm in site.vms().await {
