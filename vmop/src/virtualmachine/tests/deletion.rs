@@ -33,13 +33,7 @@ fn writes(requests: &Mutex<Vec<Request>>) -> Vec<(String, Value)> {
 }
 
 async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let there = Arc::new(Mutex::new(Value::Null));
-    let shown = Arc::clone(&there);
-    let (client, requests) = server(move |_| (200, shown.lock().clone()));
-    let runtime = Runtime::detached(client);
-    let mut ctx = context(&runtime, &vcenter);
-    let vm = Arc::new(deleted(&sim, &vcenter, &mut ctx, &there).await);
+    let Deleted { vcenter, requests, runtime, mut ctx, vm } = Deleted::of(&sim).await;
     let before = names(&sim).await;
     writes(&requests);
 
@@ -67,13 +61,7 @@ async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
 
 /// A disk that somebody attached can't be detached while a snapshot of the VM exists: the condition says so, and nothing is destroyed.
 async fn a_snapshot_holds_the_deletion_of_a_vm_with_another_ones_disk(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let there = Arc::new(Mutex::new(Value::Null));
-    let shown = Arc::clone(&there);
-    let (client, requests) = server(move |_| (200, shown.lock().clone()));
-    let runtime = Runtime::detached(client);
-    let mut ctx = context(&runtime, &vcenter);
-    let vm = Arc::new(deleted(&sim, &vcenter, &mut ctx, &there).await);
+    let Deleted { vcenter, requests, runtime, ctx, vm } = Deleted::of(&sim).await;
     let moref = vcenter.inventory.by_uuid(identity(&vm).instance).present().unwrap().moref.clone();
     let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
     sim.post(&format!("/v1/vms/{}/disks", moref.id()), order).await;
@@ -101,19 +89,30 @@ async fn a_snapshot_holds_the_deletion_of_a_vm_with_another_ones_disk(sim: Sim) 
     runtime.shutdown.cancel();
 }
 
-/// An object of a running VM that is being deleted, as the API server and the cache show it.
-async fn deleted(
-    sim: &Sim,
-    vcenter: &Arc<VCenter>,
-    ctx: &mut Context,
-    there: &Mutex<Value>,
-) -> VirtualMachine {
-    let mut vm = made(1, sim, vcenter, ctx).await.remove(0);
-    vm.metadata.uid = Some("uid-of-cp-0".to_owned());
-    vm.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
-    *there.lock() = json!(vm);
-    ctx.caches.vms = Cache::filled([vm.clone()]);
-    vm
+/// A running VM whose object is being deleted, as the API server and the cache show it.
+struct Deleted {
+    vcenter: Arc<VCenter>,
+    requests: Arc<Mutex<Vec<Request>>>,
+    runtime: Runtime,
+    ctx: Context,
+    vm: Arc<VirtualMachine>,
+}
+
+impl Deleted {
+    async fn of(sim: &Sim) -> Self {
+        let vcenter = vcenter(sim).await;
+        let there = Arc::new(Mutex::new(Value::Null));
+        let shown = Arc::clone(&there);
+        let (client, requests) = server(move |_| (200, shown.lock().clone()));
+        let runtime = Runtime::detached(client);
+        let mut ctx = context(&runtime, &vcenter);
+        let mut vm = made(1, sim, &vcenter, &ctx).await.remove(0);
+        vm.metadata.uid = Some("uid-of-cp-0".to_owned());
+        vm.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        *there.lock() = json!(vm);
+        ctx.caches.vms = Cache::filled([vm.clone()]);
+        Self { vcenter, requests, runtime, ctx, vm: Arc::new(vm) }
+    }
 }
 
 on_both_wires!(
