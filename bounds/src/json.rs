@@ -1,8 +1,8 @@
 //! Measures JSON as it arrives, without decoding it.
 
-/// What one value costs a reader beside its bytes: a field, or an entry of a map.
+/// The memory for one value in addition to its bytes: a field, or a map entry.
 const VALUE_BYTES: usize = 64;
-/// What one object in a list costs a reader: `{}` and `null` become a whole structure in Go. A Pod has 1168 bytes.
+/// The memory for one list entry: Go makes a whole structure of `{}` and of `null`. A Pod takes 1168 bytes.
 const ELEMENT_BYTES: usize = 1 << 10;
 
 /// Counts the bytes and values of a JSON text that arrives in pieces.

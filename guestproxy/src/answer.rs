@@ -111,9 +111,9 @@ struct Watch {
     guest: Arc<Guest>,
     path: String,
     ends: Instant,
-    /// What has not been passed on.
+    /// Received bytes that are not forwarded yet.
     rest: BytesMut,
-    /// How much of it the meter has seen.
+    /// The number of these bytes that the meter has counted.
     seen: usize,
     meter: JsonMeter,
     held: Held,
@@ -222,7 +222,7 @@ async fn piece(body: &mut Incoming, patience: Duration) -> Result<Option<Bytes>,
     timeout(patience, next).await.map_err(|_| Broken::from("it stopped"))?
 }
 
-/// What gives the pieces of a body that is passed on.
+/// A source of the pieces of a forwarded body.
 trait Pieces: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, Broken>> + Send;
     fn guest(&self) -> &Guest;

@@ -57,7 +57,7 @@ impl rcgen::SigningKey for Key {
 /// Makes a certificate of a server at `host`, signed by the authority with this certificate and key in PEM.
 ///
 /// # Errors
-/// What can't be read. Nothing of the key is in the text.
+/// Returns a text that says which part can't be read. It quotes nothing from the key.
 pub fn certify(certificate: &[u8], key: &[u8], host: &str) -> Result<CertifiedKey, String> {
     let certificate =
         CertificateDer::from_pem_slice(certificate).map_err(|_| "its tls.crt is not a certificate")?;

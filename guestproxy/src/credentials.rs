@@ -130,7 +130,7 @@ impl Credentials {
     /// rights to clients that do not have them.
     ///
     /// # Errors
-    /// The certificate is that of somebody else.
+    /// The certificate belongs to another user.
     pub fn client_for(&self, shown: Option<&CertificateDer<'_>>) -> Result<Arc<ClientConfig>, &'static str> {
         match shown {
             None => Ok(Arc::clone(&self.anonymous)),

@@ -6,10 +6,9 @@
 
 use std::time::Duration;
 
-/// What one Machine adds to the limits of its cluster. A node with 50 images and its managed fields is estimated at 105 KiB.
+/// Each Machine raises its cluster's limits by this. A node with 50 images and its managed fields is estimated at 105 KiB.
 pub const MACHINE: usize = 128 << 10;
-/// One answer that is not a watch. The largest of a cluster without nodes is the list of its CustomResourceDefinitions' groups, with
-/// less than 1 MiB.
+/// One answer that is not a watch, for a cluster without Machines.
 pub const ANSWER: usize = 16 << 20;
 /// An answer of this size needs no turn.
 pub const SMALL_ANSWER: usize = 1 << 20;
@@ -28,9 +27,9 @@ pub const EVENT: usize = 4 << 20;
 pub const OBJECT: usize = 2 << 10;
 /// The objects in caches that each cluster can have, beside those for its Machines.
 pub const CACHED: usize = 512 << 10;
-/// What one cluster can have beyond that, out of what is for all.
+/// The part of [`MORE_CACHED`] that one cluster can use in addition.
 pub const MORE_CACHED_OF_A_GUEST: usize = 16 << 20;
-/// What all clusters can have beyond their own: an eighth of the smallest limit of a manager, 1 GiB.
+/// Memory that clusters share when their own is used up: an eighth of the smallest memory limit of a manager, which is 1 GiB.
 pub const MORE_CACHED: usize = 128 << 20;
 /// A watch that passed the limit of its cluster is refused for this time.
 pub const REFUSED_FOR: Duration = Duration::from_secs(30);

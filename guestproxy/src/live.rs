@@ -38,7 +38,7 @@ struct Watched {
     refused_until: Option<Instant>,
 }
 
-/// What an event says of its object.
+/// The change that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is there, with this estimated size.

@@ -20,7 +20,7 @@ const WITHIN: Duration = Duration::from_millis(500);
 /// An address that answers for so long is left to its user. The VMs of a cluster that was just deleted answer for a moment.
 const LASTING: Duration = Duration::from_secs(12);
 
-/// What shows that an address is in use.
+/// How capw knows that an address is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// It answers.

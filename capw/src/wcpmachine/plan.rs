@@ -318,8 +318,8 @@ fn virtual_machine(
     vm
 }
 
-/// What the VM operator records in vCenter of a control plane node, for other management clusters: the endpoint that it serves, and its
-/// virtual router. With NSX, a load balancer has the address.
+/// Annotations of a control plane VM: its endpoint and its virtual router number. The VM operator copies them to vCenter, where other
+/// management clusters find them. With NSX, there is no number, because a load balancer has the address.
 fn endpoint_annotations(
     cluster: &Cluster,
     virtual_router: Option<u8>,
