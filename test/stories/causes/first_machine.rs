@@ -55,9 +55,10 @@ fn causes_of_the_first_machine_are_named_at_the_top() {
         loses_its_only_control_plane_node(&story).await;
         a_pause_holds_its_deletion(&story).await;
         story.shared.guests.release("addressless-*");
-        for (name, ..) in CAUSES {
+        for name in ["greedy", "unpolicied", "addressless"] {
             story.delete("TanzuKubernetesCluster", name, CLUSTER).await;
         }
+        story.wait_until_gone("TanzuKubernetesCluster", "classless", CLUSTER).await;
         let classes = story.cluster_api("VirtualMachineClass");
         classes.delete("greedy", &DeleteParams::default()).await.unwrap();
         let storage = story.cluster_api("StorageClass");
