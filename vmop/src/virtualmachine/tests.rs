@@ -186,6 +186,17 @@ fn a_vm_that_was_there_is_not_made_again() {
     assert!(existed(&vm));
 }
 
+/// Otherwise no other VM could use the address that a DHCP server gives away again.
+#[test]
+fn a_vm_that_vcenter_lost_keeps_no_address() {
+    let mut vm = running();
+    let found = Found::Lost(loss_message(&vm, None));
+    let given = vm.status.as_mut().unwrap();
+    given.endpoint_addresses = vec!["10.1.0.9".to_owned()];
+    let lost = status(&vm, Some(&fixtures::facts(found)), &Outcome::Done(None));
+    assert_eq!((lost.endpoint_addresses, lost.kept_addresses), (Vec::new(), Vec::new()));
+}
+
 #[test]
 fn an_old_view_of_a_vm_decides_otherwise() {
     let seen = running();

@@ -3,7 +3,7 @@
 //! In a range that the administrator has given to guests, a guest may report any address, another VM's too. The first that
 //! had it keeps it: the status of a VirtualMachine records its addresses, and keeps them while its guest reports none (as it
 //! does while it restarts). A guest that reports only addresses of other VMs has left its own: after a DHCP server has
-//! exchanged the leases of several VMs, each of them reports the address that the next one had.
+//! exchanged the leases of several VMs, each of them reports the address that the next one had. A VM that vCenter lost has no guest.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ pub struct Claims {
 
 /// Returns the addresses that no other VM can use while this VM's guest reports no address.
 ///
-/// `own` are the VM's present endpoint addresses. `reports_others` is true if its guest reports addresses, and all of them
-/// belong to other VMs. Such a guest does not use its last addresses either. They are released, and the other VMs keep theirs.
-pub fn kept(old: &VirtualMachineStatus, own: &[String], reports_others: bool) -> Vec<String> {
-    if !own.is_empty() || reports_others {
+/// `own` are the VM's present endpoint addresses. `has_left` is true if the VM does not use its last addresses any more: its guest reports
+/// only addresses of other VMs, or vCenter lost the VM. They are released, and the other VMs keep theirs.
+pub fn kept(old: &VirtualMachineStatus, own: &[String], has_left: bool) -> Vec<String> {
+    if !own.is_empty() || has_left {
         return Vec::new();
     }
     let last = if old.endpoint_addresses.is_empty() { &old.kept_addresses } else { &old.endpoint_addresses };

@@ -46,8 +46,9 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
         None => absent(&old, facts),
     };
     if status.phase.as_deref() != Some(vm_phase::CREATING) {
-        let reports_others = facts.is_some_and(|facts| facts.runtime.address_conflict.is_some());
-        status.kept_addresses = kept(&old, &status.endpoint_addresses, reports_others);
+        let has_left =
+            |facts: &Facts| facts.runtime.address_conflict.is_some() || matches!(facts.found, Found::Lost(_));
+        status.kept_addresses = kept(&old, &status.endpoint_addresses, facts.is_some_and(has_left));
     }
     if let (Some(vsphere_vm), Some(known)) = (vsphere_vm, facts.and_then(|facts| facts.disks.as_ref())) {
         status.volumes = disks::status(vm, vsphere_vm, &known.devices);
