@@ -299,6 +299,8 @@ pub const ROLE_NODE: &str = "node";
 pub const TAG_CONTROL_PLANE: &str = "CtrlVmVmAATag";
 /// The tag of a worker's virtual machine.
 pub const TAG_WORKER: &str = "WorkerVmVmAATag";
+/// The API group of the kinds from which Cluster API's nodes are made. vmop knows none of these kinds.
+pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.vmware.com";
 /// The cluster module of a control plane.
 pub const CONTROL_PLANE_GROUP: &str = "control-plane-group";
 /// The name of the API server's port.

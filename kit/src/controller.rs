@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::controller::{Action, Config, Error as SchedulerError, applier};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
@@ -367,13 +368,15 @@ where
     K: Resource<DynamicType = ()>,
     C: Resource,
 {
+    let owner = controller_in_group(child, &K::group(&()))?;
+    (owner.kind == K::kind(&())).then(|| reference_to(child.meta().namespace.as_deref(), &owner.name))
+}
+
+/// Returns the owner that controls an object, if its kind belongs to that API group.
+pub fn controller_in_group<'c, C: Resource>(child: &'c C, group: &str) -> Option<&'c OwnerReference> {
     let owners = child.meta().owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
-    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-    if owner.kind != K::kind(&()) || group != K::group(&()) {
-        return None;
-    }
-    Some(reference_to(child.meta().namespace.as_deref(), &owner.name))
+    (owner.api_version.split_once('/').map_or("", |(group, _)| group) == group).then_some(owner)
 }
 
 /// The receiver is gone only when the controller ended with the program.

@@ -210,3 +210,21 @@ pub struct NodeInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operating_system: Option<String>,
 }
+
+/// The values of `status.vmstatus`: how far the virtual machine is.
+pub mod vm_status {
+    /// There is no virtual machine any more.
+    pub const NOT_FOUND: &str = "notfound";
+    /// The virtual machine is asked for.
+    pub const PENDING: &str = "pending";
+    /// vCenter has it.
+    pub const CREATED: &str = "created";
+    /// It is on.
+    pub const POWERED_ON: &str = "poweredon";
+    /// It is on and has an address. Says nothing of kubeadm.
+    pub const READY: &str = "ready";
+    /// It is going away.
+    pub const DELETING: &str = "deleting";
+    /// It cannot be made.
+    pub const ERROR: &str = "error";
+}

@@ -15,7 +15,7 @@ pub use cluster::{
 pub use machine::{
     MachineAddress, MachineVolume, NodeInfo, VirtualMachineNaming, WCPMachine, WCPMachineSpec,
     WCPMachineStatus, WCPMachineTemplate, WCPMachineTemplateResource, WCPMachineTemplateSpec,
-    WCPMachineTemplateStatus,
+    WCPMachineTemplateStatus, vm_status,
 };
 
 use std::collections::BTreeMap;
@@ -23,10 +23,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::gcm::parts::ApiEndpoint;
-
 /// The API group of the WCP kinds.
-pub const GROUP: &str = "infrastructure.cluster.vmware.com";
+pub const GROUP: &str = crate::names::INFRASTRUCTURE_GROUP;
 /// The API version of the WCP kinds; it carries the contract of the same name.
 pub const VERSION: &str = "v1beta2";
 
@@ -40,6 +38,17 @@ pub struct TemplateMeta {
     /// Annotations of the created objects.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+}
+
+/// An endpoint of an API server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["host", "port"]))]
+pub struct ApiEndpoint {
+    /// The address or name.
+    pub host: String,
+    /// The port.
+    pub port: i32,
 }
 
 /// Reports the first provisioning. Cluster API waits for it, and ignores later changes.

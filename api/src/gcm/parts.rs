@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
+use crate::capw::ApiEndpoint;
 use crate::conditions::Condition;
 use crate::gcm::authentication::AuthenticationSettings;
 
@@ -286,17 +287,6 @@ pub struct StorageSettings {
     pub default_class: Option<String>,
 }
 
-/// An endpoint of an API server.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("required" = ["host", "port"]))]
-pub struct ApiEndpoint {
-    /// The address or name.
-    pub host: String,
-    /// The port.
-    pub port: i32,
-}
-
 /// An abridged status of the Cluster below.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -368,24 +358,6 @@ pub mod phase {
     pub const UPDATE_FAILED: &str = "updateFailed";
     /// The cluster served and does not any more.
     pub const UNHEALTHY: &str = "unhealthy";
-}
-
-/// How far a node's virtual machine is, in one word.
-pub mod vm_status {
-    /// There is no virtual machine any more.
-    pub const NOT_FOUND: &str = "notfound";
-    /// The virtual machine is asked for.
-    pub const PENDING: &str = "pending";
-    /// vCenter has it.
-    pub const CREATED: &str = "created";
-    /// It is on.
-    pub const POWERED_ON: &str = "poweredon";
-    /// It is on and has an address. Says nothing of kubeadm.
-    pub const READY: &str = "ready";
-    /// It is going away.
-    pub const DELETING: &str = "deleting";
-    /// It cannot be made.
-    pub const ERROR: &str = "error";
 }
 
 /// How a node is, in one word.

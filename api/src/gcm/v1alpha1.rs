@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::parts::{
-    ApiEndpoint, ClusterApiStatus, Distribution, MAX_NODES, NetworkSettings, RemediatedNode, Settings,
-    StorageSettings, Volume, node_status, phase, vm_status,
+    ClusterApiStatus, Distribution, MAX_NODES, NetworkSettings, RemediatedNode, Settings, StorageSettings,
+    Volume, node_status, phase,
 };
 use crate::conditions::Condition;
 

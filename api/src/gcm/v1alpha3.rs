@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::parts::*;
+use crate::capw::ApiEndpoint;
 use crate::conditions::Condition;
 
 /// The desired state of a Kubernetes cluster of virtual machines.

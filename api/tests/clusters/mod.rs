@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{
     Quantity,
+    capw::ApiEndpoint,
     conditions::Condition,
     gcm::{
         authentication::{AuthenticationSettings, ClaimMappings, Issuer, JwtAuthenticator, PrefixedClaim},
@@ -140,7 +141,7 @@ fn conditions() -> impl Strategy<Value = Vec<Condition>> {
 
 fn cluster_api_status() -> impl Strategy<Value = v1alpha3::ClusterApiStatus> {
     (0..2_usize, option::of(word()), option::of(word())).prop_map(|(endpoints, error_reason, phase)| {
-        let endpoint = v1alpha3::ApiEndpoint { host: "h".to_owned(), port: 6443 };
+        let endpoint = ApiEndpoint { host: "h".to_owned(), port: 6443 };
         let api_endpoints = vec![endpoint; endpoints];
         v1alpha3::ClusterApiStatus { api_endpoints, error_reason, error_message: None, phase }
     })
@@ -171,7 +172,7 @@ pub fn hub_status() -> impl Strategy<Value = v1alpha3::TanzuKubernetesClusterSta
     )
         .prop_map(
             |(addons, cluster_api_status, vm_status, conditions, total_worker_replicas, endpoints)| {
-                let endpoint = v1alpha3::ApiEndpoint { host: "h".to_owned(), port: 6443 };
+                let endpoint = ApiEndpoint { host: "h".to_owned(), port: 6443 };
                 v1alpha3::TanzuKubernetesClusterStatus {
                     api_endpoints: vec![endpoint; endpoints],
                     addons,

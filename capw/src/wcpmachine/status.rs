@@ -3,10 +3,9 @@
 //! The first thing that blocks the virtual machine stands here in its own words, so that a reader need not go down
 //! to the VirtualMachine to learn it.
 
-use api::capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus};
+use api::capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus, vm_status};
 use api::conditions::severity::Severity;
 use api::conditions::{self, cause, contract, vcenter, vmop, wcp_machine as reasons};
-use api::gcm::parts::vm_status;
 use api::names::label;
 use api::vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase};
 use jiff::Timestamp;

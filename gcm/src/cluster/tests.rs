@@ -12,8 +12,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::capi::Cluster;
+use api::capw::vm_status;
 use api::conditions::{READY as READY_CONDITION, find};
-use api::gcm::parts::{phase, vm_status};
+use api::gcm::parts::phase;
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use kube::ResourceExt;
 use proptest::prelude::*;

@@ -20,12 +20,10 @@ pub fn dependencies<'a>(manifest: &'a str, members: &BTreeSet<&str>) -> BTreeSet
 /// Returns a message for each row of the page's table that differs from the manifests, and for each crate without a row.
 pub fn differences(page: &str, manifests: &BTreeMap<&str, String>) -> Vec<String> {
     let members: BTreeSet<_> = manifests.keys().copied().collect();
-    let rows =
-        page.lines().skip_while(|line| *line != HEADER).skip(2).take_while(|line| line.starts_with('|'));
     let mut differences = Vec::new();
     let mut missing = members.clone();
-    for row in rows {
-        let mut cells = row.split('|').skip(1).map(quoted);
+    for cells in rows(page, HEADER) {
+        let mut cells = cells.map(quoted);
         let (crates, written) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
         for name in crates {
             missing.remove(name);
@@ -47,12 +45,19 @@ pub fn differences(page: &str, manifests: &BTreeMap<&str, String>) -> Vec<String
     differences
 }
 
-/// The words in backquotes.
-fn quoted(cell: &str) -> BTreeSet<&str> {
+/// Returns the cells of each row of the table that begins with a header.
+pub fn rows<'a>(page: &'a str, header: &str) -> impl Iterator<Item = impl Iterator<Item = &'a str>> {
+    let lines = page.lines().skip_while(move |line| *line != header).skip(2);
+    lines.take_while(|line| line.starts_with('|')).map(|row| row.split('|').skip(1))
+}
+
+/// Returns the words in backquotes.
+pub fn quoted(cell: &str) -> BTreeSet<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-fn list(names: &BTreeSet<&str>) -> String {
+/// Joins names for a message.
+pub fn list(names: &BTreeSet<&str>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.iter().copied().collect::<Vec<_>>().join(", ") }
 }
 

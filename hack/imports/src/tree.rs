@@ -115,6 +115,16 @@ impl Tree {
         imports
     }
 
+    /// Returns each name that files take directly from another crate: `b` of `a::b::C`, with the file.
+    pub fn names_of(&self, other: &str) -> BTreeSet<(&Path, String)> {
+        let paths = self.modules.iter().flat_map(|module| {
+            let file = self.files[module.file].path.as_path();
+            module.uses.values().chain(&module.paths).map(move |path| (file, path))
+        });
+        let names = paths.filter(|(_, path)| path[0] == other && path.len() > 1);
+        names.map(|(file, path)| (file, path[1].clone())).collect()
+    }
+
     /// The file where a path's item is defined, and the item's name; nothing where the path leaves the crate or ends at a module.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<(usize, String)> {
         let (first, rest) = path.split_first()?;

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::capw::WCPCluster;
-use api::names::label;
-use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
+use api::names::{INFRASTRUCTURE_GROUP, label};
+use api::vmop::VirtualMachine;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::Runtime;
-use kit::controller::controller_of;
+use kit::controller::controller_in_group;
 use kit::watch;
 use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
@@ -141,8 +140,8 @@ impl Known {
     pub fn cluster_of_policy(&self, vm: &VirtualMachine) -> Option<String> {
         let name = vm.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty())?;
         let policy = self.caches.policies.get(vm.metadata.namespace.as_deref(), name)?;
-        let cluster = controller_of::<WCPCluster, VirtualMachineSetResourcePolicy>(&policy)?;
-        Some(policy.labels().get(label::CLUSTER_NAME).cloned().unwrap_or(cluster.name))
+        let cluster = controller_in_group(&*policy, INFRASTRUCTURE_GROUP)?;
+        Some(policy.labels().get(label::CLUSTER_NAME).cloned().unwrap_or_else(|| cluster.name.clone()))
     }
 
     fn assigned(&self, namespace: &str, class: &str) -> Option<bool> {

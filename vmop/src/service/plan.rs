@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use api::capw::{WCPCluster, WCPMachine};
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
+use api::names::INFRASTRUCTURE_GROUP;
 use api::vmop::{
     LoadBalancerIngress, LoadBalancerStatus, VirtualMachine, VirtualMachineService,
     VirtualMachineServiceStatus,
@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort, ServiceS
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kit::apply::controlled_by;
-use kit::controller::controller_of;
+use kit::controller::controller_in_group;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
@@ -138,11 +138,12 @@ pub fn slice(service: &VirtualMachineService, vms: &[Arc<VirtualMachine>], famil
     }
 }
 
-/// Whether a VM is one of those behind a service: it has the labels, and behind a cluster's own service a WCPMachine controls it.
+/// Returns true if a service sends its traffic to a VM: the VM has the labels of the selector. Behind the service of a cluster's control
+/// plane, the VM must also be one of Cluster API's, because any user can set the labels.
 pub fn selects(service: &VirtualMachineService, vm: &VirtualMachine) -> bool {
     let is_labelled = service.spec.selector.iter().all(|(name, value)| vm.labels().get(name) == Some(value));
-    let is_clusters = controller_of::<WCPCluster, _>(service).is_some();
-    is_labelled && (!is_clusters || controller_of::<WCPMachine, _>(vm).is_some())
+    let is_clusters = controller_in_group(service, INFRASTRUCTURE_GROUP).is_some();
+    is_labelled && (!is_clusters || controller_in_group(vm, INFRASTRUCTURE_GROUP).is_some())
 }
 
 /// The addresses under which a VM serves, if it is ready and not on its way out: its first of each family, of those that
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_clusters_service_are_machines_that_a_wcpmachine_controls() {
+    fn behind_a_clusters_service_are_machines_of_cluster_api() {
         let owner = |kind: &str| {
             let version = "infrastructure.cluster.vmware.com/v1beta2";
             json!([{ "apiVersion": version, "kind": kind, "name": "c", "uid": "u", "controller": true }])

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use api::capi::Machine;
 use api::capw::WCPMachine;
+use api::capw::vm_status;
 use api::conditions::{FALSE, TRUE, capi, metav1};
-use api::gcm::parts::{node_status, vm_status};
+use api::gcm::parts::node_status;
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use api::capw::WCPCluster;
+use api::capw::{WCPCluster, vm_status};
 use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
 use api::conditions::{FALSE, READY, TRUE, capi, metav1, tkc, vcenter, wcp_machine};
-use api::gcm::parts::{node_status, vm_status};
+use api::gcm::parts::node_status;
 use api::names::finalizer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::events::named;

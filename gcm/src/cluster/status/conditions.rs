@@ -1,10 +1,11 @@
 //! The conditions of a cluster, each in one function.
 
+use api::capw::vm_status;
 use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
 use api::conditions::{Condition, FALSE, INFO, READY, TRUE, WARNING, capi, find, metav1, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
-use api::gcm::parts::{NodePool, node_status, vm_status};
+use api::gcm::parts::{NodePool, node_status};
 use kube::ResourceExt;
 
 use super::blocking;

@@ -1,9 +1,9 @@
 //! Reports a control plane that lost all copies of etcd's data. KubeadmControlPlane does not replace it.
 
+use api::capw::vm_status;
 use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
 use api::conditions::tkc as words;
-use api::gcm::parts::vm_status;
 use kube::ResourceExt;
 
 use crate::cluster::facts::Facts;

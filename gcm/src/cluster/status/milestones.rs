@@ -1,8 +1,9 @@
 //! Events: what a cluster came to between one status and the next, published once.
 
+use api::capw::vm_status;
 use api::conditions::cause::Cause;
 use api::conditions::{Condition, ERROR, FALSE, READY, TRUE, WARNING, find, tkc as words};
-use api::gcm::parts::{RemediatedNode, node_status, phase, vm_status};
+use api::gcm::parts::{RemediatedNode, node_status, phase};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use kit::events::Events;
 

@@ -7,10 +7,11 @@ pub mod milestones;
 pub mod phase;
 pub mod remaining;
 
+use api::capw::ApiEndpoint;
 use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, tkc as words};
-use api::gcm::parts::{AddonStatus, ApiEndpoint, ClusterApiStatus, phase as phases};
+use api::gcm::parts::{AddonStatus, ClusterApiStatus, phase as phases};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 
 use super::error::Error;
