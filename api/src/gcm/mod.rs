@@ -8,6 +8,7 @@ pub mod authentication;
 mod convert;
 pub mod parts;
 pub mod release;
+pub mod remedy;
 pub mod service_configuration;
 pub mod v1alpha1;
 pub mod v1alpha3;

@@ -16,23 +16,21 @@ pub struct FirstBoot {
     pub message: String,
 }
 
-/// Words of a cause, and what to do about it; the first that fits counts.
+/// Words of a cause, and a remedy. The first row that matches is used. No remedy names a field of a TanzuKubernetesCluster, because capw
+/// also serves plain clusters: [`api::gcm::remedy`] adds these fields.
 const REMEDIES: [(&[&str], &str); 10] = [
     (
         &["no space left on device"],
-        "Give the node a larger disk: another image, or a volume for /var/lib/containerd (spec.topology)",
+        "Give the node a larger disk: another image, or a volume for /var/lib/containerd",
     ),
     (
         &["not yet valid", "has expired"],
         "Set the clock: check the time of the ESXi hosts and the NTP servers of the nodes",
     ),
-    (
-        &["unknown authority", "certificate signed by"],
-        "Give the nodes the registry's certificate authority: spec.settings.network.trust",
-    ),
+    (&["unknown authority", "certificate signed by"], "Give the nodes the registry's certificate authority"),
     (
         &["failed to pull image", "ImagePull", "toomanyrequests"],
-        "Check that the registry serves this image and that nodes can reach the registry (spec.settings.network.proxy and trust), or use a node image that contains it",
+        "Check that the registry serves this image and that nodes can reach it. Check their proxy and certificate authorities, or use a node image that contains the image",
     ),
     (
         &["this version of kubeadm", "kubelet version is higher", "Kubelet version"],
@@ -50,7 +48,7 @@ const REMEDIES: [(&[&str], &str); 10] = [
         &["Module ", "modprobe", "bridge-nf-call-iptables", "ip_forward"],
         "Use a node image whose kernel contains and loads the module (br_netfilter, overlay)",
     ),
-    (&["available CPUs", "system RAM"], "Use a larger virtual machine class: spec.topology"),
+    (&["available CPUs", "system RAM"], "Use a larger virtual machine class"),
     (
         &[
             "identity of the API Server",

@@ -6,6 +6,7 @@
 use api::conditions::cause::{Cause, gravest, severity};
 use api::conditions::severity::Severity;
 use api::conditions::{READY, capi, contract, tkc, vmop, wcp_cluster};
+use api::gcm::remedy;
 use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
@@ -52,7 +53,10 @@ pub fn blocking(namespace: &str, tree: &TreeNode) -> Option<Blocking> {
     let last = [contract::PAUSED, tkc::CANNOT_BE_REMEDIATED];
     let own = own.filter(|(_, cause)| last.contains(&cause.reason.as_str()));
     let (node, cause) = own.or_else(|| gravest(suspects, |(_, cause)| cause.severity))?;
-    let Cause { reason, message, .. } = cause.clone();
+    let Cause { reason, mut message, .. } = cause.clone();
+    if tree.kind == Root::TanzuKubernetesCluster.kind() {
+        message = remedy::with_fields(&message);
+    }
     Some(Blocking { object: format!("{} {namespace}/{}", node.kind, node.name), reason, message })
 }
 

@@ -6,11 +6,12 @@ use layercake::args::SiteNetwork;
 use layercake::manifest;
 use layercake::site::manifests::storage_quota;
 use serde_json::{Value, json};
+use sim::guest::Failure;
 
 use crate::harness::command;
 use crate::harness::objects::{POLICY, storage_class};
 use crate::harness::shared_stack::network;
-use crate::harness::story::{SOON, Story, assert_contains, story};
+use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, story};
 
 const REFUSAL: &str = "spec.template.spec may not be changed. Create another template";
 const DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
@@ -213,14 +214,31 @@ fn the_commands_know_a_cluster_of_cluster_api() {
         run(&apply, 0, &["applied Cluster plain-commands/topology", "Running after", "workers 1/1"]);
         let named = ["topology", "-n", &story.namespace];
         run(&["list", "-n", &story.namespace], 0, &["topology   plain-commands   cluster", "1/1"]);
-        run(
-            &[&["scale"], &named[..], &["--replicas", "2"]].concat(),
-            0,
-            &["from 1 to 2 nodes", "workers 2/2"],
-        );
+        let scale = [&["scale"], &named[..], &["--replicas", "2"]].concat();
+        let failure =
+            Failure::preflight("ImagePull", "failed to pull image registry.example/pause:3.10: not found");
+        story.shared.guests.provoke("topology-*", failure);
+        run(&[&scale[..], &["--timeout", "1s"]].concat(), 4, &["from 1 to 2 nodes"]);
+        let machine = story
+            .wait_for("a WCPMachine whose first boot failed", CLUSTER, || first_boot_failed(&story))
+            .await;
+        let remedy = "Check their proxy and certificate authorities, or use";
+        run(&[&["describe"], &named[..]].concat(), 0, &["Blocked by WCPMachine", remedy]);
+        let message = condition(&machine, "Ready").unwrap()["message"].as_str().unwrap();
+        assert!(!message.contains("spec."), "fields of a TanzuKubernetesCluster: {message}");
+        story.shared.guests.stop_provoking("topology-*");
+        story.delete("Machine", machine["metadata"]["name"].as_str().unwrap(), CLUSTER).await;
+        run(&scale, 0, &["workers 2/2"]);
         run(&[&["delete"], &named[..]].concat(), 0, &["the deletion has begun", "topology: deleted"]);
         assert!(story.vms().await.is_empty());
     });
+}
+
+async fn first_boot_failed(story: &Story) -> Option<Value> {
+    let has_failed = |machine: &Value| {
+        condition(machine, "Ready").is_some_and(|ready| ready["reason"] == "BootstrapFailed")
+    };
+    story.list("WCPMachine").await.into_iter().find(has_failed)
 }
 
 /// What brings the container network to each cluster of the namespace with a label.

@@ -7,6 +7,7 @@ use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
 use api::conditions::{FALSE, READY, TRUE, capi, metav1, tkc, vcenter, wcp_machine};
 use api::gcm::parts::node_status;
+use api::gcm::remedy;
 use api::names::finalizer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::events::named;
@@ -17,10 +18,11 @@ use crate::addons::bundle::AddonType;
 use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::{Node, conditions};
 
-/// What `Ready` of an object of capw says, if it does not hold.
+/// Returns the cause in `Ready` of an object of capw, with the fields of a TanzuKubernetesCluster.
 fn of_ready(object: String, conditions: &[Condition]) -> Option<Cause> {
     let ready = metav1::find(conditions, READY).filter(|condition| condition.status != TRUE)?;
-    Some(Cause::of(object, ready))
+    let cause = Cause::of(object, ready);
+    Some(Cause { message: remedy::with_fields(&cause.message), ..cause })
 }
 
 /// Why the cluster's infrastructure is not ready.

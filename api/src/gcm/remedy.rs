@@ -1,0 +1,29 @@
+//! Fields of a TanzuKubernetesCluster for the remedies that capw writes.
+//!
+//! capw also serves plain clusters of Cluster API, so its messages name no field of a TanzuKubernetesCluster. The programs that show such a
+//! message for one add the field.
+
+/// Words of capw, and the field of a TanzuKubernetesCluster that follows it.
+pub const FIELDS: [(&str, &str); 4] = [
+    ("a volume for /var/lib/containerd", "spec.topology"),
+    ("Give the nodes the registry's certificate authority", "spec.settings.network.trust"),
+    ("Check their proxy and certificate authorities", "spec.settings.network.proxy and trust"),
+    ("Use a larger virtual machine class", "spec.topology"),
+];
+
+/// Returns a message of capw with the field of a TanzuKubernetesCluster behind each remedy that has one.
+#[must_use]
+pub fn with_fields(message: &str) -> String {
+    FIELDS.iter().fold(message.to_owned(), |message, (remedy, field)| {
+        message.replacen(remedy, &format!("{remedy} ({field})"), 1)
+    })
+}
+
+#[test]
+fn a_remedy_gets_its_field() {
+    let plain = "VirtualMachine ns/a: kubeadm join failed: x509. Give the nodes the registry's certificate authority. Read the log";
+    let expected = "VirtualMachine ns/a: kubeadm join failed: x509. Give the nodes the registry's certificate authority \
+                    (spec.settings.network.trust). Read the log";
+    assert_eq!(with_fields(plain), expected);
+    assert_eq!(with_fields("Set the clock"), "Set the clock");
+}
