@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use crate::names::label;
+use crate::names::{GCM_NAMESPACE, VMOP_NAMESPACE, label};
 use crate::rules::{self, Rule};
 use crate::{capw, cns, gcm, net, topology, vmop};
 
@@ -21,13 +21,13 @@ use crate::{capw, cns, gcm, net, topology, vmop};
 pub const CONVERSION_PATH: &str = "/convert";
 /// gcm, which converts TanzuKubernetesClusters.
 const GCM: Converter = Converter {
-    namespace: "vmware-system-tkg",
+    namespace: GCM_NAMESPACE,
     service: "vmware-system-tkg-webhook-service",
     certificate: "vmware-system-tkg-serving-cert",
 };
 /// The VM operator, which converts VirtualMachines.
 const VM_OPERATOR: Converter = Converter {
-    namespace: "vmware-system-vmop",
+    namespace: VMOP_NAMESPACE,
     service: "vmware-system-vmop-webhook-service",
     certificate: "vmware-system-vmop-serving-cert",
 };

@@ -299,6 +299,12 @@ pub const ROLE_NODE: &str = "node";
 pub const TAG_CONTROL_PLANE: &str = "CtrlVmVmAATag";
 /// The tag of a worker's virtual machine.
 pub const TAG_WORKER: &str = "WorkerVmVmAATag";
+/// The namespace of gcm.
+pub const GCM_NAMESPACE: &str = "vmware-system-tkg";
+/// The namespace of capw.
+pub const CAPW_NAMESPACE: &str = "vmware-system-capw";
+/// The namespace of vmop. The provider configuration is there, too.
+pub const VMOP_NAMESPACE: &str = "vmware-system-vmop";
 /// The API group of the kinds from which Cluster API's nodes are made. vmop knows none of these kinds.
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.vmware.com";
 /// The cluster module of a control plane.

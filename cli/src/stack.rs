@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use api::gcm::TanzuKubernetesRelease;
+use api::names::VMOP_NAMESPACE;
+use api::vmop::ProviderConfiguration;
 use clap::ValueEnum as _;
 use components::render::{Networks, arguments_of_site};
 use gcm::sync::authentication::COPY_SCRIPT;
@@ -29,7 +31,6 @@ pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
 
 /// The argument of the VM operator with which it probes simulated guests, which serve on loopback what they report of a network.
 pub const SIMULATED_ADDRESSES: &str = "--probe-address-map=10.0.0.0/8=127.0.0.0/8";
-const VMOP_NAMESPACE: &str = "vmware-system-vmop";
 /// The pool that the addresses of control planes come from, where no load balancer gives them: config/capw names it.
 const ENDPOINT_POOL: &str = "control-planes";
 const RELEASES: Duration = Duration::from_mins(1);
@@ -323,10 +324,16 @@ async fn configure_vcenter(
     wire: Wire,
 ) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
-    let [credentials, mut configuration] = vcenter.provider(VMOP_NAMESPACE, stack_id, wire.name())?;
-    // Machines of namespaces that say nothing lie there too.
-    configuration["data"]["Folder"] = json!(vcenter.folder);
-    configuration["data"]["ResourcePool"] = json!(vcenter.resource_pool);
+    let configuration = ProviderConfiguration {
+        stack_id: stack_id.to_owned(),
+        wire: wire.name().to_owned(),
+        // Machines of namespaces that say nothing lie there too.
+        folder: vcenter.folder.clone(),
+        resource_pool: vcenter.resource_pool.clone(),
+        ..vcenter.provider()
+    };
+    let configuration = configuration.config_map(VMOP_NAMESPACE);
+    let credentials = vcenter.credentials(VMOP_NAMESPACE)?;
     let [library, source] = vcenter.publish_source();
     for object in [&namespace, &credentials, &configuration, &library, &source] {
         apply(client, object).await?;

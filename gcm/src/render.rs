@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::gcm::{OSImage, TanzuKubernetesCluster, TanzuKubernetesRelease};
-use api::names::label;
+use api::names::{GCM_NAMESPACE, label};
 use api::vmop::VirtualMachineImage;
 use clap::Parser as _;
 use jiff::Timestamp;
@@ -25,7 +25,6 @@ use crate::program::Flags;
 use crate::release::cache::ReleaseCache;
 
 /// The namespace and the Deployment of gcm.
-const NAMESPACE: &str = "vmware-system-tkg";
 const DEPLOYMENT: &str = "vmware-system-tkg-controller-manager";
 /// The public key of nodes whose key pair does not exist yet.
 const NO_KEY: &str = "ssh-ed25519 (generated when the cluster is created)";
@@ -71,7 +70,7 @@ pub async fn render(
 /// # Errors
 /// The API server refuses the request, for example because the user lacks the right.
 pub async fn deployed_arguments(client: &Client) -> kube::Result<Option<Vec<String>>> {
-    let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
+    let deployments = Api::<Deployment>::namespaced(client.clone(), GCM_NAMESPACE);
     let Some(deployment) = deployments.get_opt(DEPLOYMENT).await? else { return Ok(None) };
     let pod = deployment.spec.and_then(|spec| spec.template.spec);
     let mut containers = pod.into_iter().flat_map(|pod| pod.containers);

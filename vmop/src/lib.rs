@@ -39,7 +39,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use flags::Flags;
-pub use vcenter::settings::{CONFIG_MAP, LIBRARIES_CHANGED};
+pub use vcenter::settings::LIBRARIES_CHANGED;
 
 /// Runs the program; `args[0]` is its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {

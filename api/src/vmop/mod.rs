@@ -8,6 +8,7 @@ mod convert;
 mod image;
 mod machine;
 mod policy;
+mod provider;
 mod publish;
 mod service;
 pub mod v1alpha2;
@@ -20,6 +21,7 @@ pub use convert::{ConvertError, convert};
 pub use image::*;
 pub use machine::*;
 pub use policy::*;
+pub use provider::{PROVIDER_CONFIGURATION, ProviderConfiguration};
 pub use publish::*;
 pub use service::*;
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use api::names::VMOP_NAMESPACE;
 use kit::diagnosis::Outcome;
 use kube::Client;
 use serde_json::json;
@@ -20,7 +21,6 @@ use crate::doctor;
 use crate::exit::{ExitStatus, refuse};
 use crate::files::read_text;
 use crate::image_import::appearance::all_appeared;
-use crate::init::facts::OPERATOR_NAMESPACE;
 use crate::init::given::{GivenSite, operator_flags};
 use crate::init::install::Writer;
 use crate::init::site_file::SiteFile;
@@ -249,7 +249,7 @@ async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&S
     if let (Some(given), Some(wanted)) = (given, wanted) {
         given.check(&client).await?;
         let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}});
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
         plane::apply(&client, &namespace).await?;
         let writer = Writer::quiet(&client, WITHIN);
         writer.apply_configuration(&given.file, given.credentials.as_ref()).await?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::names::{CAPW_NAMESPACE, GCM_NAMESPACE, VMOP_NAMESPACE};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
@@ -17,9 +18,9 @@ pub const CONTROLLER_NAMESPACES: [&str; 8] = [
     "capi-kubeadm-control-plane-system",
     "capi-system",
     "cert-manager",
-    "vmware-system-capw",
-    "vmware-system-tkg",
-    "vmware-system-vmop",
+    CAPW_NAMESPACE,
+    GCM_NAMESPACE,
+    VMOP_NAMESPACE,
 ];
 /// Objects of one answer.
 const PAGE: u32 = 200;

@@ -1,6 +1,7 @@
 //! What to do about a blocking cause: the next command to run, for the causes that admins meet most.
 
 use api::conditions::{capi, tkc, vcenter, vmop};
+use api::names::{CAPW_NAMESPACE, GCM_NAMESPACE, VMOP_NAMESPACE};
 
 use super::cause::{Blocking, NOT_REPORTED};
 
@@ -69,9 +70,9 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
 /// Where nobody reports, nobody may be at work.
 fn controller(kind: &str) -> Option<String> {
     let namespace = match kind {
-        "TanzuKubernetesCluster" => "vmware-system-tkg",
-        "WCPCluster" | "WCPMachine" => "vmware-system-capw",
-        kind if kind.starts_with("VirtualMachine") => "vmware-system-vmop",
+        "TanzuKubernetesCluster" => GCM_NAMESPACE,
+        "WCPCluster" | "WCPMachine" => CAPW_NAMESPACE,
+        kind if kind.starts_with("VirtualMachine") => VMOP_NAMESPACE,
         "Cluster" | "Machine" | "MachineDeployment" => "capi-system",
         "KubeadmControlPlane" => "capi-kubeadm-control-plane-system",
         _ => return None,

@@ -3,6 +3,7 @@
 mod memory;
 mod rights;
 
+use api::names::{CAPW_NAMESPACE, GCM_NAMESPACE, VMOP_NAMESPACE};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
@@ -54,19 +55,19 @@ struct Program {
 const PROGRAMS: &[Program] = &[
     Program {
         name: "gcm",
-        namespace: "vmware-system-tkg",
+        namespace: GCM_NAMESPACE,
         groups: &["run.tanzu.vmware.com"],
         is_above_cluster_api: true,
     },
     Program {
         name: "capw",
-        namespace: "vmware-system-capw",
+        namespace: CAPW_NAMESPACE,
         groups: &["infrastructure.cluster.vmware.com"],
         is_above_cluster_api: true,
     },
     Program {
         name: "vmop",
-        namespace: "vmware-system-vmop",
+        namespace: VMOP_NAMESPACE,
         groups: &["vmoperator.vmware.com", "vmware.com"],
         is_above_cluster_api: false,
     },

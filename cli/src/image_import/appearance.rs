@@ -7,14 +7,14 @@ use anyhow::{Context, Result, bail};
 use api::conditions::{self, FALSE, vmop as words};
 use api::gcm::TanzuKubernetesRelease;
 use api::names::label;
-use api::vmop::VirtualMachineImage;
+use api::vmop::{PROVIDER_CONFIGURATION, VirtualMachineImage};
 use gcm::release::image::{CarriedRelease, Unreadable, carried, explain_exclusion, is_node_image};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
-use vmop::{CONFIG_MAP, LIBRARIES_CHANGED};
+use vmop::LIBRARIES_CHANGED;
 
 use crate::exit::ExitStatus;
 
@@ -38,10 +38,10 @@ pub async fn request_read(client: &Client, namespace: &str) -> Result<()> {
     let now = jiff::Timestamp::now().to_string();
     let patch = json!({ "metadata": { "annotations": { LIBRARIES_CHANGED: now } } });
     Api::<ConfigMap>::namespaced(client.clone(), namespace)
-        .patch(CONFIG_MAP, &PatchParams::default(), &Patch::Merge(patch))
+        .patch(PROVIDER_CONFIGURATION, &PatchParams::default(), &Patch::Merge(patch))
         .await
         .with_context(|| {
-            format!("cannot annotate ConfigMap {namespace}/{CONFIG_MAP} with {LIBRARIES_CHANGED}")
+            format!("cannot annotate ConfigMap {namespace}/{PROVIDER_CONFIGURATION} with {LIBRARIES_CHANGED}")
         })?;
     Ok(())
 }

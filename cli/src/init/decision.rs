@@ -39,7 +39,8 @@ pub fn decide(facts: &Facts, site_vcenter: Option<&str>) -> Result<Decisions, Ve
         );
     }
     let machines = facts.remaining.get(VIRTUAL_MACHINE).copied().unwrap_or(0);
-    if let (Some(old), Some(new)) = (facts.configuration.get("VcPNID"), site_vcenter)
+    let configured = facts.configuration.as_ref().map(|configuration| configuration.vc_pnid.as_str());
+    if let (Some(old), Some(new)) = (configured, site_vcenter)
         && old != new
         && machines > 0
     {
@@ -127,8 +128,8 @@ pub fn options(
     nodes_pull_images: Option<bool>,
 ) -> Options {
     let installed_networks = || {
-        let key = facts.configuration.get("NetworkProvider").map(String::as_str).unwrap_or_default();
-        SiteNetworkProvider::of_key(key).networks()
+        let given = facts.configuration.as_ref().map(|configuration| configuration.network_provider.as_str());
+        SiteNetworkProvider::of_key(given.unwrap_or_default()).networks()
     };
     let pulled_images =
         || facts.installed.get("gcm").is_some_and(|gcm| gcm.args.iter().any(|arg| arg == PULLS_IMAGES));

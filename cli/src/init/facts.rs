@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use api::Quantity;
+use api::names::VMOP_NAMESPACE;
+use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
 use components::catalogue::{COMPONENTS, Component};
 use components::render::{MANAGED_BY, PROVIDER_LABEL, VERSION_LABEL};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -14,12 +16,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
-use vmop::CONFIG_MAP;
 
 use crate::connection::{CLUSTER, KindName, dynamic_api_in, served};
-
-/// The namespace of the VM operator, where its configuration is.
-pub const OPERATOR_NAMESPACE: &str = "vmware-system-vmop";
 
 /// The kind of the objects that VMs of vCenter belong to.
 pub const VIRTUAL_MACHINE: &str = "VirtualMachine";
@@ -52,8 +50,8 @@ pub struct Facts {
     pub cert_manager: bool,
     /// The components that are installed, by name.
     pub installed: BTreeMap<&'static str, Installed>,
-    /// The data of the provider configuration; empty if it does not exist.
-    pub configuration: BTreeMap<String, String>,
+    /// The provider configuration, if it exists.
+    pub configuration: Option<ProviderConfiguration>,
     /// The components whose namespace was created by `init`, whether or not their Deployments exist.
     pub begun: BTreeSet<&'static str>,
     /// The number of objects that have something in vCenter or NSX, by kind. A kind without objects is not included.
@@ -225,11 +223,11 @@ async fn may_all(client: &Client) -> Result<bool> {
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// The data of the provider configuration.
-async fn configuration(client: &Client) -> Result<BTreeMap<String, String>> {
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
-    let map = maps.get_opt(CONFIG_MAP).await.context("cannot read the provider configuration")?;
-    Ok(map.and_then(|map| map.data).unwrap_or_default())
+/// Reads the provider configuration.
+async fn configuration(client: &Client) -> Result<Option<ProviderConfiguration>> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
+    let map = maps.get_opt(PROVIDER_CONFIGURATION).await.context("cannot read the provider configuration")?;
+    Ok(map.and_then(|map| map.data).map(|data| ProviderConfiguration::from_data(&data)))
 }
 
 #[cfg(test)]

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
+use api::names::VMOP_NAMESPACE;
+use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::diagnosis::{Diagnosis, Outcome};
 use kube::{Api, Client, ResourceExt as _};
-use serde_json::json;
-use vmop::CONFIG_MAP;
 
-use super::facts::OPERATOR_NAMESPACE;
 use super::site_file::SiteFile;
 use crate::args::{ClusterFlags, CredentialFlags, OperatorFlags};
 use crate::exit::{ExitStatus, refuse};
@@ -72,14 +71,12 @@ impl GivenSite {
     /// # Errors
     /// If the cluster has no site, or if the password cannot be read.
     pub async fn of_cluster(client: &Client, flags: &CredentialFlags) -> Result<Self> {
-        let configurations: Api<ConfigMap> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
-        let stored = configurations.get(CONFIG_MAP).await;
-        let stored =
-            stored.with_context(|| format!("cannot read ConfigMap {OPERATOR_NAMESPACE}/{CONFIG_MAP}"))?;
-        let configuration = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": CONFIG_MAP, "namespace": OPERATOR_NAMESPACE}, "data": stored.data,
-        });
+        let configurations: Api<ConfigMap> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
+        let stored = configurations.get(PROVIDER_CONFIGURATION).await;
+        let stored = stored
+            .with_context(|| format!("cannot read ConfigMap {VMOP_NAMESPACE}/{PROVIDER_CONFIGURATION}"))?;
+        let configuration = ProviderConfiguration::from_data(&stored.data.unwrap_or_default());
+        let configuration = configuration.config_map(VMOP_NAMESPACE);
         let file = SiteFile::new(vec![configuration])?;
         let mut credentials = stored_credentials(client, &file).await?;
         credentials.extend(read_credentials(flags)?.into_iter().flatten());
@@ -119,7 +116,7 @@ impl GivenSite {
 
 /// Returns the flags for a VM operator in the namespace in which `init` installs it.
 pub fn operator_flags(vcenter_ca: Option<PathBuf>) -> OperatorFlags {
-    let operator_namespace = OPERATOR_NAMESPACE.to_owned();
+    let operator_namespace = VMOP_NAMESPACE.to_owned();
     OperatorFlags { cluster: ClusterFlags::default(), operator_namespace, vcenter_ca }
 }
 
@@ -133,12 +130,12 @@ fn read_credentials(flags: &CredentialFlags) -> Result<Option<Credentials>> {
 
 /// The credentials that the cluster has.
 async fn stored_credentials(client: &Client, site: &SiteFile) -> Result<Credentials> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
     let secret = secrets.get_opt(site.secret()).await;
     let secret = secret.context("cannot read the Secret with the credentials of vCenter")?;
     let Some(secret) = secret else {
         return Err(refuse(&format!(
-            "there is no Secret {OPERATOR_NAMESPACE}/{} with the credentials of vCenter. Pass --user and --password-file",
+            "there is no Secret {VMOP_NAMESPACE}/{} with the credentials of vCenter. Pass --user and --password-file",
             site.secret()
         )));
     };
@@ -179,7 +176,7 @@ fn finding(diagnosis: &Diagnosis, has_user: bool) -> String {
         _ => diagnosis
             .remedy
             .trim_end_matches('.')
-            .replace(&format!("ConfigMap {CONFIG_MAP}"), "the site file"),
+            .replace(&format!("ConfigMap {PROVIDER_CONFIGURATION}"), "the site file"),
     };
     let separator = if remedy.is_empty() { "" } else { ". " };
     format!("{} {}{separator}{remedy}", diagnosis.check.code, diagnosis.found)

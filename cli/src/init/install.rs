@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
+use api::names::VMOP_NAMESPACE;
 use components::catalogue::Component;
 use components::plan::{Installation, Part};
 use components::render::VERSION_LABEL;
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::availability::{cause, is_available, pod_selector};
-use super::facts::OPERATOR_NAMESPACE;
 use super::progress::Progress;
 use super::site_file::SiteFile;
 use crate::exit::{ExitStatus, with_causes};
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
             };
             let secret = json!({
                 "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-                "metadata": { "name": site.secret(), "namespace": OPERATOR_NAMESPACE },
+                "metadata": { "name": site.secret(), "namespace": VMOP_NAMESPACE },
                 "stringData": credentials.iter().map(text).collect::<serde_json::Map<_, _>>(),
             });
             plane::apply(self.client, &secret).await?;

@@ -106,7 +106,7 @@ fn to_install((component, decision): &(&'static Component, Decision)) -> Option<
 
 /// The next step of the user.
 fn next_step(facts: &Facts, has_site: bool) -> &'static str {
-    if has_site || !facts.configuration.is_empty() {
+    if has_site || facts.configuration.is_some() {
         return "Next: layercake doctor";
     }
     "Next: connect the VM operator to vCenter with layercake site discover and layercake init -f (docs/install.md)"

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use api::ipam::{GlobalInClusterIpPool, InClusterIpPool};
-use api::names::annotation;
+use api::names::{VMOP_NAMESPACE, annotation};
+use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
 use components::render::Networks;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Resource as _;
 use serde_json::Value;
-use vmop::CONFIG_MAP;
 use vmop::doctor::endpoints::AddressPool;
 use vmop::doctor::new_site::NewSite;
 use vsphere::MoRef;
 
-use super::facts::OPERATOR_NAMESPACE;
 use crate::args::SiteNetworkProvider;
 
 /// The objects of a site file.
@@ -22,8 +21,8 @@ use crate::args::SiteNetworkProvider;
 pub struct SiteFile {
     /// All of them, in order.
     pub objects: Vec<Value>,
-    /// The data of the provider configuration.
-    pub configuration: BTreeMap<String, String>,
+    /// The provider configuration.
+    pub configuration: ProviderConfiguration,
 }
 
 impl SiteFile {
@@ -32,16 +31,21 @@ impl SiteFile {
         let found: Vec<_> = objects.iter().filter(|object| is_configuration(object)).collect();
         ensure!(
             found.len() == 1,
-            "the site file has {} ConfigMaps {OPERATOR_NAMESPACE}/{CONFIG_MAP}, and must have one. layercake site discover writes one",
+            "the site file has {} ConfigMaps {VMOP_NAMESPACE}/{PROVIDER_CONFIGURATION}, and must have one. layercake site discover writes one",
             found.len()
         );
         let data = found[0]["data"].as_object().into_iter().flatten();
-        let configuration = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-        let configuration: BTreeMap<_, _> = configuration.collect();
-        for key in ["VcPNID", "VcCredsSecretName", "Datacenter"] {
+        let data = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+        let configuration = ProviderConfiguration::from_data(&data);
+        let required = [
+            ("VcPNID", &configuration.vc_pnid),
+            ("VcCredsSecretName", &configuration.vc_creds_secret_name),
+            ("Datacenter", &configuration.datacenter),
+        ];
+        for (key, value) in required {
             ensure!(
-                configuration.get(key).is_some_and(|value| !value.is_empty()),
-                "ConfigMap {CONFIG_MAP} of the site file has no {key}. layercake site discover writes all keys"
+                !value.is_empty(),
+                "ConfigMap {PROVIDER_CONFIGURATION} of the site file has no {key}. layercake site discover writes all keys"
             );
         }
         for class in objects.iter().filter(|object| object["kind"] == "StorageClass") {
@@ -55,12 +59,12 @@ impl SiteFile {
 
     /// The vCenter.
     pub fn vcenter(&self) -> &str {
-        self.value("VcPNID")
+        &self.configuration.vc_pnid
     }
 
     /// The name or address of the vCenter, with its port.
     pub fn vcenter_address(&self) -> String {
-        match self.value("VcPort") {
+        match self.configuration.vc_port.as_str() {
             "" => format!("{}:443", self.vcenter()),
             port => format!("{}:{port}", self.vcenter()),
         }
@@ -68,12 +72,12 @@ impl SiteFile {
 
     /// The content library with node images.
     pub fn library(&self) -> Option<&str> {
-        Some(self.value("ContentSource")).filter(|library| !library.is_empty())
+        Some(self.configuration.content_source.as_str()).filter(|library| !library.is_empty())
     }
 
     /// The provider of networks, as the provider configuration has it.
     pub fn network_provider(&self) -> &str {
-        self.value("NetworkProvider")
+        &self.configuration.network_provider
     }
 
     /// The provider configuration.
@@ -83,16 +87,12 @@ impl SiteFile {
 
     /// The Secret with the credentials.
     pub fn secret(&self) -> &str {
-        self.value("VcCredsSecretName")
-    }
-
-    fn value(&self, key: &str) -> &str {
-        self.configuration.get(key).map(String::as_str).unwrap_or_default()
+        &self.configuration.vc_creds_secret_name
     }
 
     /// The provider of networks.
     pub fn networks(&self) -> Networks {
-        SiteNetworkProvider::of_key(self.value("NetworkProvider")).networks()
+        SiteNetworkProvider::of_key(self.network_provider()).networks()
     }
 
     /// Its StorageClasses.
@@ -148,8 +148,8 @@ impl SiteFile {
 
 fn is_configuration(object: &Value) -> bool {
     object["kind"] == "ConfigMap"
-        && object["metadata"]["name"] == CONFIG_MAP
-        && object["metadata"]["namespace"] == OPERATOR_NAMESPACE
+        && object["metadata"]["name"] == PROVIDER_CONFIGURATION
+        && object["metadata"]["namespace"] == VMOP_NAMESPACE
 }
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     fn configuration(data: &Value) -> Value {
-        let metadata = json!({ "name": CONFIG_MAP, "namespace": OPERATOR_NAMESPACE });
+        let metadata = json!({ "name": PROVIDER_CONFIGURATION, "namespace": VMOP_NAMESPACE });
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use api::names::VMOP_NAMESPACE;
+use api::vmop::ProviderConfiguration;
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 
@@ -61,26 +63,21 @@ impl Site {
     }
 
     fn configuration(&self) -> Value {
-        let mut data = BTreeMap::from([
-            ("VcPNID", self.host.clone()),
-            ("VcPort", self.port.to_string()),
-            ("VcCredsSecretName", "vcenter-credentials".to_owned()),
-            ("Datacenter", self.datacenter.id.clone()),
-            ("Datastore", self.datastore.name.clone()),
-            ("ContentSource", self.library.id.clone()),
-            ("NetworkProvider", self.provider.key().to_owned()),
-        ]);
-        data.extend(self.thumbprint.clone().map(|thumbprint| ("Thumbprint", thumbprint)));
-        data.extend(self.network.as_ref().map(|network| ("Network", network.name.clone())));
-        if !self.node_addresses.is_empty() {
-            let ranges: Vec<_> = self.node_addresses.iter().map(ToString::to_string).collect();
-            data.insert("GuestAddressRanges", ranges.join(","));
-        }
-        json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": vmop::CONFIG_MAP, "namespace": "vmware-system-vmop" },
-            "data": data,
-        })
+        let ranges: Vec<_> = self.node_addresses.iter().map(ToString::to_string).collect();
+        let configuration = ProviderConfiguration {
+            vc_pnid: self.host.clone(),
+            vc_port: self.port.to_string(),
+            vc_creds_secret_name: "vcenter-credentials".to_owned(),
+            datacenter: self.datacenter.id.clone(),
+            datastore: self.datastore.name.clone(),
+            content_source: self.library.id.clone(),
+            network: self.network.as_ref().map(|network| network.name.clone()).unwrap_or_default(),
+            network_provider: self.provider.key().to_owned(),
+            guest_address_ranges: ranges.join(","),
+            thumbprint: self.thumbprint.clone().unwrap_or_default(),
+            ..ProviderConfiguration::default()
+        };
+        configuration.config_map(VMOP_NAMESPACE)
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use api::vmop::ProviderConfiguration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 const PROVIDER_CREDENTIALS: &str = "vcenter-credentials";
-const PROVIDER_CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 /// Where the simulated site's guests have their addresses.
 const GUEST_ADDRESSES: &str = "10.0.0.0/8";
 
@@ -69,34 +69,33 @@ impl VcenterEndpoint {
         fs::read_to_string(&self.password_file)
     }
 
-    /// What tells the VM operator of this vCenter: the provider configuration and the credentials it names.
+    /// Returns the Secret with the credentials, which the provider configuration names.
     ///
-    /// `wire` is a value of its key `Wire`, `stack` one of `StackID`. Fails where the password can't be read.
-    pub fn provider(&self, namespace: &str, stack: &str, wire: &str) -> std::io::Result<[Value; 2]> {
-        let (host, port) = self.authority.split_once(':').unwrap_or((&self.authority, "443"));
-        let credentials = json!({
+    /// # Errors
+    /// If the password can't be read.
+    pub fn credentials(&self, namespace: &str) -> std::io::Result<Value> {
+        Ok(json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": PROVIDER_CREDENTIALS, "namespace": namespace},
             "stringData": {"username": self.username, "password": self.password()?},
-        });
-        let configuration = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": PROVIDER_CONFIGURATION, "namespace": namespace},
-            "data": {
-                "VcPNID": host,
-                "VcPort": port,
-                "VcCredsSecretName": PROVIDER_CREDENTIALS,
-                "Datacenter": self.datacenter,
-                "Datastore": self.datastore,
-                "Network": self.network,
-                "GuestAddressRanges": GUEST_ADDRESSES,
-                "ContentSource": self.library,
-                "CAFilePath": self.ca_file,
-                "StackID": stack,
-                "Wire": wire,
-            },
-        });
-        Ok([credentials, configuration])
+        }))
+    }
+
+    /// Returns the provider configuration for this vCenter.
+    pub fn provider(&self) -> ProviderConfiguration {
+        let (host, port) = self.authority.split_once(':').unwrap_or((&self.authority, "443"));
+        ProviderConfiguration {
+            vc_pnid: host.to_owned(),
+            vc_port: port.to_owned(),
+            vc_creds_secret_name: PROVIDER_CREDENTIALS.to_owned(),
+            datacenter: self.datacenter.clone(),
+            datastore: self.datastore.clone(),
+            network: self.network.clone(),
+            guest_address_ranges: GUEST_ADDRESSES.to_owned(),
+            content_source: self.library.clone(),
+            ca_file_path: self.ca_file.display().to_string(),
+            ..ProviderConfiguration::default()
+        }
     }
 
     /// What lets namespaces publish VMs, each by a ContentSourceBinding of its own: a source of the empty library.

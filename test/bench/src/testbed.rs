@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use api::names::VMOP_NAMESPACE;
+use api::vmop::ProviderConfiguration;
 use kube::Client;
 use layercake::site::manifests::class_binding;
 use plane::tools::{self, Tools};
@@ -22,7 +24,6 @@ use crate::process;
 pub const NAMESPACE: &str = "bench";
 /// The class of the VMs.
 pub const CLASS: &str = "best-effort-small";
-const OPERATOR: &str = "vmware-system-vmop";
 /// Measurements read vmop's metrics without a token.
 const OPEN_METRICS: &str = "--insecure-diagnostics";
 
@@ -110,7 +111,7 @@ impl Testbed {
             "vmware-system-vm-folder": vcenter.folder,
         });
         self.apply(&namespace_object(NAMESPACE, &annotations)).await?;
-        self.apply(&namespace_object(OPERATOR, &json!({}))).await?;
+        self.apply(&namespace_object(VMOP_NAMESPACE, &json!({}))).await?;
         self.apply(&class_binding(CLASS, NAMESPACE)).await
     }
 
@@ -138,9 +139,14 @@ impl Testbed {
     }
 
     async fn configure(&self, wire: WireFlag) -> Result<()> {
-        for object in self.vcenter().provider(OPERATOR, "bench", wire.name())? {
-            self.apply(&object).await?;
-        }
+        let vcenter = self.vcenter();
+        let configuration = ProviderConfiguration {
+            stack_id: "bench".to_owned(),
+            wire: wire.name().to_owned(),
+            ..vcenter.provider()
+        };
+        self.apply(&vcenter.credentials(VMOP_NAMESPACE)?).await?;
+        self.apply(&configuration.config_map(VMOP_NAMESPACE)).await?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::names::{INFRASTRUCTURE_GROUP, label};
-use api::vmop::VirtualMachine;
+use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration, VirtualMachine};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::Runtime;
@@ -16,7 +16,7 @@ use tokio::sync::watch as state;
 
 use crate::caches::{ReplicaCaches, hard_keys};
 use crate::namespace_networks::{default_network, refusal};
-use crate::vcenter::settings::{CONFIG_MAP, NetworkProvider};
+use crate::vcenter::settings::NetworkProvider;
 
 /// Everything that rules need to know of others, looked up for one VM.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,14 +61,13 @@ pub struct Settings {
 impl Settings {
     /// Reads the data of the provider's ConfigMap.
     pub fn read(data: &BTreeMap<String, String>) -> Self {
-        let text = |key: &str| data.get(key).map(|value| value.trim()).filter(|value| !value.is_empty());
+        let given = ProviderConfiguration::from_data(data);
+        let privileged = given.privileged_users.split(',').map(str::trim).filter(|name| !name.is_empty());
         Self {
-            network_provider: text("NetworkProvider").and_then(NetworkProvider::of),
-            network: text("Network").map(str::to_owned),
-            restricted_network: text("IsRestrictedNetwork") == Some("true"),
-            privileged: text("PrivilegedUsers")
-                .map(|names| names.split(',').map(|name| name.trim().to_owned()).collect())
-                .unwrap_or_default(),
+            network_provider: NetworkProvider::of(&given.network_provider),
+            privileged: privileged.map(str::to_owned).collect(),
+            restricted_network: given.is_restricted_network == "true",
+            network: Some(given.network).filter(|network| !network.is_empty()),
         }
     }
 
@@ -172,7 +171,7 @@ impl Known {
 
 /// Follows the provider's ConfigMap. `read` becomes true as soon as it has been read, or is absent.
 async fn followed(api: Api<ConfigMap>, settings: Arc<RwLock<Arc<Settings>>>, read: state::Sender<bool>) {
-    let mut maps = watch::one(api, CONFIG_MAP);
+    let mut maps = watch::one(api, PROVIDER_CONFIGURATION);
     while let Some(map) = maps.next().await {
         let data = map.and_then(|map| map.data).unwrap_or_default();
         *settings.write() = Arc::new(Settings::read(&data));
@@ -198,7 +197,7 @@ mod tests {
         let server = Router::new().fallback(move || async move {
             // The list gets the one answer, the watch after it none.
             asked.notified().await;
-            let map = json!({"metadata": {"name": CONFIG_MAP}, "data": {"Network": "workload-network"}});
+            let map = json!({"metadata": {"name": PROVIDER_CONFIGURATION}, "data": {"Network": "workload-network"}});
             Json(json!({"metadata": {"resourceVersion": "1"}, "items": [map]}))
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

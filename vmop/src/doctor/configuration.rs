@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::vmop::PROVIDER_CONFIGURATION;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::diagnosis::Diagnosis;
 use kube::{Api, Client};
@@ -9,14 +10,15 @@ use kube::{Api, Client};
 use super::checks::{CONFIGURED, CREDENTIALS};
 use crate::vcenter::GuestNetwork;
 use crate::vcenter::guest_network::NETWORK_CONFIG_MAP;
-use crate::vcenter::settings::{CONFIG_MAP, ConfigData, ConfigProblem, Settings};
+use crate::vcenter::settings::{ConfigData, ConfigProblem, Settings};
 
 /// Reads the configuration as the program does; `None` where it can't be used.
 pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<Diagnosis>) {
-    let map = match Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(CONFIG_MAP).await {
-        Ok(map) => map,
-        Err(error) => return (None, vec![unreadable(namespace, &error)]),
-    };
+    let map =
+        match Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(PROVIDER_CONFIGURATION).await {
+            Ok(map) => map,
+            Err(error) => return (None, vec![unreadable(namespace, &error)]),
+        };
     let data = map.as_ref().and_then(|map| map.data.as_ref());
     let named =
         ConfigData::new(namespace, data).and_then(|data| Ok((data.credentials_secret()?.to_owned(), data)));
@@ -33,7 +35,10 @@ pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<D
     match data.settings(secret.as_ref()) {
         Ok(settings) => {
             let mut found = vec![
-                CONFIGURED.ok(format!("ConfigMap {namespace}/{CONFIG_MAP}, vCenter {}", settings.address())),
+                CONFIGURED.ok(format!(
+                    "ConfigMap {namespace}/{PROVIDER_CONFIGURATION}, vCenter {}",
+                    settings.address()
+                )),
                 CREDENTIALS.ok(format!("Secret {namespace}/{name}, user {}", settings.username)),
             ];
             found.extend(network_config(client, namespace).await);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use api::vmop::PROVIDER_CONFIGURATION;
 use jiff::{SignedDuration, Timestamp};
 use kit::diagnosis::Diagnosis;
 use vsphere::{About, Client, Config, Kind, Recorder, ShownCertificate, WireKind};
 
 use super::checks::{CERTIFICATE, CLOCK, LOGIN, REACHABLE, TRUSTED, VERSION};
-use crate::vcenter::settings::{CONFIG_MAP, Settings, Trust};
+use crate::vcenter::settings::{Settings, Trust};
 
 /// A certificate that ends sooner is worth a warning.
 const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -31,7 +32,7 @@ pub async fn check(
         Ok(shown) => shown,
         Err(error) => {
             let remedy = format!(
-                "Check that vCenter runs, then name resolution and the firewall. If its address has changed, correct VcPNID and VcPort in ConfigMap {CONFIG_MAP}"
+                "Check that vCenter runs, then name resolution and the firewall. If its address has changed, correct VcPNID and VcPort in ConfigMap {PROVIDER_CONFIGURATION}"
             );
             return (None, vec![REACHABLE.error(format!("vCenter {address}: {error}"), remedy)]);
         }

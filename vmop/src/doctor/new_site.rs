@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::vmop::ProviderConfiguration;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::diagnosis::Diagnosis;
 use kube::Client;
@@ -15,8 +16,8 @@ use crate::vcenter::settings::{ConfigData, Settings};
 
 /// A site that is about to be configured. It contains a password, so it cannot be printed.
 pub struct NewSite {
-    /// The data of the ConfigMap.
-    pub configuration: BTreeMap<String, String>,
+    /// The provider configuration.
+    pub configuration: ProviderConfiguration,
     /// The data of the Secret with the credentials.
     pub credentials: BTreeMap<String, Vec<u8>>,
     /// The folders and resource pools of its namespaces, each with its user, such as `namespace dev`.
@@ -30,8 +31,8 @@ pub struct NewSite {
 /// Checks the configuration, the way to vCenter, the user's privileges, and that library, datacenter, folders, pools, datastore, network
 /// and storage policies exist, and that no VM of another installation has an address of its pools.
 pub async fn check(kube: &Client, options: &Options, site: &NewSite) -> Vec<Diagnosis> {
-    let read = ConfigData::new(&options.namespace, Some(&site.configuration))
-        .and_then(|data| data.settings(Some(&site.credentials)));
+    let read = ConfigData { namespace: &options.namespace, given: site.configuration.clone() }
+        .settings(Some(&site.credentials));
     let settings = match read {
         Ok(settings) => settings,
         Err(problem) => return vec![configuration::judge(&problem)],
@@ -61,7 +62,7 @@ async fn check_objects(
             found.push(judge_missing(object, user, &error));
         }
     }
-    if let Some(library) = site.configuration.get("ContentSource").filter(|library| !library.is_empty()) {
+    if let Some(library) = &settings.library {
         found.push(match vcenter.library(library).await {
             Ok(library) => LIBRARY.ok(library.name),
             Err(error) if error.is_not_found() => LIBRARY.error(

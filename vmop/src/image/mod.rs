@@ -14,7 +14,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::vmop::{ContentLibraryProvider, ContentSource, VirtualMachineImage, VirtualMachineImageStatus};
+use api::vmop::{
+    ContentLibraryProvider, ContentSource, PROVIDER_CONFIGURATION, VirtualMachineImage,
+    VirtualMachineImageStatus,
+};
 use kit::apply::Api;
 use kit::optional::Optional;
 use kit::retry::{Failures, jitter};
@@ -27,7 +30,6 @@ use vsphere::Kind;
 use vsphere::automation::LibraryItem;
 
 use crate::error::Error;
-use crate::vcenter::settings::CONFIG_MAP;
 use crate::vcenter::{ConnectionState, LibraryProblem, Provider, VCenter};
 use descriptor::NotOvf;
 use libraries::ImageLibrary;
@@ -210,7 +212,7 @@ impl Images {
         let mut sync = Sync { wrong, ..Sync::default() };
         if libraries.is_empty() {
             let message = format!(
-                "no content library is configured. Set key ContentSource in ConfigMap {}/{CONFIG_MAP}, or create a ContentSource object",
+                "no content library is configured. Set key ContentSource in ConfigMap {}/{PROVIDER_CONFIGURATION}, or create a ContentSource object",
                 self.namespace
             );
             sync.wrong.push(LibraryProblem { message, ..LibraryProblem::default() });

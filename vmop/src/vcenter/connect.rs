@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::vmop::PROVIDER_CONFIGURATION;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,7 +18,7 @@ use crate::vcenter::connection::VCenter;
 use crate::vcenter::guest_network::{GuestNetwork, NETWORK_CONFIG_MAP};
 use crate::vcenter::problem::Problem;
 use crate::vcenter::provider::{ConnectionState, Provider};
-use crate::vcenter::settings::{CONFIG_MAP, CredentialsSecret, Settings, Trust};
+use crate::vcenter::settings::{CredentialsSecret, Settings, Trust};
 use crate::vcenter::settings_watch::{KnownSettings, follow_object, follow_settings};
 
 /// vCenter locks an account after a few wrong passwords, so refused logins are repeated slowly.
@@ -207,14 +208,13 @@ fn client_config(settings: &Settings, program: &Program) -> Result<Config, Probl
     let trust = match &settings.trust {
         Trust::CaFile(path) => {
             let pem = std::fs::read_to_string(path).map_err(|error| {
-                Problem::new(format!("ConfigMap {CONFIG_MAP}: CAFilePath {path}: {error}"))
+                Problem::new(format!("ConfigMap {PROVIDER_CONFIGURATION}: CAFilePath {path}: {error}"))
             })?;
             vsphere::Trust::CaBundle(pem)
         }
-        Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(
-            text.parse()
-                .map_err(|error| Problem::new(format!("ConfigMap {CONFIG_MAP}: Thumbprint: {error}")))?,
-        ),
+        Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(text.parse().map_err(|error| {
+            Problem::new(format!("ConfigMap {PROVIDER_CONFIGURATION}: Thumbprint: {error}"))
+        })?),
         Trust::Nobody => vsphere::Trust::Insecure,
         Trust::Public => vsphere::Trust::System,
     };

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
 use ipnet::IpNet;
 use vsphere::{Secret, WireChoice};
 
-/// The ConfigMap in the operator's own namespace that says which vCenter to use.
-pub const CONFIG_MAP: &str = "vsphere.provider.config.vmoperator.vmware.com";
 /// The annotation of that ConfigMap whose change has the operator read the content libraries, whatever its value.
 pub const LIBRARIES_CHANGED: &str = "vmoperator.vmware.com/libraries-changed-at";
 
@@ -141,15 +140,20 @@ impl fmt::Debug for Settings {
 pub enum ConfigProblem {
     /// The ConfigMap is not there.
     #[error(
-        "ConfigMap {0}/{CONFIG_MAP} does not exist. Create it with VcPNID, Datacenter and VcCredsSecretName"
+        "ConfigMap {0}/{PROVIDER_CONFIGURATION} does not exist. Create it with VcPNID, Datacenter and VcCredsSecretName"
     )]
     NoConfigMap(String),
     /// A key the operator can't do without is missing or empty.
-    #[error("ConfigMap {0}/{CONFIG_MAP} has no {1}. Add the key")]
+    #[error("ConfigMap {0}/{PROVIDER_CONFIGURATION} has no {1}. Add the key")]
     NoKey(String, &'static str),
     /// A key has a value that can't be read.
-    #[error("ConfigMap {0}/{CONFIG_MAP}: {1} is {2:?}, which is not {3}")]
+    #[error("ConfigMap {0}/{PROVIDER_CONFIGURATION}: {1} is {2:?}, which is not {3}")]
     BadKey(String, &'static str, String, &'static str),
+    /// The certificate is to be verified, and is not to be verified.
+    #[error(
+        "ConfigMap {0}/{PROVIDER_CONFIGURATION} sets {1}, which verifies vCenter's certificate, and InsecureSkipTLSVerify, which does not. Remove InsecureSkipTLSVerify"
+    )]
+    InsecureBeside(String, &'static str),
     /// The Secret with the credentials is not there.
     #[error(
         "Secret {0}/{1} (VcCredsSecretName) does not exist. Create it with the keys username and password"
@@ -160,26 +164,25 @@ pub enum ConfigProblem {
     NoCredential(String, String, &'static str),
 }
 
-/// The ConfigMap's own part: everything but the credentials.
+/// The provider configuration, not yet checked, without the credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigData<'a> {
-    namespace: &'a str,
-    data: &'a BTreeMap<String, String>,
+    /// The namespace of the ConfigMap.
+    pub namespace: &'a str,
+    /// Its data.
+    pub given: ProviderConfiguration,
 }
 
 impl<'a> ConfigData<'a> {
-    /// The data of the ConfigMap in `namespace`; `None` where there is no such ConfigMap.
-    pub fn new(
-        namespace: &'a str,
-        data: Option<&'a BTreeMap<String, String>>,
-    ) -> Result<Self, ConfigProblem> {
+    /// Reads the data of the ConfigMap in `namespace`; `None` if it does not exist.
+    pub fn new(namespace: &'a str, data: Option<&BTreeMap<String, String>>) -> Result<Self, ConfigProblem> {
         let data = data.ok_or_else(|| ConfigProblem::NoConfigMap(namespace.to_owned()))?;
-        Ok(Self { namespace, data })
+        Ok(Self { namespace, given: ProviderConfiguration::from_data(data) })
     }
 
     /// Name of the Secret with user name and password.
-    pub fn credentials_secret(&self) -> Result<&'a str, ConfigProblem> {
-        self.required("VcCredsSecretName")
+    pub fn credentials_secret(&self) -> Result<&str, ConfigProblem> {
+        self.required("VcCredsSecretName", &self.given.vc_creds_secret_name)
     }
 
     /// The settings, with the credentials out of the Secret; `None` where there is no Secret.
@@ -196,28 +199,37 @@ impl<'a> ConfigData<'a> {
                 .map(str::to_owned)
                 .ok_or_else(|| ConfigProblem::NoCredential(self.namespace.into(), name.into(), key))
         };
+        let given = &self.given;
         Ok(Settings {
             host: self.host()?,
-            port: self.parse_key("VcPort", "a port number", |port| port.parse().ok())?.unwrap_or(443),
-            datacenter: self.required("Datacenter")?.to_owned(),
-            datastore: self.optional("Datastore"),
-            network: self.optional("Network"),
+            port: self
+                .parse("VcPort", &given.vc_port, "a port number", |port| port.parse().ok())?
+                .unwrap_or(443),
+            datacenter: self.required("Datacenter", &given.datacenter)?.to_owned(),
+            datastore: optional(&given.datastore),
+            network: optional(&given.network),
             guest_address_ranges: self.guest_address_ranges()?,
-            network_provider: self.parse_key(
+            network_provider: self.parse(
                 "NetworkProvider",
+                &given.network_provider,
                 "NAMED, VSPHERE_NETWORK or NSXT",
                 NetworkProvider::of,
             )?,
-            library: self.optional("ContentSource"),
-            console_proxy: self.optional("WebConsoleProxy"),
-            folder: self.optional("Folder"),
-            resource_pool: self.optional("ResourcePool"),
+            library: optional(&given.content_source),
+            console_proxy: optional(&given.web_console_proxy),
+            folder: optional(&given.folder),
+            resource_pool: optional(&given.resource_pool),
             direct: self.direct()?,
             promote_disks: self
-                .parse_key("PromoteDisksMode", "Disabled, Online or Offline", PromoteDisks::of)?
+                .parse(
+                    "PromoteDisksMode",
+                    &given.promote_disks_mode,
+                    "Disabled, Online or Offline",
+                    PromoteDisks::of,
+                )?
                 .unwrap_or_default(),
-            storage_class_required: self.flag("StorageClassRequired")?,
-            stack: self.optional("StackID").unwrap_or_default(),
+            storage_class_required: self.flag("StorageClassRequired", &given.storage_class_required)?,
+            stack: given.stack_id.clone(),
             trust: self.trust()?,
             wire: self.wire()?,
             secret: CredentialsSecret { name: name.into(), uid: String::new() },
@@ -228,7 +240,7 @@ impl<'a> ConfigData<'a> {
 
     /// The host alone: a URL, as govc's GOVC_URL has, or a port would become part of a host name that cannot be found.
     fn host(&self) -> Result<String, ConfigProblem> {
-        let host = self.required("VcPNID")?;
+        let host = self.required("VcPNID", &self.given.vc_pnid)?;
         let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         if address.parse::<std::net::IpAddr>().is_ok() || host.chars().all(is_name) {
@@ -239,37 +251,36 @@ impl<'a> ConfigData<'a> {
         Err(ConfigProblem::BadKey(self.namespace.to_owned(), "VcPNID", host.to_owned(), kind))
     }
 
-    fn optional(&self, key: &str) -> Option<String> {
-        self.data.get(key).map(|value| value.trim()).filter(|value| !value.is_empty()).map(str::to_owned)
-    }
-
-    fn required(&self, key: &'static str) -> Result<&'a str, ConfigProblem> {
-        self.data
-            .get(key)
-            .map(|value| value.trim())
-            .filter(|value| !value.is_empty())
-            .ok_or_else(|| ConfigProblem::NoKey(self.namespace.to_owned(), key))
+    fn required<'v>(&self, key: &'static str, value: &'v str) -> Result<&'v str, ConfigProblem> {
+        if value.is_empty() {
+            return Err(ConfigProblem::NoKey(self.namespace.to_owned(), key));
+        }
+        Ok(value)
     }
 
     /// Returns the value of `key`, parsed by `read`; `None` if the key is absent. The error says that the value should be `kind`.
-    fn parse_key<T>(
+    fn parse<T>(
         &self,
         key: &'static str,
+        value: &str,
         kind: &'static str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, ConfigProblem> {
-        let Some(value) = self.optional(key) else { return Ok(None) };
-        let parsed = read(&value);
-        parsed.map(Some).ok_or_else(|| ConfigProblem::BadKey(self.namespace.to_owned(), key, value, kind))
+        if value.is_empty() {
+            return Ok(None);
+        }
+        let bad = || ConfigProblem::BadKey(self.namespace.to_owned(), key, value.to_owned(), kind);
+        read(value).map(Some).ok_or_else(bad)
     }
 
-    fn flag(&self, key: &'static str) -> Result<bool, ConfigProblem> {
-        let flag = self.parse_key(key, "\"true\" or \"false\"", |value| value.parse().ok())?;
+    fn flag(&self, key: &'static str, value: &str) -> Result<bool, ConfigProblem> {
+        let flag = self.parse(key, value, "\"true\" or \"false\"", |value| value.parse().ok())?;
         Ok(flag.unwrap_or(false))
     }
 
     fn direct(&self) -> Result<bool, ConfigProblem> {
-        let mode = self.parse_key("FastDeployMode", "linked or direct", |mode| match mode {
+        let given = &self.given.fast_deploy_mode;
+        let mode = self.parse("FastDeployMode", given, "linked or direct", |mode| match mode {
             "linked" => Some(false),
             "direct" => Some(true),
             _ => None,
@@ -278,7 +289,8 @@ impl<'a> ConfigData<'a> {
     }
 
     fn wire(&self) -> Result<WireChoice, ConfigProblem> {
-        let wire = self.parse_key("Wire", "\"auto\", \"vijson\" or \"soap\"", |wire| match wire {
+        let kind = "\"auto\", \"vijson\" or \"soap\"";
+        let wire = self.parse("Wire", &self.given.wire, kind, |wire| match wire {
             "auto" => Some(WireChoice::Auto),
             "vijson" => Some(WireChoice::ViJson),
             "soap" => Some(WireChoice::Soap),
@@ -293,18 +305,29 @@ impl<'a> ConfigData<'a> {
             let ranges = text.split(',').map(str::trim).filter(|range| !range.is_empty());
             ranges.map(|range| range.parse().ok()).collect()
         };
-        Ok(self.parse_key("GuestAddressRanges", kind, read)?.unwrap_or_default())
+        let given = &self.given.guest_address_ranges;
+        Ok(self.parse("GuestAddressRanges", given, kind, read)?.unwrap_or_default())
     }
 
+    /// Returns the strictest way that is configured. `InsecureSkipTLSVerify` beside another way is refused, because one of them must be
+    /// a mistake.
     fn trust(&self) -> Result<Trust, ConfigProblem> {
-        if let Some(thumbprint) = self.optional("Thumbprint") {
-            return Ok(Trust::Thumbprint(thumbprint));
+        let insecure = self.flag("InsecureSkipTLSVerify", &self.given.insecure_skip_tls_verify)?;
+        let (thumbprint, ca_file) = (optional(&self.given.thumbprint), optional(&self.given.ca_file_path));
+        let (key, trust) = match (thumbprint, ca_file) {
+            (Some(thumbprint), _) => ("Thumbprint", Trust::Thumbprint(thumbprint)),
+            (None, Some(path)) => ("CAFilePath", Trust::CaFile(path)),
+            (None, None) => return Ok(if insecure { Trust::Nobody } else { Trust::Public }),
+        };
+        if insecure {
+            return Err(ConfigProblem::InsecureBeside(self.namespace.to_owned(), key));
         }
-        if self.flag("InsecureSkipTLSVerify")? {
-            return Ok(Trust::Nobody);
-        }
-        Ok(self.optional("CAFilePath").map_or(Trust::Public, Trust::CaFile))
+        Ok(trust)
     }
+}
+
+fn optional(value: &str) -> Option<String> {
+    (!value.is_empty()).then(|| value.to_owned())
 }
 
 impl Settings {

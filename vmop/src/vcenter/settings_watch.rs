@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::vmop::PROVIDER_CONFIGURATION;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -9,7 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 
 use crate::vcenter::provider::Provider;
-use crate::vcenter::settings::{CONFIG_MAP, ConfigData, ConfigProblem, LIBRARIES_CHANGED, Settings};
+use crate::vcenter::settings::{ConfigData, ConfigProblem, LIBRARIES_CHANGED, Settings};
 use crate::vcenter::stack_id::DrawnStackId;
 
 /// The settings, or what is wrong with them; `None` until the objects were read.
@@ -23,7 +24,7 @@ pub async fn follow_settings(
     provider: &Provider,
     known: watch::Sender<KnownSettings>,
 ) {
-    let mut maps = follow_object::<ConfigMap>(&client, &namespace, CONFIG_MAP);
+    let mut maps = follow_object::<ConfigMap>(&client, &namespace, PROVIDER_CONFIGURATION);
     let mut secrets: Option<(String, BoxStream<'static, Option<Secret>>)> = None;
     let mut drawn = DrawnStackId::new(client.clone(), namespace.clone());
     let (mut map, mut secret): (Option<Option<ConfigMap>>, Option<Option<Secret>>) = (None, None);
@@ -43,10 +44,10 @@ pub async fn follow_settings(
             secret = None;
             secrets = name.map(|name| (name.to_owned(), follow_object(&client, &namespace, name)));
         }
-        let mut settings = match (parsed, name, &secret) {
+        let mut settings = match (&parsed, name, &secret) {
             (Ok(_), Some(_), None) => continue,
-            (Ok(map), _, secret) => read_settings(&map, secret.as_ref().and_then(Option::as_ref)),
-            (Err(problem), ..) => Err(problem),
+            (Ok(map), _, secret) => read_settings(map, secret.as_ref().and_then(Option::as_ref)),
+            (Err(problem), ..) => Err(problem.clone()),
         };
         if let Ok(settings) = &mut settings
             && settings.stack.is_empty()

@@ -1,5 +1,6 @@
 //! Whether the programs may do what they must, where they run as ServiceAccounts.
 
+use api::names::{CAPW_NAMESPACE, GCM_NAMESPACE, VMOP_NAMESPACE};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kit::diagnosis::{Check, Diagnosis};
@@ -12,9 +13,9 @@ type Account = (&'static str, &'static str);
 /// A right that a program can't do without, in all namespaces: account, verb, API group and resource.
 type Right = (Account, &'static str, &'static str, &'static str);
 
-const GCM: Account = ("vmware-system-tkg", "vmware-system-tkg-controller-manager");
-const CAPW: Account = ("vmware-system-capw", "vmware-system-capw-controller-manager");
-const VMOP: Account = ("vmware-system-vmop", "vmware-system-vmop-controller-manager");
+const GCM: Account = (GCM_NAMESPACE, "vmware-system-tkg-controller-manager");
+const CAPW: Account = (CAPW_NAMESPACE, "vmware-system-capw-controller-manager");
+const VMOP: Account = (VMOP_NAMESPACE, "vmware-system-vmop-controller-manager");
 
 /// One for each object that a program writes on the way from a TanzuKubernetesCluster to a VM.
 const RIGHTS: &[Right] = &[

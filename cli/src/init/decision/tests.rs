@@ -1,4 +1,5 @@
 use api::Quantity;
+use api::vmop::ProviderConfiguration;
 use components::catalogue::LAYERCAKE;
 
 use super::*;
@@ -40,7 +41,10 @@ fn old_clusters_and_users_without_rights_are_refused() {
 #[test]
 fn a_site_file_of_another_vcenter_is_refused_while_there_are_machines() {
     let managing = Facts {
-        configuration: [("VcPNID".to_owned(), "a".to_owned())].into(),
+        configuration: Some(ProviderConfiguration {
+            vc_pnid: "a".to_owned(),
+            ..ProviderConfiguration::default()
+        }),
         remaining: [(VIRTUAL_MACHINE, 3)].into(),
         ..facts()
     };
@@ -111,7 +115,10 @@ fn what_is_not_given_stays_as_it_was_installed() {
     let core = installed("m.example.com/cluster-api-controller:v1.14.2", "v1.14.2", Installer::Init);
     let before = Facts {
         installed: [("gcm", own), ("cluster-api", core)].into(),
-        configuration: [("NetworkProvider".to_owned(), "NSXT".to_owned())].into(),
+        configuration: Some(ProviderConfiguration {
+            network_provider: "NSXT".to_owned(),
+            ..ProviderConfiguration::default()
+        }),
         ..facts()
     };
     let kept = options(&before, Registries::default(), None, None);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use api::names::VMOP_NAMESPACE;
+use api::vmop::ProviderConfiguration;
 use kube::Client;
 use layercake::site::manifests::class_binding;
 use plane::{Guard, Options, Plane, Program, Running, Stack};
@@ -22,7 +24,6 @@ pub const CLASS: &str = "best-effort-small";
 pub const STORAGE: &str = "gold";
 /// The policy of the simulated vCenter.
 const POLICY: &str = "aa6d5a82-1c88-45da-85d3-3d74b91a5bad";
-const OPERATOR: &str = "vmware-system-vmop";
 
 /// One of our programs, and the proxy through which it writes.
 pub struct Watched {
@@ -130,14 +131,17 @@ fn objects(site: &Site) -> Result<Vec<Value>> {
     let place = json!({
         "vmware-system-resource-pool": vcenter.resource_pool, "vmware-system-vm-folder": vcenter.folder,
     });
-    let [credentials, mut configuration] = vcenter.provider(OPERATOR, "cluster-faults", "auto")?;
-    configuration["data"]["Folder"] = json!(vcenter.folder);
-    configuration["data"]["ResourcePool"] = json!(vcenter.resource_pool);
+    let configuration = ProviderConfiguration {
+        stack_id: "cluster-faults".to_owned(),
+        folder: vcenter.folder.clone(),
+        resource_pool: vcenter.resource_pool.clone(),
+        ..vcenter.provider()
+    };
     let quota = json!({format!("{STORAGE}.storageclass.storage.k8s.io/requests.storage"): "1Ti"});
     Ok(vec![
-        namespace_object(OPERATOR, &json!({})),
-        credentials,
-        configuration,
+        namespace_object(VMOP_NAMESPACE, &json!({})),
+        vcenter.credentials(VMOP_NAMESPACE)?,
+        configuration.config_map(VMOP_NAMESPACE),
         json!({
             "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "GlobalInClusterIPPool",
             "metadata": {"name": "control-planes"},

@@ -63,10 +63,20 @@ fn only_credentials_are_exchanged_without_a_new_connection() {
 }
 
 #[test]
-fn a_fingerprint_wins_over_skipping() {
-    let all = [("Thumbprint", "aa:bb"), ("InsecureSkipTLSVerify", "true"), ("CAFilePath", "/ca")];
-    let settings = settings(&all, &secret()).unwrap();
-    assert_eq!(settings.trust, Trust::Thumbprint("aa:bb".into()));
+fn the_strictest_way_to_verify_the_certificate_is_used() {
+    let (thumbprint, ca_file) = (("Thumbprint", "aa:bb"), ("CAFilePath", "/ca"));
+    let trust = |given: &[(&str, &str)]| settings(given, &secret()).map(|settings| settings.trust);
+    assert_eq!(trust(&[thumbprint, ca_file]).unwrap(), Trust::Thumbprint("aa:bb".into()));
+    assert_eq!(trust(&[ca_file, ("InsecureSkipTLSVerify", "false")]).unwrap(), Trust::CaFile("/ca".into()));
+    let insecure = ("InsecureSkipTLSVerify", "true");
+    assert_eq!(trust(&[insecure]).unwrap(), Trust::Nobody);
+    for verified in [thumbprint, ca_file] {
+        let problem = trust(&[verified, insecure]).unwrap_err().to_string();
+        assert!(
+            problem.contains(verified.0) && problem.ends_with("Remove InsecureSkipTLSVerify"),
+            "{problem}"
+        );
+    }
 }
 
 #[test]
