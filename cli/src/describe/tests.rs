@@ -61,6 +61,18 @@ fn a_first_boot_that_failed_comes_before_a_probe_that_waits_for_it() {
 }
 
 #[test]
+fn a_remedy_has_the_field_of_a_tanzukubernetescluster_and_of_no_other_cluster() {
+    let mut objects = seen(NODE_BOOTS);
+    let wcp_machine = objects["WCPMachine"][0].name_any();
+    let failed =
+        not_ready("BootstrapFailed", "the number of available CPUs 1. Use a larger virtual machine class");
+    conditions(&mut objects, "WCPMachine", &wcp_machine, failed);
+    assert!(cause(&objects).message.ends_with("class (spec.topology)"));
+    let plain = blocking("demo", &tree(Root::Cluster, &objects).unwrap()).unwrap();
+    assert!(plain.message.ends_with("class"), "{}", plain.message);
+}
+
+#[test]
 fn nothing_blocks_a_running_cluster() {
     assert_eq!(blocking("demo", &tree(Root::TanzuKubernetesCluster, &seen(RUNNING)).unwrap()), None);
 }
