@@ -223,7 +223,7 @@ fn the_commands_know_a_cluster_of_cluster_api() {
             .wait_for("a WCPMachine whose first boot failed", CLUSTER, || first_boot_failed(&story))
             .await;
         let remedy = "Check their proxy and certificate authorities, or use";
-        run(&[&["describe"], &named[..]].concat(), 0, &["Blocked by WCPMachine", remedy]);
+        run(&[&["describe", "cluster"], &named[..]].concat(), 0, &["Blocked by WCPMachine", remedy]);
         let message = condition(&machine, "Ready").unwrap()["message"].as_str().unwrap();
         assert!(!message.contains("spec."), "fields of a TanzuKubernetesCluster: {message}");
         story.shared.guests.stop_provoking("topology-*");
