@@ -6,6 +6,7 @@
 //! Reading is lenient and writing is strict: a missing required field reads as its default, because
 //! one malformed object must not blind a program to all the others, while the CRDs made by
 //! [`crds`] refuse it at the API server.
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 // Printer columns repeat `type_` and `json_path` by nature.
 #![allow(clippy::duplicated_attributes)]

@@ -1,5 +1,5 @@
 //! An upgrade loses nothing: what a definition of an earlier release let users and programs store, today's lets them, too.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

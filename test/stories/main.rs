@@ -2,7 +2,7 @@
 //!
 //! The first story to run starts the stack; the guard removes it when the test program ends.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod causes;
 mod clusters;

@@ -2,7 +2,7 @@
 //!
 //! Mostly they wait, so all run at once.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
 use std::process::ExitCode;
