@@ -46,8 +46,11 @@ pub async fn delete_if_empty(name: &str) -> Result<()> {
     let folder = Folder::of(name)?;
     let for_command = folder.settings()?.is_some_and(|settings| settings.for_command);
     if for_command && folder.daemon().holder()?.is_none() && summary::is_empty(&folder)? {
-        with_objects(&folder, async |client| empty(name, client).await).await?;
-        delete(&folder).await?;
+        // The summary can be older than the last VMs.
+        let vms = with_objects(&folder, async |client| empty(name, client).await).await?;
+        if vms.is_none_or(|vms| vms.is_empty()) {
+            delete(&folder).await?;
+        }
     }
     Ok(())
 }
