@@ -104,8 +104,15 @@ impl Relay {
 /// The error of a server that has forgotten the version.
 fn expired_event() -> Vec<u8> {
     let status = json!({
-        "apiVersion": "v1", "kind": "Status", "status": "FailedRun", "code": 410, "reason": "Expired",
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
         "message": "too old resource version",
     });
     format!("{}\n", json!({"type": "ERROR", "object": status})).into_bytes()
+}
+
+#[test]
+fn an_injected_end_is_a_failure_for_clients() {
+    let event: serde_json::Value = serde_json::from_slice(&expired_event()).unwrap();
+    let status: kube::core::Status = serde_json::from_value(event["object"].clone()).unwrap();
+    assert_eq!((status.status, status.code), (Some(kube::core::response::StatusSummary::Failure), 410));
 }

@@ -145,7 +145,7 @@ async fn forward_request(shared: &ProxyShared, parts: Parts, body: Bytes) -> Res
 /// A refusal as the API server words it.
 fn refusal(code: u16, reason: &str) -> Response<Body> {
     let status = json!({
-        "apiVersion": "v1", "kind": "Status", "status": "FailedRun", "code": code, "reason": reason,
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,
         "message": format!("{reason}, by order"),
     });
     let mut answer = Response::new(Body::from(status.to_string()));
@@ -155,4 +155,11 @@ fn refusal(code: u16, reason: &str) -> Response<Body> {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     answer
+}
+
+#[tokio::test]
+async fn an_injected_refusal_is_a_failure_for_clients() {
+    let body = axum::body::to_bytes(refusal(409, "Conflict").into_body(), 1 << 20).await.unwrap();
+    let status: kube::core::Status = serde_json::from_slice(&body).unwrap();
+    assert_eq!((status.status, status.code), (Some(kube::core::response::StatusSummary::Failure), 409));
 }
