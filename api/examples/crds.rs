@@ -1,5 +1,5 @@
-//! Writes CustomResourceDefinitions, one file each, and the kustomization that lists them, into folders:
-//! those of our kinds into the first, those of others' that we read into the second. `hack/generate` calls it.
+//! Writes CustomResourceDefinitions and a kustomization for them: Layercake's kinds to the first folder, and foreign
+//! kinds to the second. `hack/generate` runs it.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::{env, error::Error, fmt::Write as _, fs, path::Path};

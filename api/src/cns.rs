@@ -1,5 +1,5 @@
-//! The handshake with the storage provider, group `cns.vmware.com`: a volume is asked to be attached to a
-//! virtual machine, and vSphere CSI's part in the Supervisor does it.
+//! CnsNodeVmAttachment, API group `cns.vmware.com`: a request to attach a volume to a virtual machine. The vSphere CSI
+//! driver in the Supervisor carries it out.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A volume that shall be attached to a virtual machine.
+/// Request to attach a volume to a virtual machine.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cns.vmware.com",
@@ -22,28 +22,28 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 #[schemars(extend("required" = ["nodeuuid", "volumename"]))]
 pub struct CnsNodeVmAttachmentSpec {
-    /// The virtual machine, by its BIOS UUID.
+    /// BIOS UUID of the virtual machine.
     #[serde(rename = "nodeuuid")]
     pub node_uuid: String,
-    /// The PersistentVolumeClaim, in the same namespace.
+    /// PersistentVolumeClaim name, in the same namespace.
     #[serde(rename = "volumename")]
     pub volume_name: String,
 }
 
-/// The observed state of an attachment.
+/// Observed attachment state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("required" = ["attached"]))]
 pub struct CnsNodeVmAttachmentStatus {
-    /// The volume is attached.
+    /// True if the volume is attached.
     pub attached: bool,
-    /// Metadata of the attachment: the identity of the volume and, once it is attached, the UUID of its disk.
+    /// Attachment metadata: the volume ID and, after the attachment, the disk UUID.
     #[serde(rename = "metadata", skip_serializing_if = "BTreeMap::is_empty")]
     pub attachment_metadata: BTreeMap<String, String>,
-    /// Why it could not be attached or detached.
+    /// Error that prevents the volume from being attached or detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The key of [`CnsNodeVmAttachmentStatus::attachment_metadata`] with the disk's UUID.
+/// The key with the disk UUID in [`CnsNodeVmAttachmentStatus::attachment_metadata`].
 pub const DISK_UUID: &str = "diskUUID";

@@ -1,8 +1,8 @@
-//! Conditions: the type with a severity that TKC, TKr and VM Operator kinds carry, and every type
-//! and reason as a constant, each reason with its severity. [`cause`] ranks them.
+//! Conditions of Layercake's kinds, and all condition types and reasons as constants. Each reason has a severity, by
+//! which [`cause`] ranks it.
 //!
-//! WCP kinds carry the `Condition` of Kubernetes itself, which has no severity; [`metav1`] turns one
-//! into the other.
+//! TanzuKubernetesClusters, TanzuKubernetesReleases and VM Operator's kinds use [`Condition`], which contains a
+//! severity. The WCP kinds use the Kubernetes `Condition`, which doesn't; [`metav1`] searches lists of those.
 
 use std::borrow::Cow;
 
@@ -12,45 +12,45 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use severity::{ERROR, INFO, WARNING};
 
-/// One aspect of an object's state, in the shape of Cluster API v1beta1.
+/// A condition in the format of Cluster API v1beta1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "status"]))]
 pub struct Condition {
-    /// The type of the condition, in CamelCase.
+    /// Condition type in CamelCase.
     #[serde(rename = "type", deserialize_with = "word")]
     pub type_: Cow<'static, str>,
-    /// `True`, `False` or `Unknown`.
+    /// Status of the condition: `True`, `False` or `Unknown`.
     #[serde(deserialize_with = "word")]
     pub status: Cow<'static, str>,
-    /// The severity of a `False` status: `Error`, `Warning` or `Info`. Empty when the status is `True`.
+    /// Severity of a `False` status: `Error`, `Warning` or `Info`. Only set if the status is `False`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
-    /// Why, in one CamelCase word.
+    /// Reason for the current status, as one CamelCase word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, as a text for people.
+    /// Human-readable details about the current status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When the status last changed.
+    /// Time of the last status change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<meta::Time>,
 }
 
-/// The status of a condition that holds.
+/// The status of a condition that is true.
 pub const TRUE: &str = "True";
-/// The status of a condition that does not hold.
+/// The status of a condition that is false.
 pub const FALSE: &str = "False";
-/// The status of a condition that is not known yet.
+/// The status of a condition that isn't known yet.
 pub const UNKNOWN: &str = "Unknown";
 
 impl Condition {
-    /// A condition that holds.
+    /// Returns a condition with status `True`.
     pub fn is_true(type_: &str) -> Self {
         Self { type_: known(type_), status: TRUE.into(), ..Self::default() }
     }
 
-    /// A condition that does not hold, and why.
+    /// Returns a condition with status `False`.
     pub fn is_false(type_: &str, severity: &str, reason: &str, message: impl Into<String>) -> Self {
         Self {
             type_: known(type_),
@@ -62,7 +62,7 @@ impl Condition {
         }
     }
 
-    /// A condition that is not known yet, and why.
+    /// Returns a condition with status `Unknown`.
     pub fn is_unknown(type_: &str, reason: &str, message: impl Into<String>) -> Self {
         Self {
             type_: known(type_),
@@ -75,7 +75,8 @@ impl Condition {
     }
 }
 
-/// Reads a word that costs no memory where it is one of ours: with thousands of VMs these are a tenth of all.
+/// Deserializes a known word without an allocation: in a cache of thousands of VMs, these words are a tenth of the
+/// memory.
 fn word<'de, D: Deserializer<'de>>(input: D) -> Result<Cow<'static, str>, D::Error> {
     Ok(known(&Cow::<str>::deserialize(input)?))
 }
@@ -88,32 +89,32 @@ fn known(word: &str) -> Cow<'static, str> {
     }
 }
 
-/// The condition of one type, if there is one.
+/// Returns the condition of a type.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Whether the condition of this type is there and `True`.
+/// Returns true if the condition of this type exists and is `True`.
 pub fn holds(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status == TRUE)
 }
 
-/// Conditions in the shape of Kubernetes itself, as the WCP kinds and Cluster API v1beta2 carry them.
+/// Functions for Kubernetes conditions, which the WCP kinds and Cluster API v1beta2 use.
 pub mod metav1 {
     use super::{TRUE, meta};
 
-    /// The condition of one type, if there is one.
+    /// Returns the condition of a type.
     pub fn find<'a>(conditions: &'a [meta::Condition], type_: &str) -> Option<&'a meta::Condition> {
         conditions.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Whether the condition of this type is there and `True`.
+    /// Returns true if the condition of this type exists and is `True`.
     pub fn holds(conditions: &[meta::Condition], type_: &str) -> bool {
         find(conditions, type_).is_some_and(|condition| condition.status == TRUE)
     }
 }
 
-/// Declares condition types, and reasons of conditions that hold: constants.
+/// Declares constants for condition types, and for reasons of conditions that are true.
 macro_rules! constants {
     ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
         $($(#[$doc])* pub const $name: &str = $value;)*
@@ -121,17 +122,17 @@ macro_rules! constants {
     (in $list:ident; $($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
         constants! { $($(#[$doc])* $name = $value;)* }
 
-        /// Every constant of this list.
+        /// All constants of this list.
         pub(in $crate::conditions) const $list: &[&str] = &[$($value),*];
     };
 }
 
-/// Declares reasons: constants, each with the severity that it has where the condition carries none.
+/// Declares constants for reasons, each with the severity that applies if the condition itself doesn't contain one.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $severity:ident $name:ident = $value:literal;)*) => {
         $($(#[$doc])* pub const $name: &str = $value;)*
 
-        /// The severity of a reason of this list, where the condition carries none.
+        /// Returns the severity of a reason in this list. It applies if the condition itself doesn't contain one.
         pub fn severity(reason: &str) -> Option<$crate::conditions::severity::Severity> {
             match reason {
                 $($value => Some($crate::conditions::severity::Severity::$severity),)*
@@ -139,7 +140,7 @@ macro_rules! reasons {
             }
         }
 
-        /// Every reason of this list.
+        /// All reasons in this list.
         #[cfg(test)]
         pub(in $crate::conditions) const REASONS: &[&str] = &[$($value),*];
     };
@@ -156,5 +157,5 @@ pub mod vmop;
 pub mod wcp_cluster;
 pub mod wcp_machine;
 
-/// The summary every kind carries.
+/// The summary condition of every kind.
 pub const READY: &str = "Ready";

@@ -1,8 +1,8 @@
-//! The CustomResourceDefinitions of the kinds we own, as an administrator applies them.
+//! CustomResourceDefinitions for Layercake's kinds.
 //!
-//! Derived schemas are made fit here: Rust's defaults are taken out, because a `default` in a CRD
-//! makes the API server write it into every object, and the labels by which Cluster API and
-//! clusterctl know our kinds are put on. No field of a spec that a tenant writes is without a limit.
+//! This module adapts the derived schemas: it removes defaults, because the API server would write a `default` into
+//! every object, and adds the labels that Cluster API and clusterctl look for. Every spec field that tenants can write
+//! gets a size limit.
 
 use std::collections::BTreeMap;
 
@@ -17,37 +17,37 @@ use crate::names::{GCM_NAMESPACE, VMOP_NAMESPACE, label};
 use crate::rules::{self, Rule};
 use crate::{capw, cns, gcm, net, topology, vmop};
 
-/// The path at which webhooks convert.
+/// The HTTP path of the conversion webhooks.
 pub const CONVERSION_PATH: &str = "/convert";
-/// gcm, which converts TanzuKubernetesClusters.
+/// The conversion webhook of gcm, for TanzuKubernetesClusters.
 const GCM: Converter = Converter {
     namespace: GCM_NAMESPACE,
     service: "vmware-system-tkg-webhook-service",
     certificate: "vmware-system-tkg-serving-cert",
 };
-/// The VM operator, which converts VirtualMachines.
+/// The conversion webhook of the VM operator, for VirtualMachines.
 const VM_OPERATOR: Converter = Converter {
     namespace: VMOP_NAMESPACE,
     service: "vmware-system-vmop-webhook-service",
     certificate: "vmware-system-vmop-serving-cert",
 };
 
-/// The longest text of a field that a tenant writes, where the field does not say.
+/// The default maximum length of a text field that tenants can write.
 const LONGEST_TEXT: i64 = 4096;
-/// The most entries of a list or map that a tenant writes, where the field does not say.
+/// The default maximum number of entries in a list or map that tenants can write.
 const MOST_ENTRIES: i64 = 256;
 
-/// A program that converts the objects of a kind.
+/// A conversion webhook.
 struct Converter {
-    /// Its namespace.
+    /// The Service namespace.
     namespace: &'static str,
-    /// The Service of its webhooks.
+    /// The Service name.
     service: &'static str,
-    /// The certificate of that Service, as cert-manager knows it.
+    /// The name of the Service's cert-manager Certificate.
     certificate: &'static str,
 }
 
-/// Every CustomResourceDefinition we own.
+/// Returns the CustomResourceDefinitions for all of Layercake's kinds.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let wcp = [
         capw::WCPCluster::crd(),
@@ -86,9 +86,10 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     crds.into_iter().map(fit).map(limited).collect()
 }
 
-/// The definitions of others' kinds that we read, for where nobody else brings them: a simulated site.
+/// Returns CustomResourceDefinitions for foreign kinds that Layercake reads, for a simulated site, where they don't
+/// exist otherwise.
 ///
-/// They have the fields that are read, and what others may not be refused for stays unchecked.
+/// They contain only the fields that Layercake reads, and don't validate objects from other programs.
 pub fn external() -> Vec<CustomResourceDefinition> {
     [
         net::netoperator::NetworkInterface::crd(),
@@ -100,7 +101,7 @@ pub fn external() -> Vec<CustomResourceDefinition> {
     .into()
 }
 
-/// The three versions of TanzuKubernetesCluster in one definition, converted by gcm's webhook.
+/// Returns the TanzuKubernetesCluster definition with three versions, which gcm's webhook converts.
 fn tanzu_kubernetes_cluster() -> CustomResourceDefinition {
     let version = |mut crd: CustomResourceDefinition, name: &str| {
         let version = crd.spec.versions.remove(0);
@@ -117,7 +118,8 @@ fn tanzu_kubernetes_cluster() -> CustomResourceDefinition {
     converted_by(crd, &GCM)
 }
 
-/// VirtualMachine as it is stored, and as programs in guests read it, converted by the VM operator's webhook.
+/// Returns the VirtualMachine definition with the stored version and the one for workload clusters. The VM operator's
+/// webhook converts them.
 fn virtual_machine() -> CustomResourceDefinition {
     let mut crd = vmop::VirtualMachine::crd();
     let shown = vmop::v1alpha2::VirtualMachine::crd().spec.versions;
@@ -127,10 +129,10 @@ fn virtual_machine() -> CustomResourceDefinition {
     converted_by(for_guests(crd), &VM_OPERATOR)
 }
 
-/// The definition of a kind that is not served in its newer version before an administrator says so (config/guest-providers).
+/// Serves only the stored version, until an administrator enables the newer one with config/guest-providers.
 ///
-/// kubectl, and the controllers of Kubernetes that look at all kinds, work with the newest version that is served: each object and
-/// each of its changes would be converted for them.
+/// kubectl and Kubernetes controllers that watch all kinds use the newest served version, so each object and each
+/// change would be converted for them.
 fn for_guests(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         version.served = version.storage;
@@ -138,8 +140,7 @@ fn for_guests(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// The definition of a kind that has the same fields in each of these versions: nothing is lost between them, and nobody has to
-/// convert.
+/// Adds versions with identical fields, for which the API server needs no conversion webhook.
 fn in_versions(mut crd: CustomResourceDefinition, names: &[&str]) -> CustomResourceDefinition {
     let stored = crd.spec.versions.remove(0);
     let versions = names.iter().map(|name| {
@@ -150,7 +151,7 @@ fn in_versions(mut crd: CustomResourceDefinition, names: &[&str]) -> CustomResou
     crd
 }
 
-/// The definition of a kind whose objects a program's webhook converts.
+/// Adds a conversion webhook to a definition.
 fn converted_by(mut crd: CustomResourceDefinition, converter: &Converter) -> CustomResourceDefinition {
     let Converter { namespace, service, certificate } = converter;
     crd.spec.conversion = Some(CustomResourceConversion {
@@ -175,7 +176,7 @@ fn converted_by(mut crd: CustomResourceDefinition, converter: &Converter) -> Cus
     crd
 }
 
-/// The label by which clusterctl finds a kind, and others.
+/// Adds labels, including the one that clusterctl uses to discover kinds.
 fn labelled(mut crd: CustomResourceDefinition, labels: &[(&str, &str)]) -> CustomResourceDefinition {
     let all = crd.metadata.labels.get_or_insert_default();
     all.insert(label::CLUSTERCTL.to_owned(), String::new());
@@ -183,7 +184,7 @@ fn labelled(mut crd: CustomResourceDefinition, labels: &[(&str, &str)]) -> Custo
     crd
 }
 
-/// The definition with schemas that are fit for an API server.
+/// Adapts the schemas of a definition for the API server, and adds the validation rules.
 fn fit(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let kind = crd.spec.names.kind.clone();
     for version in &mut crd.spec.versions {
@@ -203,7 +204,7 @@ fn fit(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
 fn fit_schema(schema: &mut JSONSchemaProps) {
     schema.default = None;
     one_line(&mut schema.description);
-    // The API server checks these two by name only and warns of all others.
+    // For integers, the API server knows only the formats `int32` and `int64`, and warns about others.
     if matches!(schema.format.as_deref(), Some("uint" | "uint32" | "uint64" | "uint16")) {
         schema.format = None;
     }
@@ -219,7 +220,7 @@ fn fit_schema(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// The definition with a limit on every text, list and map of a spec that tenants write: controllers keep all of them in memory.
+/// Adds size limits to all texts, lists and maps in specs that tenants write, because controllers cache them.
 fn limited(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     if crd.spec.scope == "Namespaced" {
         let schemas = crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
@@ -250,7 +251,7 @@ fn limit(schema: &mut JSONSchemaProps) {
     schema.properties.iter_mut().flat_map(BTreeMap::values_mut).for_each(limit);
 }
 
-/// Puts a rule where it belongs.
+/// Adds a rule to the schema at its path.
 fn put_rule(schema: &mut JSONSchemaProps, rule: &Rule) {
     if let Some(place) = place(schema, rule.path) {
         place.x_kubernetes_validations.get_or_insert_default().push(ValidationRule {
@@ -261,7 +262,7 @@ fn put_rule(schema: &mut JSONSchemaProps, rule: &Rule) {
     }
 }
 
-/// The schema at a path: steps divided by dots, `[]` for the items of a list.
+/// Returns the schema at a path, with dots between steps and `[]` for list items.
 fn place<'a>(schema: &'a mut JSONSchemaProps, path: &str) -> Option<&'a mut JSONSchemaProps> {
     let mut place = schema;
     for step in path.split('.').filter(|step| !step.is_empty()) {
@@ -274,7 +275,7 @@ fn place<'a>(schema: &'a mut JSONSchemaProps, path: &str) -> Option<&'a mut JSON
     Some(place)
 }
 
-/// Takes the line breaks of a doc comment out of a description.
+/// Replaces the line breaks of a doc comment with spaces.
 fn one_line(description: &mut Option<String>) {
     if let Some(text) = description {
         *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn no_default_reaches_the_api_server() {
         for crd in all() {
-            // An OVF property of an image has a field of this name.
+            // An OVF property in an image has a field with this name.
             let text = serde_json::to_string(&crd).unwrap().replace("\"default\":{\"description\"", "");
             assert!(!text.contains("\"default\":"), "{}", crd.spec.names.kind);
         }

@@ -1,13 +1,13 @@
-//! Pools of addresses as Cluster API's in-cluster IPAM provider has them, group `ipam.cluster.x-k8s.io`.
+//! Address pools of Cluster API's in-cluster IPAM provider, API group `ipam.cluster.x-k8s.io`.
 //!
-//! Administrators create these objects, and the provider writes their status. The types have only the fields that are read. Claims and
-//! addresses are kinds of Cluster API: see [`crate::capi`].
+//! Administrators create these objects, and the provider writes their status. The types contain only the fields that
+//! Layercake reads. IPAddressClaim and IPAddress are Cluster API kinds: see [`crate::capi`].
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A pool of one namespace.
+/// Address pool for one namespace.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "ipam.cluster.x-k8s.io",
@@ -23,16 +23,16 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct InClusterIpPoolSpec {
-    /// Addresses, ranges `first-last` and CIDRs.
+    /// IP addresses, ranges (`first-last`) and CIDRs.
     pub addresses: Vec<String>,
-    /// The length of the network's prefix.
+    /// Network prefix length.
     pub prefix: i32,
-    /// The network's gateway.
+    /// Network gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
 }
 
-/// A pool of all namespaces.
+/// Address pool for all namespaces.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "ipam.cluster.x-k8s.io",
@@ -47,32 +47,32 @@ pub struct InClusterIpPoolSpec {
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct GlobalInClusterIpPoolSpec {
-    /// Addresses, ranges `first-last` and CIDRs.
+    /// IP addresses, ranges (`first-last`) and CIDRs.
     pub addresses: Vec<String>,
-    /// The length of the network's prefix.
+    /// Network prefix length.
     pub prefix: i32,
-    /// The network's gateway.
+    /// Network gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
 }
 
-/// The status of a pool of either kind.
+/// Observed pool state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InClusterIpPoolStatus {
-    /// The numbers of addresses; missing until the provider has read the pool.
+    /// Address counts. Not set until the provider has read the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_addresses: Option<InClusterIpPoolStatusAddresses>,
 }
 
-/// Numbers of a pool's addresses.
+/// Address counts of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InClusterIpPoolStatusAddresses {
-    /// The number of all addresses.
+    /// Total number of addresses.
     pub total: i64,
-    /// The number of addresses in use.
+    /// Number of addresses in use.
     pub used: i64,
-    /// The number of free addresses. Negative if the pool has fewer addresses than are in use.
+    /// Number of free addresses. Negative if more addresses are in use than the pool contains.
     pub free: i64,
 }

@@ -1,14 +1,12 @@
-//! Every kind Layercake owns or reads: types, conversions, names and condition vocabularies.
+//! Kubernetes API types of all kinds that Layercake owns or reads, with conversions, names and condition types.
 //!
-//! Nothing here talks to anybody: no client, no async, no clock. What a program *does* with these
-//! types belongs to `gcm`, `capw` and `vmop`; what the types *mean* stands once, here.
+//! This crate has no client, no async code and no clock. The controllers that act on these types are in `gcm`, `capw`
+//! and `vmop`.
 //!
-//! Reading is lenient and writing is strict: a missing required field reads as its default, because
-//! one malformed object must not blind a program to all the others, while the CRDs made by
-//! [`crds`] refuse it at the API server.
-#![warn(missing_docs)]
+//! Reading is lenient and writing is strict: a missing required field deserializes as its default, so that one
+//! malformed object doesn't fail a whole list. The CRDs from [`crds`] make the API server reject such an object.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
-// Printer columns repeat `type_` and `json_path` by nature.
+// Printer columns repeat `type_` and `json_path`.
 #![allow(clippy::duplicated_attributes)]
 #![recursion_limit = "256"]
 

@@ -1,23 +1,24 @@
-//! Names: labels, annotations, finalizers, and the objects of a cluster.
+//! Label, annotation and finalizer names, and names for a cluster's objects.
 
 mod objects;
 
 pub use objects::*;
 
-/// The longest name of a machine, and of whatever becomes a label value or a Service: it is a DNS label.
+/// The maximum DNS label length, in characters. It limits machine names, and names that become label values or
+/// Services.
 pub const MAX_MACHINE_NAME: usize = 63;
 
-/// The OVF properties by which a node image of image-builder says what is in it.
+/// OVF properties that describe a node image built by image-builder.
 pub mod image_builder {
-    /// The version of Kubernetes, such as `v1.33.1`; an image that has it is a node image.
+    /// The Kubernetes version, such as `v1.33.1`. An image with this property is a node image.
     pub const KUBERNETES_SEMVER: &str = "KUBERNETES_SEMVER";
-    /// Such as `ubuntu`.
+    /// The Linux distribution, such as `ubuntu`.
     pub const DISTRO_NAME: &str = "DISTRO_NAME";
-    /// Such as `24.04`.
+    /// The distribution version, such as `24.04`.
     pub const DISTRO_VERSION: &str = "DISTRO_VERSION";
-    /// Such as `amd64`.
+    /// The CPU architecture, such as `amd64`.
     pub const DISTRO_ARCH: &str = "DISTRO_ARCH";
-    /// All that are kept of such an image.
+    /// All image-builder properties that VM Operator keeps for a node image.
     pub const PROPERTIES: [&str; 7] = [
         KUBERNETES_SEMVER,
         "KUBERNETES_SOURCE_TYPE",
@@ -31,95 +32,99 @@ pub mod image_builder {
 
 /// Labels.
 pub mod label {
-    /// The Cluster an object belongs to.
+    /// The Cluster that an object belongs to.
     pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
-    /// Which of several instances of a controller acts on the object.
+    /// Selects the controller instance that reconciles the object.
     pub const WATCH_FILTER: &str = "cluster.x-k8s.io/watch-filter";
-    /// Present on what belongs to a control plane.
+    /// Marks objects that belong to a control plane.
     pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
-    /// The MachineDeployment an object belongs to.
+    /// The MachineDeployment that an object belongs to.
     pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
-    /// The cluster a virtual machine belongs to.
+    /// The cluster that a virtual machine belongs to.
     pub const CAPW_CLUSTER_NAME: &str = "capw.vmware.com/cluster.name";
-    /// What a virtual machine is in its cluster: [`super::ROLE_CONTROL_PLANE`] or [`super::ROLE_NODE`].
+    /// The virtual machine's role in its cluster: [`super::ROLE_CONTROL_PLANE`] or [`super::ROLE_NODE`].
     pub const CAPW_CLUSTER_ROLE: &str = "capw.vmware.com/cluster.role";
-    /// As [`CAPW_CLUSTER_NAME`], under the successor's name.
+    /// The same as [`CAPW_CLUSTER_NAME`], with the prefix for CAPV, capw's successor.
     pub const CAPV_CLUSTER_NAME: &str = "capv.vmware.com/cluster.name";
-    /// As [`CAPW_CLUSTER_ROLE`], under the successor's name.
+    /// The same as [`CAPW_CLUSTER_ROLE`], with the prefix for CAPV, capw's successor.
     pub const CAPV_CLUSTER_ROLE: &str = "capv.vmware.com/cluster.role";
-    /// The release of a cluster, on TanzuKubernetesCluster and Cluster.
+    /// The cluster's TanzuKubernetesRelease, on TanzuKubernetesClusters and Clusters.
     pub const TKR: &str = "run.tanzu.vmware.com/tkr";
-    /// The release of a node, on Nodes; `+` is written `_`.
+    /// On Nodes: the node's release version, with `_` for `+`.
     pub const KUBERNETES_DISTRIBUTION_VERSION: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";
-    /// The node pool an object belongs to.
+    /// The node pool that an object belongs to.
     pub const NODE_POOL: &str = "run.tanzu.vmware.com/node-pool";
-    /// A release that does not fit this installation.
+    /// Marks a release that isn't compatible with this installation.
     pub const INCOMPATIBLE: &str = "run.tanzu.vmware.com/incompatible";
-    /// On a TanzuKubernetesCluster: it shall give its Cluster away. Not supported.
+    /// On a TanzuKubernetesCluster: requests that it releases its Cluster. Not supported: gcm only warns about
+    /// it.
     pub const RETIRE_TKC: &str = "kubernetes.vmware.com/retire-tkc";
-    /// A release that was taken out of use.
+    /// Marks a deactivated release.
     pub const DEACTIVATED: &str = "run.tanzu.vmware.com/deactivated";
-    /// A release that is gone.
+    /// Marks a deleted release.
     pub const DELETED: &str = "run.tanzu.vmware.com/deleted";
-    /// A release whose data makes no sense.
+    /// Marks a release with invalid data.
     pub const INVALID: &str = "run.tanzu.vmware.com/invalid";
-    /// A release whose images disagree about it.
+    /// Marks a release whose OSImages contain different release data.
     pub const CONFLICTING_OS_IMAGES: &str = "run.tanzu.vmware.com/conflicting-os-images";
-    /// On a ContentSource, `true`: its library's node images become releases. On a VirtualMachineImage: whether it is of such
-    /// a library.
+    /// On a ContentSource: `true` if node images in its library become releases. On a VirtualMachineImage: whether its
+    /// library is labeled so.
     pub const RELEASE_LIBRARY: &str = "run.tanzu.vmware.com/release-library";
-    /// On a VirtualMachineImage that was published: the uid of the VirtualMachinePublishRequest.
+    /// On a published VirtualMachineImage: its VirtualMachinePublishRequest's UID.
     pub const PUBLISH_REQUEST: &str = "vmoperator.vmware.com/publish-request-uid";
-    /// A release without packages.
+    /// Marks a release without packages.
     pub const LEGACY_TKR: &str = "run.tanzu.vmware.com/legacy-tkr";
-    /// The zone a virtual machine or node lies in.
+    /// The zone in which a virtual machine or node is placed.
     pub const ZONE: &str = "topology.kubernetes.io/zone";
-    /// By which the validator of web consoles knows a request.
+    /// The UUID by which the web console validator finds a WebConsoleRequest.
     pub const UUID: &str = "vmoperator.vmware.com/webconsolerequest-uuid";
-    /// On claims that VM Operator made of a host's own storage.
+    /// Marks PersistentVolumeClaims that VM Operator created for instance storage, which is local to one host.
     pub const INSTANCE_STORAGE: &str = "vmoperator.vmware.com/instance-storage-resource";
-    /// On a CRD: which of its versions keep Cluster API's contract v1beta2.
+    /// On a CRD: the versions that implement Cluster API's v1beta2 contract.
     pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
-    /// On a virtual machine that VM Operator leaves alone: who asked for it, `devops`, `admin` or `both`.
+    /// On a paused virtual machine, which VM Operator doesn't reconcile: the source of the pause, `devops`, `admin` or
+    /// `both`.
     pub const VMOP_PAUSED: &str = "vmoperator.vmware.com/paused";
-    /// The provider an object of the installation belongs to.
+    /// The provider that an installation object belongs to.
     pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
-    /// Whose objects `clusterctl` looks at.
+    /// Marks CRDs that `clusterctl` discovers.
     pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
-    /// A content source that VMs may be published to: `true`.
+    /// Marks a ContentSource that VMs can be published to: `true`.
     pub const WRITABLE: &str = "vmoperator.vmware.com/writable";
-    /// What `clusterctl move` moves by itself.
+    /// Marks kinds whose objects `clusterctl move` moves.
     pub const CLUSTERCTL_MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
-    /// What `clusterctl move` moves with everything it owns.
+    /// Marks kinds whose objects `clusterctl move` moves together with all their dependents.
     pub const CLUSTERCTL_MOVE_HIERARCHY: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";
-    /// On a ConfigMap: the add-on whose bundle it is.
+    /// On a bundle ConfigMap: the add-on that the bundle installs.
     pub const ADDON_NAME: &str = "tkg.tanzu.vmware.com/addon-name";
-    /// On a ConfigMap with a bundle: the only cluster that it is for.
+    /// On a bundle ConfigMap: restricts the bundle to one cluster.
     pub const ADDON_CLUSTER_NAME: &str = "tkg.tanzu.vmware.com/cluster-name";
 }
 
 /// Annotations.
 pub mod annotation {
-    /// On a ConfigMap with a bundle: what the add-on is for, `cni` say.
+    /// On a bundle ConfigMap: the add-on category, such as `cni`.
     pub const ADDON_TYPE: &str = "tkg.tanzu.vmware.com/addon-type";
-    /// On a ConfigMap with the bundle of a storage driver: `none` if it has the storage classes of its cluster, which gets none of its namespace.
+    /// On a storage driver's bundle ConfigMap: `none` if the bundle contains the storage classes of the cluster. The
+    /// cluster then doesn't get the storage classes of its namespace.
     pub const STORAGE_CLASSES: &str = "run.tanzu.vmware.com/storage-classes";
-    /// Nobody acts on the object.
+    /// Pauses all controllers for the object.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
-    /// The object is deleted here because it was moved: what it stands for stays.
+    /// On an object that `clusterctl move` deletes after it has moved it: the resources that it represents are kept.
     pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
-    /// The object must not be moved yet.
+    /// Blocks `clusterctl move` for the object.
     pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
-    /// Somebody else provides this infrastructure.
+    /// Marks infrastructure that an external controller manages.
     pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
-    /// The cluster module a virtual machine is a member of.
+    /// The cluster module that a virtual machine belongs to.
     pub const CLUSTER_MODULE_GROUP: &str = "vsphere-cluster-module-group";
-    /// What was made in vCenter for a resource policy, by ids. Only administrators and VM Operator may write it.
+    /// IDs of the vCenter objects that were created for a resource policy. Only administrators and VM Operator can
+    /// write it.
     pub const RESOURCE_POLICY_LEDGER: &str = "vmoperator.vmware.com/cluster-modules";
-    /// The vSphere tag a virtual machine carries.
+    /// The virtual machine's vSphere tag.
     pub const VSPHERE_TAG: &str = "vsphere-tag";
-    /// The annotations by which programs know what they did or are to do, on objects of namespaces. Caches keep them whatever
-    /// else an object bears.
+    /// Annotations on namespaced objects that controllers read, for settings and for their own records. Caches keep
+    /// them regardless of an object's other annotations.
     pub const READ: &[&str] = &[
         PAUSED,
         DELETE_FOR_MOVE,
@@ -159,99 +164,105 @@ pub mod annotation {
         REMEDIATE_MACHINE,
         MACHINE_RECIPE,
     ];
-    /// What annotations begin with that only administrators may set: conditions of theirs, and gates.
+    /// Prefixes for annotations that only administrators can set: extra conditions, and checks before power-on and
+    /// deletion.
     pub const PROTECTED_PREFIXES: &[&str] = &[PROTECTED_CONDITION, POWER_ON_CHECK, DELETE_CHECK];
-    /// The virtual machine existed once: it is never made again.
+    /// Marks a virtual machine that was created before: VM Operator never creates it again.
     pub const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
-    /// The virtual machine's own disks, by UUID and file: what is destroyed with it.
+    /// The virtual machine's own disks, by UUID and file. They are destroyed together with the VM.
     pub const DISKS: &str = "virtualmachine.vmoperator.vmware.com/disks";
-    /// VM Operator leaves the virtual machine alone.
+    /// Pauses VM Operator for the virtual machine.
     pub const VMOP_PAUSE: &str = "vmoperator.vmware.com/pause-reconcile";
-    /// As [`VMOP_PAUSE`], under its later name.
+    /// The same as [`VMOP_PAUSE`], under its newer name.
     pub const VMOP_PAUSED: &str = "vmoperator.vmware.com/paused";
-    /// The class that the virtual machine was last sized by: `{"name":…}`.
+    /// The class that determined the virtual machine's current size: `{"name":…}`.
     pub const LAST_RESIZED_CLASS: &str = "vmoperator.vmware.com/last-resized-vm-class";
-    /// The virtual machine follows changes of its class, not only to another class.
+    /// Resizes the virtual machine also when its class changes, not only when the spec names another class.
     pub const SAME_CLASS_RESIZE: &str = "vmoperator.vmware.com/same-vm-class-resize";
-    /// The guest was asked to shut down or to stand by: the power state, and since when.
+    /// The requested power state and the request time for a pending guest shutdown or standby.
     pub const SOFT_POWER: &str = "virtualmachine.vmoperator.vmware.com/soft-power";
-    /// What stands before the names of checks that hold a virtual machine's power-on back.
+    /// The name prefix for checks that block a virtual machine's power-on.
     pub const POWER_ON_CHECK: &str = "poweron.check.vmoperator.vmware.com/";
-    /// What stands before the names of checks that hold a virtual machine's deletion back.
+    /// The name prefix for checks that block a virtual machine's deletion.
     pub const DELETE_CHECK: &str = "delete.check.vmoperator.vmware.com/";
-    /// What stands before the types of conditions that an admin adds: `Type;status;reason;message`.
+    /// The prefix for condition types that an administrator adds. The value is `Type;status;reason;message`.
     pub const PROTECTED_CONDITION: &str = "condition.vmoperator.vmware.com.protected/";
-    /// The instance-id that cloud-init gets, instead of the machine's BIOS UUID.
+    /// The cloud-init instance-id. Default: the VM's BIOS UUID.
     pub const CLOUD_INIT_INSTANCE_ID: &str = "vmoperator.vmware.com/cloud-init-instance-id";
-    /// How cloud-init gets its data: `guestinfo`, or `cloudinitprep` by vCenter's guest customization.
+    /// The cloud-init data source: `guestinfo`, or `cloudinitprep` for vCenter's guest customization.
     pub const CLOUDINIT_TYPE: &str = "vmoperator.vmware.com/cloudinit-type";
-    /// `disable` keeps vCenter's guest customization away from the guest.
+    /// `disable` turns off vCenter's guest customization.
     pub const VSPHERE_CUSTOMIZATION: &str = "vmoperator.vmware.com/vsphere-customization";
-    /// `bios` or `efi`, instead of the image's firmware.
+    /// `bios` or `efi`. Default: the image's firmware.
     pub const FIRMWARE: &str = "vmoperator.vmware.com/firmware";
-    /// GiB of 64-bit memory-mapped I/O for devices that are passed through; `0` leaves the guest without.
+    /// The 64-bit memory-mapped I/O size for passthrough devices, in GiB. `0` disables it.
     pub const MMIO_SIZE: &str = "vmoperator.vmware.com/pci-passthru-64bit-mmio-size";
-    /// The virtual machine that an attachment of a volume was made for.
+    /// The virtual machine that a volume attachment or a network interface object was created for.
     pub const VIRTUAL_MACHINE: &str = "vmoperator.vmware.com/virtualmachine";
-    /// A machine that names no network adapter gets none.
+    /// Disables the default NIC for a virtual machine without network interfaces.
     pub const NO_DEFAULT_NIC: &str = "vmoperator.vmware.com/no-default-nic";
-    /// The host of a cluster's control plane endpoint. On a control plane VirtualMachine, VM Operator records it in vCenter. On a resource
-    /// policy, it is about to be used, and VM Operator looks up which VMs have it.
+    /// The host in a cluster's control plane endpoint. On a control plane VirtualMachine: VM Operator records it in
+    /// vCenter. On a resource policy: VM Operator looks up the VMs that use it, before the cluster does.
     pub const CONTROL_PLANE_ENDPOINT: &str = "capw.vmware.com/control-plane-endpoint";
-    /// On a WCPCluster and its control plane VirtualMachines: the number of the virtual router (VRRP) that holds the control plane's
+    /// On a WCPCluster and its control plane VirtualMachines: the virtual router ID (VRRP) of the control plane's
     /// address, 1 to 255.
     pub const VIRTUAL_ROUTER: &str = "capw.vmware.com/virtual-router-id";
-    /// The resource pool of a namespace, by vCenter's identity of it.
+    /// On a Namespace: its resource pool's managed object ID.
     pub const NAMESPACE_RESOURCE_POOL: &str = "vmware-system-resource-pool";
-    /// The folder of a namespace, by vCenter's identity of it.
+    /// On a Namespace: its folder's managed object ID.
     pub const NAMESPACE_FOLDER: &str = "vmware-system-vm-folder";
-    /// The networks of vCenter that VMs of a namespace may name, by name or MoID, divided by commas; `*` stands for all.
+    /// On a Namespace: the vCenter networks that its VMs can use, as comma-separated names or MoIDs. `*` allows all
+    /// networks.
     pub const NAMESPACE_NETWORKS: &str = "vmware-system-networks";
-    /// The VirtualNetwork a load balancer belongs to.
+    /// The VirtualNetwork that a load balancer belongs to.
     pub const NCP_VIRTUAL_NETWORK: &str = "ncp.vmware.com/virtual-network-name";
-    /// What a release must be like: a label query.
+    /// A label query that a cluster's release must match.
     pub const RESOLVE_TKR: &str = "run.tanzu.vmware.com/resolve-tkr";
-    /// The fewest machines that a cluster autoscaler may leave of a pool.
+    /// The minimum pool size for the cluster autoscaler.
     pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
-    /// The most machines that a cluster autoscaler may make of a pool.
+    /// The maximum pool size for the cluster autoscaler.
     pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
-    /// Labels of the nodes of a pool, for a cluster autoscaler that finds none: `a=b,c=d`.
+    /// Node labels in a pool without nodes, for the cluster autoscaler: `a=b,c=d`.
     pub const AUTOSCALER_LABELS: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
-    /// Taints of the nodes of a pool, for a cluster autoscaler that finds none: `key=value:effect,key:effect`.
+    /// Node taints in a pool without nodes, for the cluster autoscaler: `key=value:effect,key:effect`.
     pub const AUTOSCALER_TAINTS: &str = "capacity.cluster-autoscaler.kubernetes.io/taints";
-    /// `true`: an upgrade may go over several minor releases, one after the other.
+    /// `true` allows an upgrade over several minor releases, one after the other.
     pub const UPGRADE_IN_STEPS: &str = "run.tanzu.vmware.com/upgrade-in-steps";
-    /// On a TanzuKubernetesCluster: the uid under which its cluster was made. A copy elsewhere, as `clusterctl move` makes one,
-    /// has another, and waits for its Cluster.
+    /// On a TanzuKubernetesCluster: the UID under which its cluster was created. A copy from `clusterctl move` has
+    /// another UID, and waits for its Cluster.
     pub const MADE_AS: &str = "run.tanzu.vmware.com/made-as";
-    /// On a TanzuKubernetesCluster: what its API servers do that those of earlier versions do not, noted before anything is
-    /// created for it: `audit,encryption`. Only gcm can set it.
+    /// On a TanzuKubernetesCluster: API server features that earlier gcm versions don't configure, recorded before gcm
+    /// creates the first object: `audit,encryption`. Only gcm can set it.
     pub const API_SERVER: &str = "run.tanzu.vmware.com/api-server";
-    /// On a TanzuKubernetesCluster: an id of its cluster that outlives moves to other management clusters, where objects get other
-    /// uids. Only gcm can set it.
+    /// On a TanzuKubernetesCluster: a cluster ID that stays the same if the cluster moves to another management
+    /// cluster, where its objects get new UIDs. Only gcm can set it.
     pub const CLUSTER_ID: &str = "run.tanzu.vmware.com/cluster-id";
-    /// What gcm notes on a TanzuKubernetesCluster once. The policy `vmware-system-tkg-records` has the same names.
+    /// Annotations that gcm sets once on a TanzuKubernetesCluster. The admission policy `vmware-system-tkg-records`
+    /// lists the same names.
     pub const RECORDS: &[&str] = &[API_SERVER, CLUSTER_ID];
-    /// What a node image must be like: a label query.
+    /// A label query that a cluster's node image must match.
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
-    /// On a release that is labelled incompatible because of an image: what the image says.
+    /// On a release that is labeled incompatible because of an image: the reason that the image contains.
     pub const INCOMPATIBLE_REASON: &str = "run.tanzu.vmware.com/incompatible-reason";
-    /// On an OSImage: the image of keepalived that the node image contains.
+    /// On an OSImage: the keepalived image in the node image.
     pub const KEEPALIVED_IMAGE: &str = "run.tanzu.vmware.com/keepalived-image";
-    /// On an OSImage: the container networks of the node image that a cluster can apply, divided by commas.
+    /// On an OSImage: the container networks in the node image that clusters can use, separated by commas.
     pub const CONTAINER_NETWORKS: &str = "run.tanzu.vmware.com/container-networks";
-    /// On an OSImage: the container networks of the node image that no cluster can apply, each with the reason, as a JSON object.
+    /// On an OSImage: the container networks in the node image that clusters can't use, as a JSON object from name to
+    /// reason.
     pub const UNUSABLE_CONTAINER_NETWORKS: &str = "run.tanzu.vmware.com/unusable-container-networks";
-    /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
+    /// On a TanzuKubernetesCluster: values that the requested version can't represent, kept for the conversion back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
-    /// On a VirtualMachine in v1alpha2: its spec as it is stored, for the way back. It is never stored itself.
+    /// On a VirtualMachine in v1alpha2: the stored spec, for the conversion back. The annotation itself is never
+    /// stored.
     pub const VM_CONVERSION_DATA: &str = "vmoperator.vmware.com/conversion-data";
-    /// On a guest's Secret: the ProviderServiceAccount, `NAMESPACE/NAME`, whose token it holds.
+    /// On a Secret in a workload cluster: the ProviderServiceAccount, `NAMESPACE/NAME`, whose token it contains.
     pub const PROVIDER_SERVICE_ACCOUNT: &str = "infrastructure.cluster.vmware.com/provider-service-account";
-    /// On a Machine: a MachineHealthCheck replaces it. Cluster API ignores the value; capw writes the cause.
+    /// On a Machine: requests replacement by a MachineHealthCheck. Cluster API ignores the value; capw writes the cause
+    /// into it.
     pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
-    /// On a KubeadmControlPlane or MachineDeployment: digests of what its machines were asked to be, and of the texts
-    /// that this came to.
+    /// On a KubeadmControlPlane or MachineDeployment: digests of the settings for its machines, and of the texts
+    /// rendered from them.
     pub const MACHINE_RECIPE: &str = "run.tanzu.vmware.com/machine-recipe";
 }
 
@@ -259,26 +270,26 @@ pub mod annotation {
 pub mod finalizer {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-    /// Of a TanzuKubernetesCluster.
+    /// The TanzuKubernetesCluster finalizer.
     pub const TKC: &str = "tanzukubernetescluster.run.tanzu.vmware.com";
-    /// Cluster API's, of a Cluster.
+    /// Cluster API's Cluster finalizer.
     pub const CLUSTER: &str = "cluster.cluster.x-k8s.io";
-    /// Cluster API's, of a KubeadmControlPlane.
+    /// Cluster API's KubeadmControlPlane finalizer.
     pub const CONTROL_PLANE: &str = "kubeadm.controlplane.cluster.x-k8s.io";
-    /// Of a WCPCluster.
+    /// The WCPCluster finalizer.
     pub const WCP_CLUSTER: &str = "wcpcluster.infrastructure.cluster.vmware.com";
-    /// Of a WCPMachine.
+    /// The WCPMachine finalizer.
     pub const WCP_MACHINE: &str = "wcpmachine.infrastructure.cluster.vmware.com";
-    /// Of a ProviderServiceAccount.
+    /// The ProviderServiceAccount finalizer.
     pub const PROVIDER_SERVICE_ACCOUNT: &str =
         "providerserviceaccount.vmware.infrastructure.cluster.x-k8s.io";
-    /// Of a VirtualMachine.
+    /// The VirtualMachine finalizer.
     pub const VIRTUAL_MACHINE: &str = "virtualmachine.vmoperator.vmware.com";
-    /// Of a VirtualMachineSetResourcePolicy.
+    /// The VirtualMachineSetResourcePolicy finalizer.
     pub const RESOURCE_POLICY: &str = "virtualmachinesetresourcepolicy.vmoperator.vmware.com";
 
-    /// The finalizers that hold an object which is to go, if they are all strangers': neither ours nor Cluster API's nor
-    /// Kubernetes' own. Whoever else had one has done what it waited for.
+    /// Returns the remaining finalizers of an object that is being deleted, if they are all foreign: Layercake, Cluster
+    /// API and Kubernetes have removed theirs.
     pub fn strangers(metadata: &ObjectMeta) -> Option<String> {
         metadata.deletion_timestamp.as_ref()?;
         let finalizers = metadata.finalizers.as_deref().filter(|finalizers| !finalizers.is_empty())?;
@@ -291,31 +302,31 @@ pub mod finalizer {
     }
 }
 
-/// The role of a control plane's virtual machine.
+/// The role label value for control plane VMs.
 pub const ROLE_CONTROL_PLANE: &str = "controlplane";
-/// The role of a worker's virtual machine.
+/// The role label value for worker VMs.
 pub const ROLE_NODE: &str = "node";
-/// The tag of a control plane's virtual machine.
+/// The vSphere tag for control plane VMs.
 pub const TAG_CONTROL_PLANE: &str = "CtrlVmVmAATag";
-/// The tag of a worker's virtual machine.
+/// The vSphere tag for worker VMs.
 pub const TAG_WORKER: &str = "WorkerVmVmAATag";
-/// The namespace of gcm.
+/// gcm's namespace.
 pub const GCM_NAMESPACE: &str = "vmware-system-tkg";
-/// The namespace of capw.
+/// capw's namespace.
 pub const CAPW_NAMESPACE: &str = "vmware-system-capw";
-/// The namespace of vmop. The provider configuration is there, too.
+/// The namespace that contains vmop and the provider configuration.
 pub const VMOP_NAMESPACE: &str = "vmware-system-vmop";
-/// The API group of the kinds from which Cluster API's nodes are made. vmop knows none of these kinds.
+/// The API group for the infrastructure kinds of Cluster API nodes. vmop doesn't import these kinds.
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.vmware.com";
-/// The cluster module of a control plane.
+/// The cluster module for control plane VMs.
 pub const CONTROL_PLANE_GROUP: &str = "control-plane-group";
-/// The name of the API server's port.
+/// The API server's port name.
 pub const API_SERVER_PORT_NAME: &str = "apiserver";
-/// The API server's port.
+/// The API server's port number.
 pub const API_SERVER_PORT: i32 = 6443;
-/// What stands before the UUID in a providerID.
+/// The prefix before the BIOS UUID in a providerID.
 pub const PROVIDER_ID_PREFIX: &str = "vsphere://";
-/// keepalived's image, which node images of `layercake image build` contain. It is in no registry.
+/// The keepalived image that `layercake image build` adds to node images. No registry serves it.
 pub const KEEPALIVED_IMAGE: &str = "localhost/layercake/keepalived:debian-13";
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! The handshake with the network provider, group `vmware.com`: capw asks for a VirtualNetwork, the
-//! provider (NSX, or whatever plays it) realises it and addresses the interfaces on it. That with port groups is
-//! in [`netoperator`].
+//! The API between capw and a network provider such as NSX, group `vmware.com`: capw creates a VirtualNetwork, and the
+//! provider realizes it and assigns addresses to the interfaces on it. The API for port groups is in [`netoperator`].
 
 pub mod netoperator;
 
@@ -12,10 +11,10 @@ use crate::conditions::Condition;
 
 /// The API group of the network kinds.
 pub const GROUP: &str = "vmware.com";
-/// The condition of a network or an interface that is realised.
+/// The condition type of a realized network or interface.
 pub const READY: &str = "Ready";
 
-/// A network of its own for the nodes of one cluster.
+/// Separate network for the nodes of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmware.com",
@@ -29,27 +28,27 @@ pub const READY: &str = "Ready";
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkSpec {
-    /// Nodes get addresses that are reachable from outside without network address translation.
+    /// If true, nodes get addresses that are reachable from outside without network address translation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_ip: Option<bool>,
-    /// The address ranges that can reach the network, separated by commas. If left out: all.
+    /// Comma-separated address ranges that can reach the network. Defaults to all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist_source_ranges: Option<String>,
 }
 
-/// The observed state of a network.
+/// Observed network state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkStatus {
-    /// The conditions of the network: `Ready`.
+    /// Network conditions: `Ready`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The source address of the network's outgoing traffic.
+    /// Source address for outgoing traffic (SNAT).
     #[serde(rename = "defaultSNATIP", skip_serializing_if = "Option::is_none")]
     pub default_snat_ip: Option<String>,
 }
 
-/// One virtual machine's place on a network.
+/// Network interface of one virtual machine on a VirtualNetwork.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmware.com",
@@ -63,52 +62,52 @@ pub struct VirtualNetworkStatus {
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkInterfaceSpec {
-    /// The VirtualNetwork.
+    /// VirtualNetwork name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_network: Option<String>,
-    /// The port, if it is known in advance.
+    /// Port ID, if it is known in advance.
     #[serde(rename = "portID", skip_serializing_if = "Option::is_none")]
     pub port_id: Option<String>,
 }
 
-/// The observed state of an interface.
+/// Observed interface state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkInterfaceStatus {
-    /// The conditions of the interface: `Ready`.
+    /// Interface conditions: `Ready`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The identity of the interface.
+    /// Interface ID.
     #[serde(rename = "interfaceID", skip_serializing_if = "Option::is_none")]
     pub interface_id: Option<String>,
-    /// The MAC address that the virtual machine must use.
+    /// MAC address that the virtual machine must use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
-    /// The addresses that the virtual machine must use.
+    /// IP addresses that the virtual machine must use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ip_addresses: Vec<InterfaceAddress>,
-    /// The identity of the network at the provider.
+    /// Network ID at the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_status: Option<ProviderStatus>,
 }
 
-/// An address of an interface.
+/// Interface address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InterfaceAddress {
-    /// The address.
+    /// IP address.
     pub ip: String,
-    /// The router.
+    /// Gateway address.
     pub gateway: String,
-    /// The mask of the subnet.
+    /// Subnet mask.
     pub subnet_mask: String,
 }
 
-/// The identity of a network at the provider.
+/// Network ID at the provider.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderStatus {
-    /// The logical switch, as vCenter's opaque networks name it.
+    /// NSX logical switch ID, which vCenter's opaque networks refer to.
     #[serde(rename = "nsxLogicalSwitchID", skip_serializing_if = "Option::is_none")]
     pub nsx_logical_switch_id: Option<String>,
 }

@@ -1,19 +1,19 @@
-//! Objects that a conversion webhook receives in part.
+//! Normalizes partial objects that a conversion webhook receives.
 //!
-//! For the fields that each manager owns, the API server removes fields from an object and converts what is left to the
-//! versions that the managers used. Such an object may lack its metadata and any other part, and a list or map without
-//! its members is null.
+//! For the fields that each manager owns, the API server removes other fields from an object and converts the rest to
+//! the versions that the managers used. Such an object may lack its metadata and any other part, and an empty list or
+//! map is null.
 
 use serde_json::{Map, Value};
 
-/// A label and an annotation that only partial objects get. They never reach an object that is stored.
+/// A label and an annotation that only partial objects get. Stored objects never contain them.
 const MARK: &str = "run.tanzu.vmware.com/partial-object";
 
-/// Gives `object` metadata if it has none. The API server refuses a converted object without it, or with a label or annotation that is
-/// null. Of an object that needs no conversion, it drops these.
+/// Adds metadata to `object` if it is missing, and removes null labels and annotations. The API server rejects
+/// converted objects without metadata or with such nulls, and drops the nulls itself if it doesn't convert an object.
 ///
-/// Metadata without members would become null: the API server takes it for a field that stays, and removes all labels and
-/// annotations of the whole object from it. It refuses null, too. So the metadata of a partial object gets a label and an
+/// Metadata without members would become null. The API server would then keep `metadata` as a whole and remove all
+/// labels and annotations from the full object; it also rejects null. Therefore a partial object gets a label and an
 /// annotation, which keep `labels` and `annotations`.
 pub(crate) fn ensure_metadata(object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
@@ -40,7 +40,7 @@ fn is_whole(metadata: &Map<String, Value>) -> bool {
     ["name", "generateName"].iter().any(|field| metadata.get(*field).is_some_and(Value::is_string))
 }
 
-/// The members of an object. Null becomes an object.
+/// Returns the members of an object. Replaces null with an empty object.
 fn members(value: &mut Value) -> Option<&mut Map<String, Value>> {
     if value.is_null() {
         *value = Value::Object(Map::new());
@@ -48,7 +48,7 @@ fn members(value: &mut Value) -> Option<&mut Map<String, Value>> {
     value.as_object_mut()
 }
 
-/// Removes a member of `object` and returns it without nulls. A member that is null counts as missing.
+/// Removes a member of `object` and returns it without nulls. A null member counts as missing.
 pub(crate) fn take_member(object: &mut Value, key: &str) -> Option<Value> {
     let mut value = object.as_object_mut()?.remove(key)?;
     remove_nulls(&mut value);

@@ -1,7 +1,7 @@
-//! Quantities as Kubernetes writes them, read as leniently as its API server reads them.
+//! Kubernetes quantities, parsed as leniently as in the API server.
 //!
-//! The type of `k8s-openapi` reads strings only, but `memory: 0` and `cpu: 2` are legal and common
-//! in manifests, and the API server stores them as the numbers they are.
+//! The type in `k8s-openapi` accepts only strings, but `memory: 0` and `cpu: 2` are valid and common in manifests, and
+//! the API server stores them as numbers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,28 +9,28 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// An amount with a suffix, such as `4Gi`, `500m` or `2`.
+/// An amount with an optional suffix, such as `4Gi`, `500m` or `2`.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Quantity(pub String);
 
-/// A text that is no quantity.
+/// The error for a text that isn't a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a quantity: write a number with an optional suffix, such as 4Gi, 500m or 2")]
 pub struct NotAQuantity(pub String);
 
 impl Quantity {
-    /// The amount in thousandths, rounded up: `1` is 1000 and `500m` is 500.
+    /// Returns the amount in thousandths, rounded up: 1000 for `1`, and 500 for `500m`.
     pub fn millis(&self) -> Result<i128, NotAQuantity> {
         parse_millis(self.0.trim()).ok_or_else(|| NotAQuantity(self.0.clone()))
     }
 
-    /// The whole amount, rounded up: bytes for memory and disks, cores for CPUs.
+    /// Returns the whole amount, rounded up: bytes for memory and disks, cores for CPUs.
     pub fn value(&self) -> Result<i128, NotAQuantity> {
         Ok(div_up(self.millis()?, 1000))
     }
 
-    /// The amount in MiB, rounded up, as vSphere counts memory.
+    /// Returns the amount in MiB, rounded up, because vSphere measures memory in MiB.
     pub fn mib(&self) -> Result<i64, NotAQuantity> {
         let mib = div_up(self.millis()?, 1000 * 1024 * 1024);
         i64::try_from(mib).map_err(|_| NotAQuantity(self.0.clone()))
@@ -69,7 +69,7 @@ fn parse_millis(text: &str) -> Option<i128> {
     Some(if negative { -millis } else { millis })
 }
 
-/// What a suffix multiplies with and divides by.
+/// Returns the multiplier and divisor of a suffix.
 fn scale_of(suffix: &str) -> Option<(i128, i128)> {
     let power = |base: i128, exponent: u32| base.checked_pow(exponent);
     Some(match suffix {

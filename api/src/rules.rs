@@ -1,8 +1,9 @@
-//! What the API server itself refuses, as CEL rules of the CRDs.
+//! CEL validation rules in the CRDs, which the API server itself checks.
 //!
-//! A rule here needs no webhook and cannot be gone round. What needs other objects to decide (classes,
-//! releases, storage classes, overlapping networks), who asks, or whether an object is new, is for admission in
-//! `gcm` and `vmop`; what needs the request, as that templates stay as they are, is for config/capw/admission.yaml.
+//! These rules don't need a webhook and can't be bypassed. Rules that depend on other objects (classes, releases,
+//! storage classes, overlapping networks), on the user, or on whether an object is new, are in the admission webhooks
+//! of `gcm` and `vmop`. Rules that depend on the request, such as immutable templates, are in
+//! config/capw/admission.yaml.
 
 mod machine;
 mod rule;
@@ -15,7 +16,7 @@ const TKC: &str = "TanzuKubernetesCluster";
 const WITH_COUNT: &[&str] = &["v1alpha1"];
 const WITH_REPLICAS: &[&str] = &["v1alpha2", "v1alpha3"];
 
-/// Every rule there is.
+/// Returns all rules.
 pub fn all() -> Vec<Rule> {
     let mut rules = tanzu_kubernetes_cluster();
     rules.push(rule(
@@ -64,7 +65,7 @@ fn tanzu_kubernetes_cluster() -> Vec<Rule> {
     for (field, message) in network {
         rules.push(rule(TKC, "spec.settings.network", &once_set(field), message));
     }
-    // A transition rule is not asked when its own object goes away, so the way to it is kept too.
+    // The API server skips a transition rule if its object is removed, so the parent can't be removed either.
     let kept = "updates to immutable fields are not allowed: settings.network may not be removed";
     rules.push(rule(
         TKC,
@@ -124,7 +125,7 @@ fn wcp() -> Vec<Rule> {
     rules
 }
 
-/// What of a naming template shows before there is a Machine.
+/// Returns the rules for a naming template that can be checked before a Machine exists.
 fn naming(kind: &'static str, path: &'static str) -> [Rule; 2] {
     let rules = [
         (

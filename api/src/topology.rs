@@ -1,6 +1,6 @@
-//! vSphere zones, group `topology.tanzu.vmware.com`: which clusters, pools and folders are where.
+//! vSphere zones, API group `topology.tanzu.vmware.com`: the clusters, resource pools and folders in each zone.
 //!
-//! The Supervisor makes these objects; here are the fields that are read.
+//! The Supervisor creates these objects. The types contain only the fields that Layercake reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A zone of the whole Supervisor.
+/// Zone for the whole Supervisor.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "topology.tanzu.vmware.com",
@@ -22,33 +22,33 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct AvailabilityZoneSpec {
-    /// The clusters, by vCenter's identity of them.
+    /// Managed object IDs of the vSphere clusters.
     #[serde(rename = "clusterComputeResourceMoIDs", skip_serializing_if = "Vec::is_empty")]
     pub cluster_mo_ids: Vec<String>,
-    /// The cluster, where there is one.
+    /// vSphere cluster managed object ID, if there is only one.
     #[serde(rename = "clusterComputeResourceMoId", skip_serializing_if = "Option::is_none")]
     pub cluster_mo_id: Option<String>,
-    /// Folder and pools of each namespace in this zone.
+    /// Folder and resource pools for each namespace in this zone.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<String, NamespaceInfo>,
 }
 
-/// Folder and pools of a namespace in a zone.
+/// Folder and resource pools for a namespace in a zone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceInfo {
-    /// The folder.
+    /// Folder managed object ID.
     #[serde(rename = "folderMoId", skip_serializing_if = "Option::is_none")]
     pub folder_mo_id: Option<String>,
-    /// The pools, one for each cluster.
+    /// Resource pool managed object IDs, one for each vSphere cluster.
     #[serde(rename = "poolMoIDs", skip_serializing_if = "Vec::is_empty")]
     pub pool_mo_ids: Vec<String>,
-    /// The pool, where there is one.
+    /// Resource pool managed object ID, if there is only one.
     #[serde(rename = "poolMoId", skip_serializing_if = "Option::is_none")]
     pub pool_mo_id: Option<String>,
 }
 
-/// A zone that a namespace may use.
+/// Zone that a namespace can use.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "topology.tanzu.vmware.com",
@@ -63,51 +63,52 @@ pub struct NamespaceInfo {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["availabilityZoneReference"]))]
 pub struct ZoneSpec {
-    /// The AvailabilityZone it is a part of.
+    /// AvailabilityZone that the zone belongs to.
     pub availability_zone_reference: AvailabilityZoneReference,
-    /// The placement of the namespace itself.
+    /// Placement of the namespace itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<ZonePlace>,
-    /// The placement of virtual machines that other components manage, such as the nodes of clusters.
+    /// Placement of virtual machines that other components manage, such as cluster nodes.
     #[serde(rename = "managedVMs", skip_serializing_if = "Option::is_none")]
     pub managed_vms: Option<ZonePlace>,
 }
 
-/// The name of an AvailabilityZone.
+/// Reference to an AvailabilityZone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["apiVersion", "name"]))]
 pub struct AvailabilityZoneReference {
-    /// `topology.tanzu.vmware.com/v1alpha1`.
+    /// API version: `topology.tanzu.vmware.com/v1alpha1`.
     #[serde(rename = "apiVersion")]
     pub api_version: String,
-    /// The name.
+    /// AvailabilityZone name.
     pub name: String,
 }
 
-/// Folder, pools and clusters in a zone.
+/// Folder, resource pools and vSphere clusters in a zone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ZonePlace {
-    /// The folder.
+    /// Folder managed object ID.
     #[serde(rename = "folderMoID", skip_serializing_if = "Option::is_none")]
     pub folder_mo_id: Option<String>,
-    /// The pools.
+    /// Resource pool managed object IDs.
     #[serde(rename = "poolMoIDs", skip_serializing_if = "Vec::is_empty")]
     pub pool_mo_ids: Vec<String>,
-    /// The clusters.
+    /// vSphere cluster managed object IDs.
     #[serde(rename = "clusterMoIDs", skip_serializing_if = "Vec::is_empty")]
     pub cluster_mo_ids: Vec<String>,
 }
 
-/// Nothing of a zone's status is read.
+/// Observed zone state. Layercake doesn't read any of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ZoneStatus {}
 
-/// Returns the zones in which a namespace has a folder and a pool, by name: its own Zones, and AvailabilityZones that name it.
+/// Returns the names of the zones in which a namespace has a folder and a resource pool: its own Zones, and
+/// AvailabilityZones that list it.
 ///
-/// A virtual machine can be placed in each of them. There are none where vSphere has no zones.
+/// A virtual machine can be placed in each of them. Without vSphere zones, the result is empty.
 pub fn zones_of<'z>(
     namespace: &str,
     own: impl IntoIterator<Item = &'z Zone>,

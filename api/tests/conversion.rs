@@ -1,5 +1,5 @@
-//! TanzuKubernetesCluster converted between its versions: real manifests, changes on the way, and
-//! round trips of anything.
+//! Tests the conversion of TanzuKubernetesClusters: real manifests, changes between conversions, and property-based
+//! round trips.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod clusters;
@@ -186,7 +186,7 @@ proptest! {
         prop_assert_eq!(&to(&to(&old, V2), V1), &old);
     }
 
-    /// Whatever a v1alpha1 client writes is what a v1alpha1 client reads, kept data or not.
+    /// A v1alpha1 client always reads what it has written, with or without kept data.
     #[test]
     fn what_is_visible_wins(hub in clusters::hub_spec(), old in clusters::old_spec()) {
         let mut shown = to(&object(V3, hub, json!({})), V1);

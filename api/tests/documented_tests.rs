@@ -1,16 +1,16 @@
-//! The pages for contributors name a test for each claim of the API pages; each test exists.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! Tests that the tests which the contributor pages list for each API claim exist.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Each page, and how many tests it names at least.
+/// The pages, and the minimum number of tests that each page lists.
 const PAGES: [(&str, usize); 2] =
     [("docs/contributing/vm-api-tests.md", 100), ("docs/contributing/tkc-api-tests.md", 60)];
-/// Where tests are, from the root of the tree.
+/// The folders that contain tests, relative to the repository root.
 const TESTED: [&str; 7] = ["api", "cli", "gcm", "kit", "test", "vmop", "vsphere"];
 
-/// The names in the last column of every table that says what something is "tested by".
+/// Returns the names in the last column of every table whose last header is "tested by".
 fn named(page: &str) -> BTreeSet<&str> {
     let mut named = BTreeSet::new();
     let mut tells = false;
@@ -29,7 +29,7 @@ fn named(page: &str) -> BTreeSet<&str> {
     named
 }
 
-/// All Rust sources below `folder`, one after another.
+/// Appends all Rust sources below `folder` to `into`.
 fn sources(folder: &Path, into: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -48,7 +48,7 @@ fn every_test_that_the_page_of_an_api_names_exists() {
     for folder in TESTED {
         sources(&root.join(folder), &mut written);
     }
-    // A rule is a test of its own, or a row of a table that one test goes through.
+    // A rule is a separate test, or a row in a table-driven test.
     let exists =
         |name: &str| [format!("fn {name}("), format!("\"{name}\"")].iter().any(|text| written.contains(text));
     for (path, least) in PAGES {

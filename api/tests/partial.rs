@@ -1,5 +1,5 @@
-//! Partial objects, as the API server converts them for server-side apply: each kind with several versions converts
-//! them, and keeps every field that is present.
+//! Tests the conversion of partial objects, which the API server sends for server-side apply: every kind with a
+//! conversion webhook keeps all fields that are present.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use api::crds;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 type Convert = fn(&Value, &str) -> Result<Value, String>;
 
-/// The kinds whose definitions name a conversion webhook, with their conversions.
+/// The kinds with a conversion webhook, and their conversion functions.
 const CONVERTED: [(&str, Convert); 2] = [
     ("TanzuKubernetesCluster", |object, to| api::gcm::convert(object, to).map_err(|error| error.to_string())),
     ("VirtualMachine", |object, to| api::vmop::convert(object, to).map_err(|error| error.to_string())),
@@ -26,7 +26,7 @@ fn versions(crd: &CustomResourceDefinition) -> Vec<String> {
     crd.spec.versions.iter().map(|version| format!("{}/{}", crd.spec.group, version.name)).collect()
 }
 
-/// A value of a schema in which any part is missing or null.
+/// Generates a value for a schema in which any part is missing or null.
 fn partial(schema: &JSONSchemaProps) -> BoxedStrategy<Value> {
     if let Some(words) = &schema.enum_ {
         return prop::sample::select(words.iter().map(|word| word.0.clone()).collect::<Vec<_>>()).boxed();
@@ -74,7 +74,7 @@ fn partial_object(schema: &JSONSchemaProps) -> BoxedStrategy<Value> {
     object.prop_map(Value::Object).boxed()
 }
 
-/// Partial objects of one version.
+/// Generates partial objects in one version.
 fn objects(crd: &CustomResourceDefinition, api_version: &str) -> BoxedStrategy<Value> {
     let schema =
         crd.spec.versions.iter().find(|version| api_version.ends_with(&format!("/{}", version.name)));
@@ -101,10 +101,10 @@ fn objects(crd: &CustomResourceDefinition, api_version: &str) -> BoxedStrategy<V
         .boxed()
 }
 
-/// Fields of v1alpha2 of a VirtualMachine that are only shown, and that v1alpha1 has in other words.
+/// The read-only v1alpha2 fields of VirtualMachines, which v1alpha1 represents in another form.
 const SHOWN: [&str; 4] = [".spec.bootstrap", ".spec.advanced", ".spec.network", ".status.network.primaryIP"];
 
-/// The leaves of `part` that `whole` lacks. Nulls and empty lists and objects are no leaves.
+/// Returns the leaves of `part` that are missing in `whole`. Nulls, empty lists and empty objects aren't leaves.
 fn lost(part: &Value, whole: &Value, at: &str) -> Vec<String> {
     match (part, whole) {
         (Value::Null, _) => Vec::new(),
@@ -118,7 +118,7 @@ fn lost(part: &Value, whole: &Value, at: &str) -> Vec<String> {
             let item_of = |index: usize| whole.get(index).copied().unwrap_or(&Value::Null);
             items.flat_map(|(index, item)| lost(item, item_of(index), &format!("{at}[{index}]"))).collect()
         }
-        // A quantity may be a number, and is written as text.
+        // A quantity can be a number, and is written as text.
         (part, whole) if text(part) == text(whole) => Vec::new(),
         (part, whole) => vec![format!("{at}: {part} → {whole}")],
     }
@@ -180,7 +180,7 @@ fn no_group_of_nodes_is_made_up() {
     assert_eq!(pool["spec"]["topology"], json!({"workers": {"count": 2}}));
 }
 
-/// The API server refuses a converted object with such a label.
+/// The API server rejects a converted object with such a label.
 #[test]
 fn labels_and_annotations_that_are_null_are_dropped() {
     for (kind, convert) in CONVERTED {

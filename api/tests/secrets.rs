@@ -1,4 +1,5 @@
-//! Every field of our API that names a Secret or a ConfigMap is guarded by an admission policy, or is excepted for a reason.
+//! Tests that an admission policy guards every API field that refers to a Secret or ConfigMap, except for listed
+//! fields.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -6,17 +7,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// What is guarded: resource, field, the resource of what it names, the policy, and the words of the policy that stand for the field.
+/// The guarded fields: resource, field, the resource that it refers to, the policy, and the expression for the field in
+/// the policy.
 const GUARDED: &[(&str, &str, &str, &str, &str)] = &[
     (VMS, "spec.vmMetadata.secretName", "secrets", BOOTSTRAP, "variables.secret"),
     (VMS, "spec.vmMetadata.configMapName", "configmaps", BOOTSTRAP, "variables.configMap"),
-    // What v1alpha2 shows of the field before: the API server converts it for the policy.
+    // The v1alpha2 form of the fields above. The API server converts objects to v1alpha1 for the policy.
     (VMS, "spec.bootstrap.cloudInit.rawCloudConfig", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
     (VMS, "spec.bootstrap.cloudInit.rawCloudConfig.name", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
     (VMS, "spec.bootstrap.sysprep.rawSysprep", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
     (VMS, "spec.bootstrap.sysprep.rawSysprep.name", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
     (VMS, "spec.bootstrap.vAppConfig.rawProperties", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
-    // Of Kubernetes and of Cluster API.
+    // Fields in Kubernetes and Cluster API kinds.
     ("configmaps", "data.secret", "secrets", "vmware-system-tkg-bundles", "object.data['secret'].trim()"),
     ("machines", "spec.bootstrap.dataSecretName", "secrets", MACHINES, "bootstrap.dataSecretName"),
     (
@@ -37,11 +39,11 @@ const GUARDED: &[(&str, &str, &str, &str, &str)] = &[
 const VMS: &str = "virtualmachines";
 const BOOTSTRAP: &str = "vmware-system-vmop-bootstrap-data";
 const MACHINES: &str = "vmware-system-capw-bootstrap-data";
-/// The Secrets that a cluster finds by its name.
+/// The suffixes of Secrets that a cluster finds by its own name.
 const BY_NAME: [&str; 9] =
     ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed", "encryption"];
 
-/// What names a Secret and needs no guard, and why.
+/// Fields that refer to a Secret and don't need a guard, each with the reason.
 const EXCEPTED: &[(&str, &str, &str)] = &[(
     "providerserviceaccounts",
     "spec.targetSecretName",
@@ -68,7 +70,7 @@ fn named<'p>(policies: &'p [Value], kind: &str, name: &str) -> &'p Value {
     found.unwrap_or_else(|| panic!("there is no {kind} {name}"))
 }
 
-/// All paths below `schema` whose name or description speaks of a Secret or a ConfigMap.
+/// Collects all paths below `schema` whose name or description mentions a Secret or ConfigMap.
 fn walk(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -154,7 +156,7 @@ fn every_guard_asks_whether_the_user_may_get_what_he_names() {
     }
 }
 
-/// test/upstream-secrets compares the policy with the sources of Cluster API.
+/// test/upstream-secrets compares the policy with the Cluster API sources.
 #[test]
 fn every_secret_that_cluster_api_reads_by_name_is_guarded() {
     let policies = policies();
@@ -184,7 +186,7 @@ fn every_record_of_a_cluster_is_guarded() {
     assert_enforced(&policies, name);
 }
 
-/// Admission limits what the programs create, but these would be other ways to more rights.
+/// Admission limits the objects that the programs create, but these resources would allow privilege escalation.
 #[test]
 fn no_program_can_create_pods_tokens_or_cluster_roles() {
     const REFUSED: [&str; 8] = [
@@ -221,7 +223,7 @@ fn assert_enforced(policies: &[Value], name: &str) {
     assert_eq!(binding["spec"]["validationActions"][0], "Deny", "{name}");
 }
 
-/// The page for operators lists the same.
+/// The security page for operators lists the same fields.
 #[test]
 fn the_security_page_lists_every_guarded_field() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");

@@ -1,5 +1,6 @@
-//! An upgrade loses nothing: what a definition of an earlier release let users and programs store, today's lets them, too.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! Tests that upgrades are lossless: today's CRDs accept and keep everything that the CRDs of an earlier release
+//! accepted.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -93,7 +94,7 @@ fn compare_definitions(name: &str, before: &Value, now: &Value, lost: &mut Vec<S
     }
 }
 
-/// Says what `now` refuses or drops that `before` allowed.
+/// Collects everything that `before` allowed and `now` rejects or drops.
 fn compare_schemas(path: &str, before: &Value, now: &Value, lost: &mut Vec<String>) {
     let items = |schema: &Value, key: &str| schema[key].as_array().cloned().unwrap_or_default();
     for required in items(now, "required") {
@@ -112,7 +113,7 @@ fn compare_schemas(path: &str, before: &Value, now: &Value, lost: &mut Vec<Strin
         ["maxLength", "minLength", "pattern", "maximum", "minimum", "maxItems", "minItems", "type", "format"]
     {
         let (before, now) = (before.get(bound), now.get(bound));
-        // The API server takes what is stored already, and a limit this generous refuses nothing that makes sense.
+        // The API server doesn't reject stored values, and such a high limit doesn't reject reasonable ones.
         let generous = match bound {
             "maxLength" => now.and_then(Value::as_u64).is_some_and(|most| most >= 4096),
             "maximum" => now.and_then(Value::as_f64).is_some_and(|most| most >= 5000.0),

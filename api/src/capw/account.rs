@@ -1,4 +1,4 @@
-//! ProviderServiceAccount: rights in the management cluster for a program in the guest.
+//! ProviderServiceAccount: permissions in the management cluster for a program in a workload cluster.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Rights in the management cluster for a program in the guest, such as its cloud provider.
+/// Permissions in the management cluster for a program in a workload cluster, such as its cloud provider.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -25,27 +25,27 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["ref", "rules", "targetNamespace", "targetSecretName"]))]
 pub struct ProviderServiceAccountSpec {
-    /// The WCPCluster whose guest gets the account.
+    /// WCPCluster whose workload cluster gets the account.
     pub r#ref: ObjectReference,
-    /// The rights of the account in its namespace.
+    /// RBAC rules that grant permissions in the account's namespace.
     pub rules: Vec<PolicyRule>,
-    /// The guest's namespace that gets the token.
+    /// Namespace in the workload cluster that gets the token.
     pub target_namespace: String,
-    /// The guest's Secret that gets the token.
+    /// Secret in the workload cluster that gets the token.
     pub target_secret_name: String,
 }
 
-/// The observed state of the account.
+/// Observed account state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderServiceAccountStatus {
-    /// The token is in the guest.
+    /// True if the token is in the workload cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Why the token is not in the guest.
+    /// Reason why the token isn't in the workload cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Conditions: whether the token is in the guest, and if not, why.
+    /// Account conditions, which report the token's state in the workload cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

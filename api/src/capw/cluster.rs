@@ -1,4 +1,4 @@
-//! WCPCluster: what a cluster needs of vSphere besides its machines.
+//! WCPCluster: a cluster's vSphere infrastructure except for its machines.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ApiEndpoint, Initialization, TemplateMeta};
 
-/// The vSphere infrastructure of a cluster besides its machines: network, endpoint, placement.
+/// vSphere infrastructure for a cluster except for its machines: network, endpoint and placement.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -37,56 +37,56 @@ use super::{ApiEndpoint, Initialization, TemplateMeta};
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPClusterSpec {
-    /// The endpoint of the API server. The provider determines it unless you set it.
+    /// API server endpoint. The provider determines it unless you set it. Immutable once set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ApiEndpoint>,
 }
 
-/// The observed state of the infrastructure of a cluster.
+/// Observed cluster infrastructure state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPClusterStatus {
-    /// Reports the first provisioning of the infrastructure.
+    /// Initial provisioning of the infrastructure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
-    /// The infrastructure is provisioned.
+    /// True if the infrastructure is provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// The endpoints of the API server.
+    /// API server endpoints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_endpoints: Vec<ApiEndpoint>,
-    /// The VirtualMachineSetResourcePolicy of the cluster.
+    /// Name of the cluster's VirtualMachineSetResourcePolicy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_policy_name: Option<String>,
-    /// The failure domains in which machines can be placed.
+    /// Failure domains in which machines can be placed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub failure_domains: Vec<FailureDomain>,
-    /// The conditions of the infrastructure.
+    /// Infrastructure conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// A failure domain for machines: a vSphere zone.
+/// Failure domain for machines: a vSphere zone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct FailureDomain {
-    /// The name of the zone.
+    /// Zone name.
     pub name: String,
-    /// True if control plane machines can be placed in it.
+    /// True if control plane machines can be placed in the zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// Further attributes.
+    /// Additional attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// The template from which a ClusterClass creates WCPClusters.
+/// Template from which a ClusterClass creates WCPClusters.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -102,18 +102,18 @@ pub struct FailureDomain {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["template"]))]
 pub struct WCPClusterTemplateSpec {
-    /// The contents of each WCPCluster. It cannot be changed.
+    /// Content of each WCPCluster. Immutable.
     pub template: WCPClusterTemplateResource,
 }
 
-/// The contents of each WCPCluster.
+/// Content of each WCPCluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["spec"]))]
 pub struct WCPClusterTemplateResource {
-    /// Its labels and annotations.
+    /// Labels and annotations for the WCPCluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    /// Its spec.
+    /// Spec for the WCPCluster.
     pub spec: WCPClusterSpec,
 }

@@ -1,4 +1,4 @@
-//! WCPMachine: what a machine needs of vSphere, and the template machines are made from.
+//! WCPMachine: a machine's vSphere infrastructure, and the template from which it is created.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Initialization, TemplateMeta};
 use crate::Quantity;
 
-/// The vSphere infrastructure of a machine.
+/// vSphere infrastructure for a machine.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -35,126 +35,125 @@ use crate::Quantity;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["imageName", "className", "storageClass"]))]
 pub struct WCPMachineSpec {
-    /// The identity of the virtual machine: `vsphere://` and its BIOS UUID. Generated before anything exists in
-    /// vCenter, and never changed.
+    /// Identity of the virtual machine: `vsphere://` and its BIOS UUID. Generated before the virtual machine is created
+    /// in vCenter. Immutable once set.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub provider_id: Option<String>,
-    /// The vSphere zone to place the virtual machine in. The failure domain of the Machine takes precedence.
+    /// vSphere zone in which the virtual machine is placed. The Machine's failure domain takes precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub failure_domain: Option<String>,
-    /// The VirtualMachineImage.
+    /// VirtualMachineImage from which the virtual machine is created.
     #[schemars(length(max = 253))]
     pub image_name: String,
-    /// The VirtualMachineClass.
+    /// VirtualMachineClass, which defines CPUs, memory and devices.
     #[schemars(length(max = 253))]
     pub class_name: String,
-    /// The storage class of the root disk.
+    /// Storage class for the root disk.
     #[schemars(length(max = 253))]
     pub storage_class: String,
-    /// Further disks.
+    /// Additional disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<MachineVolume>,
-    /// How the virtual machine is powered off: `hard`, `soft` or `trySoft`. If left out: `hard`, or `trySoft` for a
-    /// control plane node whose work other nodes can take over.
+    /// Power-off method: `hard`, `soft` or `trySoft`. Defaults to `trySoft` for a control plane machine, unless its
+    /// cluster is being deleted, and to `hard` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub power_off_mode: Option<String>,
-    /// The minimum virtual hardware version.
+    /// Minimum virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_hardware_version: Option<i32>,
-    /// How the virtual machine is named. If left out, it has the name of its Machine.
+    /// Virtual machine naming. Defaults to the Machine name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub naming: Option<VirtualMachineNaming>,
 }
 
-/// The name of a virtual machine, of its guest and of its node.
+/// Name for a virtual machine, its guest and its node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["template"]))]
 pub struct VirtualMachineNaming {
-    /// A Go template that computes the name from the Machine's name, which is `.machine.name`. Its functions are Go's
-    /// own, `trimSuffix` and `trunc`. Names are cut off after 63 characters. The names of Machines must differ.
+    /// Go template that computes the name from the Machine name, `.machine.name`. It can use Go's built-in functions,
+    /// `trimSuffix` and `trunc`. Names are truncated to 63 characters and must be unique.
     #[schemars(length(min = 1, max = 1024))]
     pub template: String,
 }
 
-/// A further disk of a machine.
+/// Additional disk for a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "capacity"]))]
 pub struct MachineVolume {
-    /// The name of the disk, unique on the machine.
+    /// Disk name, unique on the machine.
     #[schemars(length(max = 63))]
     pub name: String,
-    /// Where the node mounts the disk.
+    /// Path at which the node mounts the disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub mount_path: Option<String>,
-    /// The size of the disk, under the key `storage`.
+    /// Disk size, under the key `storage`.
     #[schemars(extend("maxProperties" = 8))]
     pub capacity: BTreeMap<String, Quantity>,
-    /// The storage class of the disk. If left out: that of the machine.
+    /// Storage class for the disk. Defaults to the machine's storage class.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
-    /// The unit number on SCSI controller 0 of a disk that belongs to the virtual machine itself; the guest finds the
-    /// disk by it. If left out, the disk belongs to a PersistentVolumeClaim.
+    /// Unit number on SCSI controller 0, by which the guest finds the disk. The disk belongs to the virtual machine
+    /// itself. If not set, the disk belongs to a PersistentVolumeClaim.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 15))]
     pub unit_number: Option<i32>,
 }
 
-/// The observed state of the infrastructure of a machine.
+/// Observed machine infrastructure state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPMachineStatus {
-    /// Reports the first provisioning of the virtual machine.
+    /// Initial provisioning of the virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
-    /// The virtual machine is running and has an address.
+    /// True if the virtual machine is running and has an address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// The BIOS UUID of the virtual machine.
+    /// Virtual machine BIOS UUID.
     #[serde(rename = "vmID", skip_serializing_if = "Option::is_none")]
     pub vm_id: Option<String>,
-    /// The first address of the virtual machine.
+    /// First address of the virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_ip: Option<String>,
-    /// The state of the virtual machine: `pending`, `created`, `poweredon`, `ready`, `deleting`, `notfound` or
-    /// `error`.
+    /// Virtual machine state: `pending`, `created`, `poweredon`, `ready`, `deleting`, `notfound` or `error`.
     #[serde(rename = "vmstatus", skip_serializing_if = "Option::is_none")]
     pub vm_status: Option<String>,
-    /// The addresses of the virtual machine.
+    /// Virtual machine addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
-    /// The vSphere zone the virtual machine is placed in.
+    /// vSphere zone in which the virtual machine is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_domain: Option<String>,
-    /// The conditions of the infrastructure.
+    /// Infrastructure conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// An address of a machine.
+/// Machine address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "address"]))]
 pub struct MachineAddress {
-    /// `InternalIP`, `ExternalIP`, `Hostname`, `InternalDNS` or `ExternalDNS`.
+    /// Address type: `InternalIP`, `ExternalIP`, `Hostname`, `InternalDNS` or `ExternalDNS`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// The address.
+    /// IP address, host name or DNS name.
     pub address: String,
 }
 
-/// The template from which WCPMachines are created.
+/// Template from which WCPMachines are created.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.vmware.com",
@@ -171,60 +170,60 @@ pub struct MachineAddress {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["template"]))]
 pub struct WCPMachineTemplateSpec {
-    /// The contents of each WCPMachine. It cannot be changed.
+    /// Content of each WCPMachine. Immutable.
     pub template: WCPMachineTemplateResource,
 }
 
-/// The contents of each WCPMachine.
+/// Content of each WCPMachine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["spec"]))]
 pub struct WCPMachineTemplateResource {
-    /// Its labels and annotations.
+    /// Labels and annotations for the WCPMachine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    /// Its spec.
+    /// Spec for the WCPMachine.
     pub spec: WCPMachineSpec,
 }
 
-/// The capacity of machines of this template, for an autoscaler that scales from zero.
+/// Capacity of machines from this template, for an autoscaler that scales from zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WCPMachineTemplateStatus {
     /// CPU, memory and other resources.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// Architecture and operating system.
+    /// CPU architecture and operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_info: Option<NodeInfo>,
 }
 
-/// Architecture and operating system of a node.
+/// CPU architecture and operating system of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeInfo {
-    /// `amd64`, `arm64` …
+    /// CPU architecture, such as `amd64` or `arm64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// `linux` …
+    /// Operating system, such as `linux`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operating_system: Option<String>,
 }
 
-/// The values of `status.vmstatus`: how far the virtual machine is.
+/// Values of `status.vmstatus`.
 pub mod vm_status {
-    /// There is no virtual machine any more.
+    /// The virtual machine doesn't exist anymore.
     pub const NOT_FOUND: &str = "notfound";
-    /// The virtual machine is asked for.
+    /// The virtual machine is requested.
     pub const PENDING: &str = "pending";
-    /// vCenter has it.
+    /// The virtual machine exists in vCenter.
     pub const CREATED: &str = "created";
-    /// It is on.
+    /// The virtual machine is powered on.
     pub const POWERED_ON: &str = "poweredon";
-    /// It is on and has an address. Says nothing of kubeadm.
+    /// The virtual machine is powered on and has an address. kubeadm may not have run yet.
     pub const READY: &str = "ready";
-    /// It is going away.
+    /// The virtual machine is being deleted.
     pub const DELETING: &str = "deleting";
-    /// It cannot be made.
+    /// The virtual machine can't be created.
     pub const ERROR: &str = "error";
 }

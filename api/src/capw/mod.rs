@@ -1,7 +1,7 @@
-//! The kinds of the infrastructure provider `wcp`, group `infrastructure.cluster.vmware.com`.
+//! The kinds of the infrastructure provider `wcp`, API group `infrastructure.cluster.vmware.com`.
 //!
-//! They keep the contract v1beta2 of Cluster API: `status.initialization.provisioned`,
-//! `spec.providerID`, `spec.controlPlaneEndpoint` and conditions in the shape of Kubernetes itself.
+//! They implement Cluster API's v1beta2 contract: `status.initialization.provisioned`, `spec.providerID`,
+//! `spec.controlPlaneEndpoint` and Kubernetes conditions.
 
 mod account;
 mod cluster;
@@ -25,37 +25,37 @@ use serde::{Deserialize, Serialize};
 
 /// The API group of the WCP kinds.
 pub const GROUP: &str = crate::names::INFRASTRUCTURE_GROUP;
-/// The API version of the WCP kinds; it carries the contract of the same name.
+/// The API version of the WCP kinds. It implements the Cluster API contract with the same name.
 pub const VERSION: &str = "v1beta2";
 
-/// Labels and annotations of what is made from a template.
+/// Labels and annotations for objects that are created from a template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TemplateMeta {
-    /// Labels of the created objects.
+    /// Labels for the created objects.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations of the created objects.
+    /// Annotations for the created objects.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// An endpoint of an API server.
+/// API server endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["host", "port"]))]
 pub struct ApiEndpoint {
-    /// The address or name.
+    /// IP address or host name.
     pub host: String,
-    /// The port.
+    /// Port number.
     pub port: i32,
 }
 
-/// Reports the first provisioning. Cluster API waits for it, and ignores later changes.
+/// Initial provisioning. Cluster API waits for it and ignores later changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Initialization {
-    /// The infrastructure is provisioned.
+    /// True if the infrastructure is provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<bool>,
 }

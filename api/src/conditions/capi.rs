@@ -1,50 +1,50 @@
-//! What Cluster API's own kinds say of themselves, as far as it is read.
+//! Condition types and reasons for Cluster API's own kinds, as far as Layercake reads them.
 //!
-//! They know no causes, only what they wait for; type and reason distinguish what a
-//! Machine's bootstrap configuration and Node report.
+//! They only describe progress and don't contain severities. Type and reason identify the errors that a Machine's
+//! bootstrap configuration and Node report.
 
 use super::FALSE;
 use super::severity::Severity;
 
 constants! {
-    /// The object serves.
+    /// The object is operational.
     AVAILABLE = "Available";
-    /// Of a Machine: its bootstrap data is there.
+    /// On a Machine: its bootstrap data is ready.
     BOOTSTRAP_CONFIG_READY = "BootstrapConfigReady";
-    /// Of a Machine: its infrastructure is there.
+    /// On a Machine: its infrastructure is ready.
     INFRASTRUCTURE_READY = "InfrastructureReady";
-    /// Of a Machine: its Node is Ready.
+    /// On a Machine: its Node is Ready.
     NODE_READY = "NodeReady";
-    /// Of a Machine: its Node is Ready and has no pressure.
+    /// On a Machine: its Node is Ready and not under pressure.
     NODE_HEALTHY = "NodeHealthy";
-    /// Of a Machine: its MachineHealthCheck has nothing against it.
+    /// On a Machine: its MachineHealthCheck finds it healthy.
     HEALTH_CHECK_SUCCEEDED = "HealthCheckSucceeded";
-    /// Of a Machine whose health check failed: its owner has replaced it, or says how far that is.
+    /// On a Machine after a failed health check: its owner has replaced it, or reports progress.
     OWNER_REMEDIATED = "OwnerRemediated";
-    /// Of a KubeadmControlPlane: the authorities of its cluster are there.
+    /// On a KubeadmControlPlane: the cluster's certificate authorities exist.
     CERTIFICATES_AVAILABLE = "CertificatesAvailable";
-    /// Machines are being added, or can't be.
+    /// Machines are being added, or can't be added.
     SCALING_UP = "ScalingUp";
-    /// The object is going away.
+    /// The object is being deleted.
     DELETING = "Deleting";
-    /// Of a Cluster: its objects are as its topology says.
+    /// On a Cluster: its objects match its topology.
     TOPOLOGY_RECONCILED = "TopologyReconciled";
-    /// Of a Cluster: its topology cannot be carried out, for example because its ClusterClass does not exist.
+    /// On a Cluster: its topology can't be applied, for example because its ClusterClass doesn't exist.
     TOPOLOGY_RECONCILE_FAILED = "ReconcileFailed";
-    /// Of a Cluster: its ClusterClass has changed, and Cluster API has not checked it yet.
+    /// On a Cluster: its ClusterClass has changed, and Cluster API hasn't checked it yet.
     CLASS_NOT_RECONCILED = "ClusterClassNotReconciled";
 
-    /// The Machine's owner deletes it, to have another in its place.
+    /// The Machine's owner is deleting it, to replace it.
     MACHINE_DELETING = "MachineDeleting";
-    /// What the Machine refers to is not ready.
+    /// An object that the Machine refers to isn't ready.
     NOT_READY = "NotReady";
-    /// What the Machine refers to is not there.
+    /// An object that the Machine refers to doesn't exist.
     DOES_NOT_EXIST = "DoesNotExist";
-    /// What the Machine refers to was there, and is gone.
+    /// An object that the Machine refers to was deleted.
     DELETED = "Deleted";
 }
 
-/// The severity of a condition of a Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine.
+/// Returns the severity of a condition on a Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine.
 pub fn severity(type_: &str, status: &str, reason: &str) -> Severity {
     match (type_, status, reason) {
         (BOOTSTRAP_CONFIG_READY | INFRASTRUCTURE_READY, _, DOES_NOT_EXIST | DELETED)

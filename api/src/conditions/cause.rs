@@ -1,10 +1,9 @@
-//! The one ranking of causes: what, of all that is not as it should be, is named first.
+//! Ranks the causes of a problem, so that all programs report the same one first.
 //!
-//! The gravest cause comes first, and of equals the first in the order in which things come up. A condition's own
-//! severity counts where it carries one; where it does not (Kubernetes' own conditions have none), its reason's does,
-//! which stands beside the reason. A reason that can be harmless or not, such as an image that is still being deployed
-//! or can't be, has the graver of both. A reason that only says that other objects are waited for explains nothing,
-//! whatever severity was copied up beside it.
+//! The most severe cause comes first. Causes of equal severity keep their order. The severity is the condition's own,
+//! or else the severity of its reason; Kubernetes conditions never contain one. If a reason can be harmless or serious,
+//! such as an image that is still being deployed or can't be deployed, its severity is the higher one. A reason that
+//! only waits for other objects always ranks last, even if its condition contains a copied severity.
 //!
 //! vmop's `Ready`, capw's first cause, gcm's summary and `layercake describe` all call [`first`] or [`gravest`].
 
@@ -18,34 +17,34 @@ use super::{
     Condition, TRUE, UNKNOWN, capi, contract, release, tkc, vcenter, vmop, wcp_cluster, wcp_machine,
 };
 
-/// Why an object is not ready.
+/// The cause for which an object isn't ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The object at fault, after the objects above it: `Machine x: WCPMachine y`.
+    /// The path to the object at fault: `Machine x: WCPMachine y`.
     pub object: String,
-    /// Why, in one CamelCase word.
+    /// The reason as one CamelCase word.
     pub reason: String,
-    /// Why, as a text for people.
+    /// The human-readable message.
     pub message: String,
-    /// How grave it is.
+    /// The severity of the cause.
     pub severity: Severity,
 }
 
 impl Cause {
-    /// What a condition of Kubernetes' own shape says of `object`.
+    /// Returns the cause in a Kubernetes condition of `object`.
     pub fn of(object: String, condition: &meta::Condition) -> Self {
         let severity = severity(&condition.status, &condition.reason, None);
         Self { object, reason: condition.reason.clone(), message: condition.message.clone(), severity }
     }
 
-    /// What a condition says of `object`, which is one of Cluster API's own kinds.
+    /// Returns the cause in a condition of `object`, a Cluster API object.
     pub fn of_cluster_api(object: String, condition: &meta::Condition) -> Self {
         let severity = capi::severity(&condition.type_, &condition.status, &condition.reason);
         Self { severity, ..Self::of(object, condition) }
     }
 
-    /// A Machine whose virtual machine runs and whose Node is not there: only the guest itself knows why, or nobody here reaches
-    /// `endpoint`, where the API server is to answer first.
+    /// Returns the cause for a Machine whose virtual machine runs without a Node. Only the guest's log contains the reason,
+    /// unless the management cluster can't reach `endpoint`, at which the API server must respond first.
     pub fn not_joined(object: String, address: Option<&str>, endpoint: Option<&str>) -> Self {
         let place = address.map_or_else(String::new, |address| format!(" at {address}"));
         let reach = endpoint.map_or_else(String::new, |endpoint| {
@@ -58,7 +57,7 @@ impl Cause {
         Self { object, reason: reason.to_owned(), message, severity: severity(super::FALSE, reason, None) }
     }
 
-    /// Whether something went wrong, rather than takes its time.
+    /// Returns true if the cause is a failure, not just slow progress.
     pub fn is_failing(&self) -> bool {
         self.severity.is_failing()
     }
@@ -76,12 +75,12 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The gravest of some causes; of equals the first.
+/// Returns the most severe cause, or the first one if several are equally severe.
 pub fn gravest<T>(causes: impl IntoIterator<Item = T>, severity: impl Fn(&T) -> Severity) -> Option<T> {
     causes.into_iter().min_by_key(|cause| Reverse(severity(cause)))
 }
 
-/// The condition that says first why an object is not as it should be, without those of the types in `left_out`.
+/// Returns the most severe condition that isn't `True`, except for the types in `left_out`.
 pub fn first<'a>(
     conditions: impl IntoIterator<Item = &'a Condition>,
     left_out: &[&str],
@@ -92,13 +91,13 @@ pub fn first<'a>(
     gravest(suspects, |condition| of_condition(condition))
 }
 
-/// The severity of a condition that is not `True`.
+/// Returns the severity of a condition that isn't `True`.
 pub fn of_condition(condition: &Condition) -> Severity {
     let reason = condition.reason.as_deref().unwrap_or_default();
     severity(&condition.status, reason, condition.severity.as_deref())
 }
 
-/// The severity of a condition that is not `True`, with this status and reason, and this severity if it carries one.
+/// Returns the severity of a condition that isn't `True`. `own` is the severity in the condition itself.
 pub fn severity(status: &str, reason: &str, own: Option<&str>) -> Severity {
     let of_reason = of_reason(reason);
     if of_reason == Some(Severity::Waiting) {
@@ -107,12 +106,12 @@ pub fn severity(status: &str, reason: &str, own: Option<&str>) -> Severity {
     own.and_then(Severity::from_word).or(of_reason).unwrap_or(match (status, reason) {
         (UNKNOWN, _) => Severity::Waiting,
         (_, "") => Severity::Info,
-        // Somebody else's reason: nobody gives one for what is as it should be.
+        // A reason of another project. Other projects set a reason only for a problem.
         _ => Severity::Warning,
     })
 }
 
-/// The severity that stands beside a reason of ours.
+/// Returns the severity that this crate declares for a reason.
 fn of_reason(reason: &str) -> Option<Severity> {
     let lists = [
         tkc::severity,
@@ -127,7 +126,7 @@ fn of_reason(reason: &str) -> Option<Severity> {
     lists.into_iter().find_map(|severity| severity(reason))
 }
 
-/// A message on one line: Cluster API writes lists of causes, one a line, with a star before each.
+/// Joins a message into one line. Cluster API writes one cause on each line, after an asterisk.
 pub fn one_line(text: &str) -> String {
     let mut line = String::new();
     for part in text.lines().map(|part| part.trim().trim_start_matches("* ")).filter(|part| !part.is_empty())

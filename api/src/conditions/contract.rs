@@ -1,43 +1,43 @@
-//! The words of Cluster API's v1beta2 contract, and what goes with them, that both WCP kinds share.
+//! Condition types and reasons that both WCP kinds share, with the names of Cluster API's v1beta2 contract.
 
 constants! {
-    /// Of a WCPCluster: the network of the nodes is realised.
+    /// On a WCPCluster: the node network is realized.
     NETWORK_READY = "NetworkReady";
-    /// Of a WCPMachine: the virtual machine runs and has an address.
+    /// On a WCPMachine: the virtual machine runs and has an address.
     VIRTUAL_MACHINE_PROVISIONED = "VirtualMachineProvisioned";
 }
 
-// Reasons of what is as it should be: never a cause.
+// Reasons for true conditions. They are never a cause.
 constants! {
-    /// All is as it should be.
+    /// The object is ready.
     READY = "Ready";
-    /// The virtual machine is running and has an address.
+    /// The virtual machine runs and has an address.
     PROVISIONED = "Provisioned";
-    /// The object is acted on.
+    /// The object is reconciled.
     NOT_PAUSED = "NotPaused";
 }
 
 reasons! {
-    /// Nobody acts on the object.
+    /// The object is paused.
     Info PAUSED = "Paused";
-    /// The virtual machine is being made.
+    /// The virtual machine is being created.
     Info PROVISIONING = "Provisioning";
-    /// The object is going away.
+    /// The object is being deleted.
     Info DELETING = "Deleting";
-    /// The cluster's network and endpoint are not there yet.
+    /// The cluster's network and endpoint aren't ready yet.
     Waiting WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY = "WaitingForClusterInfrastructureReady";
-    /// The bootstrap data is not what a node can boot from.
+    /// A node can't boot from the bootstrap data.
     Error BOOTSTRAP_DATA_INVALID = "BootstrapDataInvalid";
-    /// The providerID is not one of ours.
+    /// The providerID doesn't belong to this provider.
     Error PROVIDER_ID_INVALID = "ProviderIDInvalid";
-    /// An object of this name belongs to somebody else.
+    /// An object of another owner has this name.
     Error NAME_TAKEN = "NameTaken";
-    /// The parts of a running cluster are gone, as after an interrupted move.
+    /// The dependent objects of a running cluster are missing, as after an interrupted move.
     Error MOVED_AWAY = "MovedAway";
-    /// A former object of this name is still going away.
+    /// A former object of this name is still being deleted.
     Waiting WAITING_FOR_FORMER_OBJECT = "WaitingForFormerObject";
-    /// Cluster API has not made the Cluster the owner yet.
+    /// Cluster API hasn't set the Cluster as owner yet.
     Waiting WAITING_FOR_OWNER_CLUSTER = "WaitingForOwnerCluster";
-    /// The API server refused a write, or did not answer; it is tried again.
+    /// The API server has rejected a write or hasn't responded. capw retries it.
     Warning INTERNAL_ERROR = "InternalError";
 }

@@ -1,25 +1,25 @@
-//! What a TanzuKubernetesRelease and an OSImage say of themselves.
+//! Condition types and reasons for TanzuKubernetesReleases and OSImages.
 
 constants! {
-    /// The release fits this installation.
+    /// The release is compatible with this installation.
     COMPATIBLE = "Compatible";
-    /// The release's own data makes sense.
+    /// The release data is valid.
     VALID = "Valid";
-    /// Newer releases can be had.
+    /// Newer releases are available.
     UPDATES_AVAILABLE = "UpdatesAvailable";
 }
 
 reasons! {
-    /// The release's data cannot be read.
+    /// The release data can't be parsed.
     Error CANNOT_PARSE_TKR = "CannotParseTKR";
-    /// The images of the release disagree about it.
+    /// The release's OSImages contain different release data.
     Error CONFLICTING_OS_IMAGES = "ConflictingOSImages";
-    /// Nothing newer is there.
+    /// Newer releases aren't available.
     Info ALREADY_UP_TO_DATE = "AlreadyUpToDate";
-    /// The release says that it does not fit.
+    /// The release is labeled as incompatible.
     Info INCOMPATIBLE = "Incompatible";
-    /// The release was taken out of use.
+    /// The release is deactivated.
     Info DEACTIVATED = "Deactivated";
-    /// An image the release names is missing.
+    /// An OSImage that the release refers to doesn't exist.
     Warning MISSING_OS_IMAGE = "MissingOSImage";
 }

@@ -1,28 +1,28 @@
-//! How grave a cause is, and the words for it that a condition carries.
+//! Severities of causes, and the words for them in conditions.
 
-/// Something is broken and does not heal by itself.
+/// An error that doesn't resolve itself.
 pub const ERROR: &str = "Error";
-/// Something is wrong, and is being worked on or tolerated.
+/// A problem that is being resolved or is tolerated.
 pub const WARNING: &str = "Warning";
-/// Something has not happened yet.
+/// Progress that is still incomplete.
 pub const INFO: &str = "Info";
 
-/// How grave a cause is, and so how much it explains; in ascending order.
+/// The severity of a cause, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The object waits for other objects, which know more.
+    /// The object waits for other objects, which report the cause.
     #[default]
     Waiting,
-    /// Something has not happened yet, and takes its time.
+    /// Progress that is still incomplete.
     Info,
-    /// Something is wrong, and is being worked on or tolerated.
+    /// A problem that is being resolved or is tolerated.
     Warning,
-    /// Something is broken and does not heal by itself.
+    /// An error that doesn't resolve itself.
     Error,
 }
 
 impl Severity {
-    /// The severity that a condition carries as [`ERROR`], [`WARNING`] or [`INFO`]; none if it carries another word.
+    /// Parses [`ERROR`], [`WARNING`] or [`INFO`]. Returns `None` for other words.
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
             ERROR => Some(Self::Error),
@@ -32,7 +32,7 @@ impl Severity {
         }
     }
 
-    /// Whether something went wrong, rather than takes its time.
+    /// Returns true if the severity means a failure, not just slow progress.
     pub fn is_failing(self) -> bool {
         self >= Self::Warning
     }

@@ -1,119 +1,121 @@
-//! What a TanzuKubernetesCluster says of itself.
+//! Condition types and reasons for TanzuKubernetesClusters.
 
 constants! {
-    /// The control plane is initialised and has its replicas.
+    /// The control plane is initialized and has all replicas.
     CONTROL_PLANE_READY = "ControlPlaneReady";
-    /// Every node pool has its replicas.
+    /// Every node pool has all replicas.
     NODE_POOLS_READY = "NodePoolsReady";
     /// Every add-on is applied.
     ADDONS_READY = "AddonsReady";
     /// Every node is Ready.
     NODES_HEALTHY = "NodesHealthy";
-    /// The accounts of the guest's cloud provider and storage driver exist, and programs in the guest use them.
+    /// The accounts of the cloud provider and the storage driver exist in the workload cluster, and programs there use
+    /// them.
     PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
-    /// Those who may edit the namespace may administer the guest, and can log in there.
+    /// Users who can edit the namespace are administrators of the workload cluster and can log in to it.
     ROLE_BINDING_SYNCED = "RoleBindingSynced";
-    /// The namespace's storage classes are in the guest, and their driver runs there.
+    /// The namespace's storage classes exist in the workload cluster, and their driver runs there.
     STORAGE_CLASS_SYNCED = "StorageClassSynced";
-    /// The API servers of the guest use the issuers of the spec. Only there if the spec has an issuer, or had one.
+    /// The API servers use the issuers in the spec. Only set if the spec has issuers or had some before.
     AUTHENTICATION_READY = "AuthenticationReady";
-    /// The guest finds the Supervisor.
+    /// Programs in the workload cluster can find the Supervisor.
     SERVICE_DISCOVERY_READY = "ServiceDiscoveryReady";
-    /// The release fits this installation.
+    /// The release is compatible with this installation.
     TANZU_KUBERNETES_RELEASE_COMPATIBLE = "TanzuKubernetesReleaseCompatible";
-    /// Newer releases can be had; the message lists them.
+    /// Newer releases are available. The message lists them.
     UPDATES_AVAILABLE = "UpdatesAvailable";
-    /// Nobody works on the cluster; only there while it is so.
+    /// The cluster is paused. Only set during the pause.
     PAUSED = "Paused";
-    /// Of one add-on: it is applied.
+    /// For one add-on: it is applied.
     PROVISIONED = "Provisioned";
-    /// Reason of `AddonsReady` that holds: the node image contains add-ons that the cluster does not get; the message names them.
+    /// A reason of a true `AddonsReady`: the node image contains add-ons that the cluster doesn't get. The message
+    /// lists them.
     ADDONS_LEFT_IN_IMAGE = "AddonsLeftInImage";
 }
 
 reasons! {
-    /// The infrastructure of the cluster is not there yet.
+    /// The cluster infrastructure isn't ready yet.
     Waiting WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure";
-    /// The first API server does not answer yet.
+    /// The first API server doesn't respond yet.
     Waiting WAITING_FOR_CONTROL_PLANE_INITIALIZED = "WaitingForControlPlaneInitialized";
-    /// The control plane lacks replicas.
+    /// The control plane doesn't have all replicas.
     Waiting WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlane";
-    /// All control plane nodes are gone, and all copies of etcd's data with them.
+    /// All control plane nodes are lost, and all copies of the etcd data with them.
     Error CANNOT_BE_REMEDIATED = "CannotBeRemediated";
-    /// How the pools are is not known.
+    /// The state of the node pools isn't known.
     Info NODE_POOLS_UNKNOWN = "NodePoolsUnknown";
-    /// Pools are scaling or rolling.
+    /// Node pools are being scaled or rolled out.
     Info NODE_POOLS_UPDATING = "NodePoolsUpdating";
-    /// A pool cannot get its machines.
+    /// A node pool can't create its machines.
     Warning NODE_POOLS_FAILED = "NodePoolsFailed";
-    /// An add-on could not be applied.
+    /// An add-on couldn't be applied.
     Warning ADDONS_RECONCILIATION_FAILED = "AddonsReconciliationFailed";
-    /// Some node is not Ready.
+    /// A node isn't Ready.
     Waiting WAITING_FOR_NODES_HEALTHY = "WaitingForNodesHealthy";
-    /// So many nodes of a pool were replaced that no other is for a while.
+    /// Remediation of a node pool is suspended because too many nodes were replaced.
     Warning TOO_MANY_REMEDIATIONS = "TooManyRemediations";
-    /// An account could not be made.
+    /// An account couldn't be created.
     Warning PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED = "ProviderServiceAccountsReconciliationFailed";
-    /// A role binding could not be made in the guest.
+    /// A role binding couldn't be created in the workload cluster.
     Warning ROLE_BINDING_SYNC_FAILED = "RoleBindingSyncFailed";
-    /// A storage class could not be made in the guest.
+    /// A storage class couldn't be created in the workload cluster.
     Warning STORAGE_CLASS_SYNC_FAILED = "StorageClassSyncFailed";
-    /// The cluster asks for storage, and its storage classes have no driver.
+    /// The cluster requires storage, but doesn't have a driver for its storage classes.
     Warning STORAGE_DRIVER_NOT_FOUND = "StorageDriverNotFound";
-    /// The storage classes have no driver, and the cluster does not ask for storage.
+    /// The storage classes don't have a driver, and the cluster doesn't require storage.
     Info NO_STORAGE_DRIVER = "NoStorageDriver";
-    /// An add-on needs an account, and no Pod uses the account's token.
+    /// An add-on requires an account, but no Pod uses the account's token.
     Warning PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND = "ProviderServiceAccountUserNotFound";
-    /// The accounts exist, no Pod uses their tokens, and no add-on needs them.
+    /// The accounts exist, but no Pod uses their tokens, and no add-on requires them.
     Info PROVIDER_SERVICE_ACCOUNTS_UNUSED = "ProviderServiceAccountsUnused";
-    /// The administrators are bound in the guest, which has no way to authenticate them.
+    /// The role bindings of the administrators exist, but the workload cluster can't authenticate these users.
     Info NO_AUTHENTICATOR = "NoAuthenticator";
-    /// The API servers have not read the issuers yet.
+    /// The API servers haven't read the issuers yet.
     Info AUTHENTICATION_RECONCILING = "AuthenticationReconciling";
-    /// API servers read no issuers before their nodes are replaced.
+    /// The API servers can't read issuers until their nodes are replaced.
     Info WAITING_FOR_NEW_API_SERVERS = "WaitingForNewAPIServers";
-    /// The issuers could not be brought into the guest.
+    /// The issuers couldn't be applied in the workload cluster.
     Warning AUTHENTICATION_FAILED = "AuthenticationFailed";
-    /// An API server refuses the issuers, or cannot reach one.
+    /// An API server rejects the issuers or can't reach one.
     Warning AUTHENTICATION_REJECTED = "AuthenticationRejected";
-    /// The release of the cluster cannot have issuers.
+    /// The release doesn't support issuers.
     Warning AUTHENTICATION_UNSUPPORTED = "AuthenticationUnsupported";
-    /// The Supervisor's service could not be made in the guest.
+    /// The Supervisor's Service couldn't be created in the workload cluster.
     Warning SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED = "SupervisorHeadlessServiceSetupFailed";
-    /// The role bindings are not in the guest yet.
+    /// The role bindings don't exist in the workload cluster yet.
     Info ROLE_BINDING_SYNCING = "RoleBindingSyncing";
-    /// The storage classes are not in the guest yet.
+    /// The storage classes don't exist in the workload cluster yet.
     Info STORAGE_CLASS_SYNCING = "StorageClassSyncing";
-    /// The Supervisor's service is not in the guest yet.
+    /// The Supervisor's Service doesn't exist in the workload cluster yet.
     Info SERVICE_DISCOVERY_RECONCILING = "ServiceDiscoveryReconciling";
-    /// Some add-on is not applied yet, or does not work yet.
+    /// An add-on isn't applied or doesn't work yet.
     Info ADDONS_RECONCILING = "AddonsReconciling";
-    /// Of one add-on: it is not applied yet, or does not work yet.
+    /// For one add-on: it isn't applied or doesn't work yet.
     Info PROVISIONING = "Provisioning";
-    /// Of one add-on: it could not be applied.
+    /// For one add-on: it couldn't be applied.
     Warning PROVISIONING_FAILED = "ProvisioningFailed";
-    /// Of one add-on: it is not ours to apply.
+    /// For one add-on: gcm doesn't manage it.
     Info ADDON_UNMANAGED = "AddonUnManaged";
-    /// What is asked for can't be made; the user must change the spec.
+    /// The spec can't be applied. The user must change it.
     Error INVALID = "Invalid";
-    /// A write failed; it is tried again.
+    /// A write has failed. gcm retries it.
     Warning RECONCILE_FAILED = "ReconcileFailed";
-    /// The object was copied from another API server, and its Cluster has not come yet.
+    /// The object was copied from another API server, and its Cluster doesn't exist yet.
     Waiting WAITING_FOR_CLUSTER = "WaitingForCluster";
-    /// Somebody deleted the Cluster; it is made anew when it is gone.
+    /// A user deleted the Cluster. gcm creates it again after the deletion.
     Warning CLUSTER_DELETED = "ClusterDeleted";
-    /// The object is going away.
+    /// The object is being deleted.
     Info DELETING = "Deleting";
-    /// Of a part of a cluster that is to go: finalizers of strangers hold it.
+    /// On an object in a cluster that is being deleted: foreign finalizers block it.
     Warning DELETION_HELD = "DeletionHeld";
-    /// Of a Machine: its virtual machine runs, and its node has not joined yet.
+    /// On a Machine: its virtual machine runs, but its node hasn't joined yet.
     Info WAITING_FOR_NODE = "WaitingForNode";
-    /// Of a Machine: nothing has been reported of it yet.
+    /// On a Machine: its status is still empty.
     Waiting PENDING = "Pending";
 }
 
-/// Reasons that keep a cluster from being Ready, but not from the phase `running`: a program that the spec asks for is not installed, or
-/// the API servers do not use the issuers of the spec.
+/// Reasons for which a cluster isn't Ready although its phase is `running`: a program that the spec requires isn't
+/// installed, or the API servers don't use the issuers in the spec.
 pub const RUNNING_WITHOUT: [&str; 5] = [
     STORAGE_DRIVER_NOT_FOUND,
     PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND,
@@ -122,6 +124,7 @@ pub const RUNNING_WITHOUT: [&str; 5] = [
     AUTHENTICATION_UNSUPPORTED,
 ];
 
-/// Reasons of conditions about parts that a cluster lacks and does not ask for. No cluster waits for them, and they are no cause of anything.
+/// Reasons about optional parts that a cluster doesn't have and doesn't require. Clusters don't wait for them, and they
+/// are never a cause.
 pub const LIMITS: [&str; 4] =
     [ADDONS_LEFT_IN_IMAGE, NO_STORAGE_DRIVER, PROVIDER_SERVICE_ACCOUNTS_UNUSED, NO_AUTHENTICATOR];

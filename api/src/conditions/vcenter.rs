@@ -1,40 +1,39 @@
-//! Reasons that stand for a call which vCenter refused or did not answer: the categories of the vCenter client's
-//! errors. Those that are tried again are warnings.
+//! Reasons for failed vCenter calls: the error categories of the vCenter client. Errors that are retried are warnings.
 
 reasons! {
-    /// The session is not valid any more.
+    /// The session isn't valid anymore.
     Warning NOT_AUTHENTICATED = "NotAuthenticated";
-    /// User name or password is wrong.
+    /// The user name or password is wrong.
     Error INVALID_LOGIN = "InvalidLogin";
-    /// The user lacks a privilege.
+    /// The user doesn't have a required privilege.
     Error NO_PERMISSION = "NoPermission";
-    /// The object is not there.
+    /// The object doesn't exist.
     Error NOT_FOUND = "NotFound";
-    /// The folder has an object of this name.
+    /// The folder already contains an object with this name.
     Error DUPLICATE_NAME = "DuplicateName";
-    /// A resource pool or host has not what was asked for.
+    /// A resource pool or host doesn't have enough resources.
     Error INSUFFICIENT_RESOURCES = "InsufficientResources";
-    /// The object's state does not allow the operation.
+    /// The object's state doesn't allow the operation.
     Error INVALID_STATE = "InvalidState";
-    /// Another task works on the object.
+    /// Another task is running on the object.
     Warning BUSY = "Busy";
-    /// The call makes no sense to vCenter.
+    /// vCenter rejects the call as invalid.
     Error INVALID_REQUEST = "InvalidRequest";
-    /// vCenter has no capacity for the call.
+    /// vCenter is overloaded.
     Warning OVERLOADED = "Overloaded";
-    /// vCenter was not reached; of a VM: its host is disconnected.
+    /// vCenter isn't reachable; for a VM: its host is disconnected.
     Warning UNREACHABLE = "Unreachable";
-    /// The connection ended before the answer.
+    /// The connection closed before the response.
     Warning ANSWER_LOST = "AnswerLost";
-    /// There was no answer in time.
+    /// The response timed out.
     Warning TIMED_OUT = "TimedOut";
-    /// vCenter's certificate is not trusted.
+    /// The vCenter certificate isn't trusted.
     Error CERTIFICATE_REFUSED = "CertificateRefused";
-    /// Somebody canceled the task.
+    /// The task was canceled.
     Warning CANCELED = "Canceled";
-    /// This vCenter does not know the operation.
+    /// This vCenter doesn't support the operation.
     Error UNSUPPORTED = "Unsupported";
-    /// The answer makes no sense.
+    /// The response is malformed or unexpected.
     Error UNEXPECTED = "Unexpected";
     /// Any other fault.
     Error FAULT = "Fault";

@@ -1,196 +1,196 @@
-//! What VM Operator's kinds say of themselves.
+//! Condition types and reasons for VM Operator's kinds.
 
 pub mod publish;
 
 constants! {
     in TYPES;
-    /// Class, image and policy are there.
+    /// The class, image and policy of the virtual machine exist and are usable.
     VIRTUAL_MACHINE_PREREQ_READY = "VirtualMachinePrereqReady";
-    /// How guest customisation went.
+    /// The state of guest customization.
     GUEST_CUSTOMIZATION = "GuestCustomization";
     /// VMware Tools runs in the guest.
     VIRTUAL_MACHINE_TOOLS = "VirtualMachineTools";
     /// The virtual machine exists in vCenter.
     VIRTUAL_MACHINE_CREATED = "VirtualMachineCreated";
-    /// The guest's operating system is one we know.
+    /// VM Operator supports the image's guest operating system.
     VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED = "VirtualMachineImageOSTypeSupported";
     /// The image works with v1alpha1.
     VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE = "VirtualMachineImageV1Alpha1Compatible";
-    /// The image was read from its library.
+    /// VM Operator has read the image from its content library.
     VIRTUAL_MACHINE_IMAGE_SYNCED = "VirtualMachineImageSynced";
-    /// The library of the image can be reached.
+    /// The image's content library is reachable.
     VIRTUAL_MACHINE_IMAGE_PROVIDER_READY = "VirtualMachineImageProviderReady";
-    /// The library of the image meets its security policy.
+    /// The image's content library complies with its security policy.
     VIRTUAL_MACHINE_IMAGE_PROVIDER_SECURITY_COMPLIANCE = "VirtualMachineImageProviderSecurityCompliance";
-    /// The class is there, and bound to the namespace.
+    /// The class exists and is bound to the namespace.
     VIRTUAL_MACHINE_CLASS_READY = "VirtualMachineClassReady";
-    /// The image is there, and can be used.
+    /// The image exists and is usable.
     VIRTUAL_MACHINE_IMAGE_READY = "VirtualMachineImageReady";
-    /// The storage class is there, and leads to a datastore.
+    /// The storage class exists and maps to a datastore.
     VIRTUAL_MACHINE_STORAGE_READY = "VirtualMachineStorageReady";
-    /// The bootstrap data is there.
+    /// The bootstrap data exists.
     VIRTUAL_MACHINE_BOOTSTRAP_READY = "VirtualMachineBootstrapReady";
-    /// The networks are there, and the interfaces have what they need.
+    /// The networks exist and all interfaces are configured.
     VIRTUAL_MACHINE_NETWORK_READY = "VirtualMachineNetworkReady";
-    /// It is known where the virtual machine shall lie.
+    /// VM Operator has determined the placement of the virtual machine.
     VIRTUAL_MACHINE_PLACEMENT_READY = "VirtualMachineConditionPlacementReady";
-    /// The virtual machine is as its class says.
+    /// The virtual machine matches its class.
     VIRTUAL_MACHINE_CLASS_CONFIGURATION_SYNCED = "VirtualMachineClassConfigurationSynced";
-    /// The virtual machine's power state is what its spec says.
+    /// The virtual machine's power state matches the spec.
     VIRTUAL_MACHINE_POWER_STATE_SYNCED = "VirtualMachinePowerStateSynced";
-    /// VM Operator takes care of the virtual machine.
+    /// VM Operator reconciles the virtual machine.
     VIRTUAL_MACHINE_RECONCILE_READY = "VirtualMachineReconcileReady";
-    /// The virtual machine lies in the folder and pool it belongs in.
+    /// The virtual machine is in the expected folder and resource pool.
     VIRTUAL_MACHINE_LOCATION_VALID = "VirtualMachineLocationValid";
-    /// The virtual machine's disks rest on no template.
+    /// The virtual machine's disks don't depend on a template.
     VIRTUAL_MACHINE_DISK_PROMOTION_SYNCED = "VirtualMachineDiskPromotionSynced";
-    /// The virtual machine has the virtual hardware that was asked for.
+    /// The virtual machine has the requested virtual hardware version.
     VIRTUAL_MACHINE_COMPUTE_CONFIG_SYNCED = "VirtualMachineComputeConfigSynced";
-    /// The restart that was asked for is done.
+    /// The requested restart is complete.
     VIRTUAL_MACHINE_RESTARTED = "VirtualMachineRestarted";
-    /// The guest has an address that others can use.
+    /// The guest has a usable address.
     VIRTUAL_MACHINE_ADDRESS_READY = "VirtualMachineAddressReady";
-    /// What the guest reports of its own bootstrap.
+    /// The result that the guest reports for its own bootstrap.
     GUEST_BOOTSTRAP = "GuestBootstrap";
 }
 
-// Reasons of what is as it should be: never a cause.
+// Reasons for true conditions. They are never a cause.
 constants! {
-    /// Guest customisation is done.
+    /// Guest customization has succeeded.
     GUEST_CUSTOMIZATION_SUCCEEDED = "GuestCustomizationSucceeded";
     /// VMware Tools runs.
     VIRTUAL_MACHINE_TOOLS_RUNNING = "VirtualMachineToolsRunning";
-    /// VM Operator takes care of it.
+    /// VM Operator reconciles the virtual machine.
     VIRTUAL_MACHINE_RECONCILE_RUNNING = "VirtualMachineReconcileRunning";
 }
 
 reasons! {
-    /// No class has this name.
+    /// The class doesn't exist.
     Error VIRTUAL_MACHINE_CLASS_NOT_FOUND = "VirtualMachineClassNotFound";
-    /// The class is not bound to the namespace.
+    /// The class isn't bound to the namespace.
     Error VIRTUAL_MACHINE_CLASS_BINDING_NOT_FOUND = "VirtualMachineClassBindingNotFound";
-    /// No image has this name.
+    /// The image doesn't exist.
     Error VIRTUAL_MACHINE_IMAGE_NOT_FOUND = "VirtualMachineImageNotFound";
-    /// The image cannot be used yet.
+    /// The image isn't usable yet.
     Error VIRTUAL_MACHINE_IMAGE_NOT_READY = "VirtualMachineImageNotReady";
-    /// The image's content source is not bound to the namespace.
+    /// The image's content source isn't bound to the namespace.
     Error CONTENT_SOURCE_BINDING_NOT_FOUND = "ContentSourceBindingNotFound";
-    /// The image's library is not declared.
+    /// The image's ContentLibraryProvider doesn't exist.
     Error CONTENT_LIBRARY_PROVIDER_NOT_FOUND = "ContentLibraryProviderNotFound";
-    /// The resource policy is missing.
+    /// The resource policy doesn't exist.
     Error RESOURCE_POLICY_NOT_FOUND = "VirtualMachineSetResourcePolicyNotFound";
-    /// The resource policy is not realised yet.
+    /// The resource policy isn't realized yet.
     Error RESOURCE_POLICY_NOT_READY = "VirtualMachineSetResourcePolicyNotReady";
-    /// The network is missing or not realised.
+    /// The network doesn't exist or isn't realized.
     Error NETWORK_NOT_READY = "NetworkNotReady";
-    /// The storage class is missing or names no datastore.
+    /// The storage class doesn't exist or doesn't map to a datastore.
     Error STORAGE_NOT_READY = "StorageNotReady";
-    /// The Secret or ConfigMap of the metadata is missing.
+    /// The Secret or ConfigMap with the bootstrap data doesn't exist.
     Error BOOTSTRAP_NOT_READY = "BootstrapNotReady";
-    /// Guest customisation waits.
+    /// Guest customization hasn't started.
     Info GUEST_CUSTOMIZATION_PENDING = "GuestCustomizationPending";
-    /// Guest customisation runs.
+    /// Guest customization is running.
     Info GUEST_CUSTOMIZATION_RUNNING = "GuestCustomizationRunning";
-    /// Guest customisation failed.
+    /// Guest customization has failed.
     Error GUEST_CUSTOMIZATION_FAILED = "GuestCustomizationFailed";
-    /// VMware Tools does not run.
+    /// VMware Tools doesn't run.
     Warning VIRTUAL_MACHINE_TOOLS_NOT_RUNNING = "VirtualMachineToolsNotRunning";
-    /// The probe says no.
+    /// The readiness probe has failed.
     Waiting NOT_READY = "NotReady";
-    /// The probe has not answered.
+    /// The readiness probe hasn't returned a result.
     Waiting UNKNOWN = "Unknown";
-    /// The object is going away.
+    /// The object is being deleted.
     Info DELETING = "Deleting";
-    /// The virtual machine could not be destroyed.
+    /// The virtual machine couldn't be destroyed.
     Error DELETION_FAILED = "DeletionFailed";
-    /// The virtual machine is destroyed, and finalizers of strangers hold its object.
+    /// The virtual machine is destroyed, but foreign finalizers block the deletion of its object.
     Warning DELETION_HELD = "DeletionHeld";
-    /// The virtual machine was destroyed behind our back.
+    /// The virtual machine was removed from vCenter without VM Operator.
     Error VIRTUAL_MACHINE_LOST = "VirtualMachineLost";
-    /// Another's virtual machine holds this name or identity.
+    /// A virtual machine of another object has this name or identity.
     Error IDENTITY_CONFLICT = "IdentityConflict";
-    /// vCenter does not answer, or refuses the credentials.
+    /// vCenter doesn't respond or rejects the credentials.
     Error PROVIDER_NOT_READY = "ProviderNotReady";
-    /// The guest's operating system is not one we know.
+    /// VM Operator doesn't support the guest operating system.
     Error VIRTUAL_MACHINE_IMAGE_OS_TYPE_NOT_SUPPORTED = "VirtualMachineImageOSTypeNotSupported";
-    /// The image does not work with v1alpha1.
+    /// The image doesn't work with v1alpha1.
     Error VIRTUAL_MACHINE_IMAGE_V1ALPHA1_NOT_COMPATIBLE = "VirtualMachineImageV1Alpha1NotCompatible";
-    /// The image could not be read from its library.
+    /// The image couldn't be read from its content library.
     Error VIRTUAL_MACHINE_IMAGE_NOT_SYNCED = "VirtualMachineImageNotSynced";
-    /// The library of the image cannot be reached.
+    /// The image's content library isn't reachable.
     Error VIRTUAL_MACHINE_IMAGE_PROVIDER_NOT_READY = "VirtualMachineImageProviderNotReady";
-    /// A storage class must be named, and is not.
+    /// The spec must name a storage class and doesn't.
     Error STORAGE_CLASS_REQUIRED = "StorageClassRequired";
-    /// No datastore satisfies the storage class.
+    /// The storage class doesn't match any datastore.
     Error DATASTORE_NOT_FOUND = "DatastoreNotFound";
-    /// Nothing satisfies all that binds it to a zone.
+    /// The namespace's zones don't satisfy all zone constraints of the virtual machine.
     Error ZONE_MISMATCH = "ZoneMismatch";
-    /// The class has changed since.
+    /// The class has changed; the virtual machine is resized at its next power-off.
     Info SAME_CLASS_RESIZE = "SameClassResize";
-    /// The virtual machine has another class than it was last given.
+    /// The spec names another class; the virtual machine is resized at its next power-off.
     Info CLASS_NAME_CHANGED = "ClassNameChanged";
-    /// The class was changed.
+    /// The class has changed; the virtual machine keeps its size.
     Info CLASS_UPDATED = "ClassUpdated";
-    /// The virtual machine is in another pool.
+    /// The virtual machine is in another resource pool than expected.
     Warning RESOURCE_POOL_MISMATCH = "ResourcePoolMismatch";
-    /// The virtual machine is in another folder.
+    /// The virtual machine is in another folder than expected.
     Error FOLDER_MISMATCH = "FolderMismatch";
-    /// The virtual machine is in another pool and another folder.
+    /// The virtual machine is in another resource pool and folder than expected.
     Warning RESOURCE_POOL_AND_FOLDER_MISMATCH = "ResourcePoolAndFolderMismatch";
-    /// An annotation or an ExtraConfig key asks VM Operator to leave it alone.
+    /// An annotation or an ExtraConfig key pauses VM Operator for the virtual machine.
     Info VIRTUAL_MACHINE_RECONCILE_PAUSED = "VirtualMachineReconcilePaused";
-    /// vCenter knows nothing of the guest.
+    /// vCenter doesn't have information about the guest.
     Info NO_GUEST_INFO = "NoGuestInfo";
-    /// It can be done only while the virtual machine is off.
+    /// The change requires that the virtual machine is powered off.
     Info POWER_OFF_REQUIRED = "PowerOffRequired";
-    /// The disks' turn has not come.
+    /// Disk promotion hasn't started.
     Info DISK_PROMOTION_PENDING = "DiskPromotionPending";
-    /// The disks are being copied.
+    /// Disk promotion is running.
     Info DISK_PROMOTION_RUNNING = "DiskPromotionRunning";
-    /// The disks could not be copied.
+    /// Disk promotion has failed.
     Error DISK_PROMOTION_TASK_ERROR = "DiskPromotionTaskError";
-    /// The guest has not reported an address yet.
+    /// The guest hasn't reported an address yet.
     Info WAITING_FOR_ADDRESS = "WaitingForAddress";
-    /// The address that the guest reports is another virtual machine's.
+    /// Another virtual machine uses the address that the guest reports.
     Error ADDRESS_IN_USE = "AddressInUse";
-    /// The virtual machine is made when what it needs is there.
+    /// The virtual machine isn't created before its prerequisites exist.
     Waiting WAITING_FOR_PREREQUISITES = "WaitingForPrerequisites";
     /// vCenter is cloning the virtual machine.
     Info CLONING = "Cloning";
-    /// The guest was asked to shut down or to stand by.
+    /// VM Operator has requested a guest shutdown or standby and waits for it.
     Info WAITING_FOR_GUEST = "WaitingForGuest";
-    /// vCenter has not reported the end of an operation yet.
+    /// vCenter hasn't reported the end of an operation yet.
     Info WAITING_FOR_VCENTER = "WaitingForVCenter";
     /// The power state is being changed.
     Info POWER_STATE_CHANGING = "PowerStateChanging";
-    /// The virtual machine is stopped by a question that a user must answer in vCenter.
+    /// A pending question in vCenter, which a user must answer, blocks the virtual machine.
     Error QUESTION_PENDING = "QuestionPending";
-    /// vCenter has worked on a task for the virtual machine for longer than usual.
+    /// A vCenter task for the virtual machine takes longer than usual.
     Warning TASK_OVERDUE = "TaskOverdue";
-    /// The virtual machine is off, as its spec says, or because it can't be suspended.
+    /// The virtual machine is powered off, as requested or because it can't be suspended.
     Info POWERED_OFF = "PoweredOff";
-    /// An annotation keeps the virtual machine from being powered on.
+    /// An annotation blocks the virtual machine's power-on.
     Info POWER_ON_HELD_BACK = "PowerOnHeldBack";
-    /// An annotation or an ExtraConfig key holds the operation back.
+    /// An annotation or an ExtraConfig key blocks the operation.
     Error HELD_BACK = "HeldBack";
-    /// The spec can't be carried out.
+    /// VM Operator can't apply the spec.
     Error INVALID_SPEC = "InvalidSpec";
-    /// The API server refused a write, or did not answer; it is tried again.
+    /// The API server has rejected a write or hasn't responded. VM Operator retries it.
     Warning API_SERVER = "ApiServer";
-    /// The resource policy names no such cluster module.
+    /// The resource policy doesn't contain the cluster module.
     Error CLUSTER_MODULE_NOT_FOUND = "ClusterModuleNotFound";
-    /// Somebody else's folder or resource pool has the name.
+    /// A folder or resource pool that VM Operator didn't create has the name.
     Error NAME_TAKEN = "NameTaken";
-    /// A volume is being attached, or can't be.
+    /// A volume isn't attached yet, or can't be attached.
     Error VOLUMES_NOT_ATTACHED = "VolumesNotAttached";
-    /// Folder or resource pool is not known.
+    /// The folder or the resource pool isn't known.
     Error PLACEMENT_NOT_READY = "PlacementNotReady";
-    /// The guest's first boot failed.
+    /// The guest's first boot has failed.
     Error BOOTSTRAP_FAILED = "BootstrapFailed";
     /// The guest's first boot takes long.
     Warning BOOTSTRAP_IN_PROGRESS = "BootstrapInProgress";
-    /// The guest was to report how its first boot went, and has not.
+    /// The guest hasn't reported the result of its first boot in time.
     Warning NO_BOOTSTRAP_STATUS = "NoBootstrapStatus";
-    /// The disks could not be promoted; it is tried again.
+    /// Disk promotion has failed. VM Operator retries it.
     Warning DISK_PROMOTION_TRANSIENT_ERROR = "DiskPromotionTransientError";
 }

@@ -1,41 +1,41 @@
-//! What a WCPCluster says of itself.
+//! Condition types and reasons for WCPClusters.
 
 constants! {
-    /// Folder, resource pool and cluster modules are there.
+    /// The folder, resource pool and cluster modules exist.
     RESOURCE_POLICY_READY = "ResourcePolicyReady";
-    /// The API server's virtual address is known.
+    /// The virtual address of the API server is known.
     LOAD_BALANCER_READY = "LoadBalancerReady";
-    /// The accounts of the guest's cloud provider and storage driver exist.
+    /// The accounts of the cloud provider and the storage driver exist.
     PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
 }
 
 reasons! {
-    /// The resource policy could not be made.
+    /// The resource policy couldn't be created.
     Warning RESOURCE_POLICY_CREATION_FAILED = "ResourcePolicyCreationFailed";
-    /// The resource policy is made and not yet realised.
+    /// The resource policy exists and isn't realized yet.
     Waiting WAITING_FOR_RESOURCE_POLICY = "WaitingForResourcePolicy";
-    /// The network is made and not yet realised.
+    /// The network exists and isn't realized yet.
     Info CLUSTER_NETWORK_PROVISION_STARTED = "ClusterNetworkProvisionStarted";
-    /// The network could not be made or realised.
+    /// The network couldn't be created or realized.
     Warning CLUSTER_NETWORK_PROVISION_FAILED = "ClusterNetworkProvisionFailed";
-    /// The load balancer's service could not be made.
+    /// The load balancer's service couldn't be created.
     Warning LOAD_BALANCER_CREATION_FAILED = "LoadBalancerCreationFailed";
-    /// The load balancer has no address yet.
+    /// The load balancer doesn't have an address yet.
     Info WAITING_FOR_LOAD_BALANCER_IP = "WaitingForLoadBalancerIP";
-    /// The claim of the control plane's address could not be made.
+    /// The IPAddressClaim for the control plane couldn't be created.
     Warning IP_ADDRESS_CLAIM_CREATION_FAILED = "IPAddressClaimCreationFailed";
-    /// The address of the control plane that an IPAM provider gave is none.
+    /// The IPAM provider has assigned an invalid control plane address.
     Warning IP_ADDRESS_INVALID = "IPAddressInvalid";
-    /// VM Operator has not looked up yet whether a VM in vCenter has the control plane's address.
+    /// VM Operator hasn't checked yet whether a VM in vCenter uses the control plane address.
     Info WAITING_FOR_ENDPOINT_LOOKUP = "WaitingForEndpointLookup";
-    /// Another machine has the control plane's address before the cluster has a node.
+    /// Another machine uses the control plane address before the cluster has a node.
     Warning ENDPOINT_IN_USE = "EndpointInUse";
-    /// The control plane's address is claimed, and no IPAM provider has given one yet.
+    /// The control plane address is claimed, and the IPAM provider hasn't assigned one yet.
     Info WAITING_FOR_IP_ADDRESS = "WaitingForIPAddress";
-    /// Nobody gave the cluster an endpoint, and there is no pool to take one from.
+    /// The cluster doesn't have an endpoint, and there isn't an address pool to allocate one.
     Warning CONTROL_PLANE_ENDPOINT_MISSING = "ControlPlaneEndpointMissing";
-    /// An account is not in the guest yet, or nobody knows whether it is.
+    /// An account doesn't exist in the workload cluster yet, or its state isn't known.
     Info PROVIDER_SERVICE_ACCOUNTS_RECONCILING = "ProviderServiceAccountsReconciling";
-    /// An account could not be made.
+    /// An account couldn't be created.
     Warning PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED = "ProviderServiceAccountsReconciliationFailed";
 }

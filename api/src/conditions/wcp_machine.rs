@@ -1,24 +1,24 @@
-//! What a WCPMachine says of itself.
+//! Condition reasons of WCPMachines.
 
 reasons! {
-    /// Cluster API has not made the bootstrap data yet.
+    /// Cluster API hasn't created the bootstrap data yet.
     Waiting WAITING_FOR_BOOTSTRAP_DATA = "WaitingForBootstrapData";
-    /// No Machine owns this WCPMachine yet.
+    /// The WCPMachine doesn't have an owner Machine yet.
     Waiting WAITING_FOR_OWNER_MACHINE = "WaitingForOwnerMachine";
-    /// The VirtualMachine could not be made.
+    /// The VirtualMachine couldn't be created.
     Warning VM_CREATION_FAILED = "VMCreationFailed";
-    /// The template of its name makes none.
+    /// The name template doesn't produce a valid name.
     Error VM_NAME_INVALID = "VMNameInvalid";
-    /// The virtual machine is off.
+    /// The virtual machine is powered off.
     Info POWERING_ON = "PoweringOn";
-    /// The virtual machine has no address yet.
+    /// The virtual machine doesn't have an address yet.
     Info WAITING_FOR_NETWORK_ADDRESS = "WaitingForNetworkAddress";
-    /// The virtual machine's identity is not known yet.
+    /// The virtual machine's BIOS UUID isn't known yet.
     Info WAITING_FOR_BIOS_UUID = "WaitingForBIOSUUID";
-    /// The guest's first boot is done, and nothing reaches its API server from here.
+    /// The guest's first boot is complete, but the management cluster can't reach its API server.
     Info NODE_NOT_REACHED = "NodeNotReached";
-    /// The virtual machine was there and is gone.
+    /// The virtual machine existed before and is lost.
     Error VM_LOST = "VMLost";
-    /// The object is going away.
+    /// The object is being deleted.
     Info DELETING = "Deleting";
 }

@@ -1,113 +1,115 @@
-//! Issuers of tokens with which users log in to a cluster.
+//! Token issuers with which users log in to a cluster.
 //!
-//! Names and meaning are those of `JWTAuthenticator` in `apiserver.config.k8s.io`, as far as it is offered here.
+//! Names and semantics match `JWTAuthenticator` in `apiserver.config.k8s.io`, of which this is a subset.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How users authenticate themselves to the cluster, in addition to the certificates of its kubeconfig.
+/// Authentication methods in addition to the client certificates in the cluster's kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthenticationSettings {
-    /// The issuers whose tokens the API servers of the cluster accept. Changes are applied in place.
+    /// Issuers whose tokens the cluster's API servers accept. Changes don't replace nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub jwt: Option<Vec<JwtAuthenticator>>,
 }
 
-/// An issuer of tokens, and how the API servers read its tokens.
+/// Token issuer and the mapping of its tokens to users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["issuer", "claimMappings"]))]
 pub struct JwtAuthenticator {
-    /// The OpenID Connect provider.
+    /// OpenID Connect provider that issues the tokens.
     pub issuer: Issuer,
-    /// The claims that become the name and the groups of a user.
+    /// Claims that are mapped to user name, groups and UID.
     pub claim_mappings: ClaimMappings,
-    /// Rules that each accepted token meets.
+    /// Rules that each token must satisfy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub claim_validation_rules: Option<Vec<ClaimValidationRule>>,
 }
 
-/// An OpenID Connect provider.
+/// OpenID Connect provider that issues tokens.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["url", "audiences"]))]
 pub struct Issuer {
-    /// The URL of the provider, which is the claim `iss` of its tokens: `https://`, without user, query and fragment. Control
-    /// plane nodes must reach it.
+    /// Issuer URL, which must match the claim `iss` in tokens: `https://`, without user, query and fragment. Control
+    /// plane nodes must be able to reach it.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
-    /// The clients whose tokens are accepted: a token has one of them in its claim `aud`.
+    /// Accepted audiences. The claim `aud` in a token must contain at least one of them.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 512)))]
     pub audiences: Vec<String>,
-    /// The certificates (PEM) that the provider's own certificate is verified with. If left out: those of the node.
+    /// CA certificates in PEM format that verify the issuer's TLS certificate. Defaults to the CAs that the node
+    /// trusts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32_768))]
     pub certificate_authority: Option<String>,
-    /// `MatchAny`; required if there are several audiences.
+    /// Audience match policy: `MatchAny`. Required if there are several audiences.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub audience_match_policy: Option<String>,
 }
 
-/// The claims that become the name and the groups of a user.
+/// Claims that are mapped to user name, groups and UID.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["username"]))]
 pub struct ClaimMappings {
-    /// The name of the user.
+    /// Claim with the user name.
     pub username: PrefixedClaim,
-    /// The groups of the user.
+    /// Claim with the groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<PrefixedClaim>,
-    /// The uid of the user.
+    /// Claim with the UID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<Claim>,
 }
 
-/// A claim, and the prefix of its value.
+/// Claim with a prefix for its value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["claim"]))]
 pub struct PrefixedClaim {
-    /// The name of the claim, such as `sub`, `email` or `groups`.
+    /// Claim name, such as `sub`, `email` or `groups`.
     #[schemars(length(min = 1, max = 256))]
     pub claim: String,
-    /// The text before its value, such as `corp:`. It must be written; it may be empty.
+    /// Prefix for the value, such as `corp:`. Required, but can be empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub prefix: Option<String>,
 }
 
-/// A claim.
+/// Claim in a token.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["claim"]))]
 pub struct Claim {
-    /// The name of the claim.
+    /// Claim name.
     #[schemars(length(min = 1, max = 256))]
     pub claim: String,
 }
 
-/// A rule for tokens: a claim with a value, or a CEL expression that is true.
+/// Validation rule for tokens: either a claim with a required value, or a CEL expression.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimValidationRule {
-    /// The name of a claim.
+    /// Claim name. Mutually exclusive with expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub claim: Option<String>,
-    /// The value that the claim must have. If left out: the empty text.
+    /// Value that the claim must have. Defaults to the empty string.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub required_value: Option<String>,
-    /// A CEL expression over `claims`, such as `claims.hd == 'example.com'`.
+    /// CEL expression over `claims` that must be true, such as `claims.hd == 'example.com'`. Mutually exclusive with
+    /// claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub expression: Option<String>,
-    /// The message if the expression is false.
+    /// Message for a token that doesn't satisfy the expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,

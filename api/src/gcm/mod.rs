@@ -1,8 +1,8 @@
-//! The kinds of the Guest Cluster Manager, group `run.tanzu.vmware.com`.
+//! The kinds of the Guest Cluster Manager, API group `run.tanzu.vmware.com`.
 //!
-//! TanzuKubernetesCluster comes in three versions. [`v1alpha3`] is stored and is what the programs
-//! work with, so its types stand here under their short names; v1alpha2, with which node pools and
-//! release references came, has the very same fields, and [`v1alpha1`] others.
+//! TanzuKubernetesCluster has three versions. [`v1alpha3`] is the stored version and the one that programs use, so its
+//! types are re-exported here. v1alpha2 introduced node pools and release references and has the same fields;
+//! [`v1alpha1`] has different ones.
 
 pub mod authentication;
 mod convert;

@@ -1,4 +1,4 @@
-//! What the versions of TanzuKubernetesCluster have in common.
+//! Types that all TanzuKubernetesCluster versions share.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,220 +12,222 @@ use crate::capw::ApiEndpoint;
 use crate::conditions::Condition;
 use crate::gcm::authentication::AuthenticationSettings;
 
-/// The maximum number of nodes of a cluster, which is that of Kubernetes.
+/// The maximum number of nodes in a cluster, which is Kubernetes' own limit.
 pub const MAX_NODES: i32 = 5000;
 
-/// The shape of the cluster since v1alpha2: one control plane and any number of node pools.
+/// Control plane and node pools, in v1alpha2 and later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["controlPlane", "nodePools"]))]
 pub struct Topology {
-    /// The nodes that run the cluster's API server and etcd.
+    /// Nodes that run the cluster's API server and etcd.
     pub control_plane: ControlPlane,
-    /// The groups of nodes that run the user's pods. May be empty.
+    /// Node pools that run the user's pods. Can be empty.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub node_pools: Vec<NodePool>,
 }
 
-/// The nodes that run the cluster's API server and etcd.
+/// Nodes that run the cluster's API server and etcd.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["vmClass", "storageClass"]))]
 pub struct ControlPlane {
-    /// The number of nodes: 1 or 3. If left out: 1.
+    /// Number of nodes: 1 or 3. Defaults to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_NODES))]
     pub replicas: Option<i32>,
-    /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
+    /// VirtualMachineClass for the nodes. It must be bound to the namespace.
     #[schemars(length(min = 1, max = 253))]
     pub vm_class: String,
-    /// The storage class of the root disks; it must be assigned to the namespace.
+    /// Storage class for the root disks. It must be assigned to the namespace.
     #[schemars(length(min = 1, max = 253))]
     pub storage_class: String,
-    /// Further disks of each node, mounted before etcd and containerd start.
+    /// Additional disks for each node, mounted before etcd and containerd start.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
-    /// The release of the nodes.
+    /// Release for the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tkr: Option<Tkr>,
-    /// The maximum time for draining a node. 0 or left out: no limit.
+    /// Maximum time to drain a node, such as `10m`. 0 or unset means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub node_drain_timeout: Option<String>,
 }
 
-/// A group of nodes with the same configuration.
+/// Node pool: nodes with the same configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "vmClass", "storageClass"]))]
 pub struct NodePool {
-    /// The name of the pool, unique in the cluster and part of its nodes' names.
+    /// Pool name, unique in the cluster. It is part of the node names.
     #[schemars(length(min = 1, max = 63), extend("pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Labels of the pool's nodes.
+    /// Labels for the pool's nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Taints of the pool's nodes.
+    /// Taints for the pool's nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub taints: Option<Vec<Taint>>,
-    /// The vSphere zone in which the nodes are placed.
+    /// vSphere zone in which the nodes are placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub failure_domain: Option<String>,
-    /// The number of nodes, at most 5000. If left out, another component decides, such as an autoscaler.
+    /// Number of nodes, at most 5000. If not set, another component sets the pool size, such as an autoscaler.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_NODES))]
     pub replicas: Option<i32>,
-    /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
+    /// VirtualMachineClass for the nodes. It must be bound to the namespace.
     #[schemars(length(min = 1, max = 253))]
     pub vm_class: String,
-    /// The storage class of the root disks; it must be assigned to the namespace.
+    /// Storage class for the root disks. It must be assigned to the namespace.
     #[schemars(length(min = 1, max = 253))]
     pub storage_class: String,
-    /// Further disks of each node, mounted before containerd starts.
+    /// Additional disks for each node, mounted before containerd starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
-    /// The release of the nodes. If left out: that of the control plane.
+    /// Release for the nodes. Defaults to the release of the control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tkr: Option<Tkr>,
-    /// The maximum time for draining a node. 0 or left out: no limit.
+    /// Maximum time to drain a node, such as `10m`. 0 or unset means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub node_drain_timeout: Option<String>,
 }
 
-/// A further disk of every node of a group.
+/// Additional disk for each node in a control plane or pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "mountPath", "capacity"]))]
 pub struct Volume {
-    /// The name of the disk, unique on the node.
+    /// Disk name, unique on the node.
     #[schemars(length(max = 63))]
     pub name: String,
-    /// Where the node mounts the disk.
+    /// Path at which the node mounts the disk.
     #[schemars(length(max = 4096))]
     pub mount_path: String,
-    /// The size of the disk, under the key `storage`.
+    /// Disk size, under the key `storage`.
     #[schemars(extend("maxProperties" = 8))]
     pub capacity: BTreeMap<String, Quantity>,
-    /// The storage class of the disk. If left out: that of the node.
+    /// Storage class for the disk. Defaults to the node's storage class.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
 }
 
-/// The release of a group of nodes.
+/// Release for the nodes in a control plane or pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tkr {
-    /// The TanzuKubernetesRelease; only its name is used.
+    /// Reference to a TanzuKubernetesRelease. Only its name is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<ObjectReference>,
 }
 
 impl Tkr {
-    /// The release of this name.
+    /// Returns a reference to the release with this name.
     pub fn named(name: impl Into<String>) -> Self {
         let reference = ObjectReference { name: Some(name.into()), ..ObjectReference::default() };
         Self { reference: Some(reference) }
     }
 
-    /// The name of the release, if it says one.
+    /// Returns the release name, unless it is empty.
     pub fn name(&self) -> Option<&str> {
         self.reference.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
     }
 }
 
-/// The version of Kubernetes, as v1alpha1 knows it and later versions still take it.
+/// Kubernetes version in the v1alpha1 format, which later versions still accept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Distribution {
-    /// One exact release, such as `v1.33.1+vmware.1-tkg.1`.
+    /// Exact release version, such as `v1.33.1+vmware.1-tkg.1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub full_version: Option<String>,
-    /// A version hint, such as `v1.33`: the newest release that begins with it.
+    /// Version prefix, such as `v1.33`. It selects the newest release that starts with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,
 }
 
-/// Settings besides the topology: network, storage and authentication.
+/// Network, storage and authentication settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Settings {
-    /// The addresses of pods and services, the container network, the proxy and the trusted authorities.
+    /// Pod and service networks, container network, proxy and trusted certificate authorities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSettings>,
-    /// The storage classes of the cluster.
+    /// Storage classes for the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSettings>,
-    /// The issuers of tokens with which users log in to the cluster.
+    /// Token issuers with which users log in to the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authentication: Option<AuthenticationSettings>,
 }
 
-/// The addresses of pods and services, the container network, the proxy and the trusted authorities.
+/// Pod and service networks, container network, proxy and trusted certificate authorities.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkSettings {
-    /// The container network: `antrea`, `calico`, `antrea-nsx-routed`, `flannel` or an add-on bundle of the namespace.
+    /// Container network: `antrea`, `calico`, `antrea-nsx-routed`, `flannel` or an add-on bundle in the namespace.
+    /// Immutable once set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cni: Option<Cni>,
-    /// Addresses of pods. If left out: 192.168.0.0/16, or none for `antrea-nsx-routed`.
+    /// Pod network. Defaults to 192.168.0.0/16, or to empty with `antrea-nsx-routed`. Immutable once set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<NetworkRanges>,
-    /// Addresses of services. If left out: 10.96.0.0/12.
+    /// Service network. Defaults to 10.96.0.0/12. Immutable once set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub services: Option<NetworkRanges>,
-    /// The domain of service names. If left out: `cluster.local`.
+    /// Domain for service names. Defaults to `cluster.local`. Immutable once set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub service_domain: Option<String>,
-    /// The proxy of the nodes.
+    /// Proxy for the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Certificate authorities that the nodes trust in addition to the public ones.
+    /// Certificate authorities that the nodes trust in addition to public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
 }
 
-/// The container network.
+/// Container network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct Cni {
-    /// `antrea`, `calico`, `antrea-nsx-routed`, `flannel` or an add-on bundle of the namespace.
+    /// Container network name: `antrea`, `calico`, `antrea-nsx-routed`, `flannel` or an add-on bundle in the
+    /// namespace.
     #[schemars(length(max = 63))]
     pub name: String,
 }
 
-/// Addresses in CIDR notation. Bits of the host part are kept as written.
+/// Network ranges in CIDR notation. Host bits are kept as written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkRanges {
-    /// The ranges, such as `192.168.0.0/16`.
+    /// List of ranges, such as `192.168.0.0/16`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 64)))]
     pub cidr_blocks: Option<Vec<String>>,
 }
 
-/// The proxy of the nodes. Its addresses may carry a password, which [`fmt::Debug`] leaves out.
+/// Proxy for the nodes. [`fmt::Debug`] redacts credentials in its addresses.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Proxy {
-    /// The proxy for HTTP requests, as `http://user:password@address:port`.
+    /// Proxy for HTTP requests: `http://user:password@address:port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub http_proxy: Option<String>,
-    /// The proxy for HTTPS requests, as `http://user:password@address:port`.
+    /// Proxy for HTTPS requests: `http://user:password@address:port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub https_proxy: Option<String>,
-    /// The addresses, ranges and domains that are reached without the proxy.
+    /// Addresses, ranges and domains that nodes access without the proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub no_proxy: Option<Vec<String>>,
@@ -250,124 +252,124 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// Certificate authorities that the nodes trust in addition to the public ones.
+/// Certificate authorities that the nodes trust in addition to public ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Trust {
-    /// The authorities.
+    /// List of certificate authorities.
     #[serde(rename = "additionalTrustedCAs", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub additional_trusted_cas: Option<Vec<TrustedCa>>,
 }
 
-/// A certificate authority that the nodes trust.
+/// Certificate authority that the nodes trust.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "data"]))]
 pub struct TrustedCa {
-    /// The name of its file on the nodes.
+    /// Name of the certificate file on the nodes.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// Its certificate: base64 of PEM.
+    /// Certificate in PEM format, encoded in base64.
     #[schemars(length(max = 1_500_000))]
     pub data: String,
 }
 
-/// The storage classes of the cluster.
+/// Storage classes for the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageSettings {
-    /// The classes of the namespace that the cluster offers. If left out: all.
+    /// Storage classes of the namespace that the cluster offers. Defaults to all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub classes: Option<Vec<String>>,
-    /// The default storage class of the cluster.
+    /// Default storage class in the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub default_class: Option<String>,
 }
 
-/// An abridged status of the Cluster below.
+/// Summary of the Cluster API Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterApiStatus {
-    /// The endpoints of the API server. Only v1alpha1 shows it here; see `status.apiEndpoints`.
+    /// API server endpoints. Only v1alpha1 shows them here; see `status.apiEndpoints`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_endpoints: Vec<ApiEndpoint>,
-    /// Why the Cluster failed, in one word.
+    /// Reason for which the Cluster has failed, as one CamelCase word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<String>,
-    /// Why the Cluster failed, as a text for people.
+    /// Human-readable message about the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// The phase of the Cluster: `provisioning`, `provisioned` …
+    /// Cluster phase, such as `provisioning` or `provisioned`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 }
 
-/// A node that was replaced because it was unhealthy. Its Machine no longer exists.
+/// Node that was replaced because it was unhealthy. Its Machine no longer exists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["machine", "time"]))]
 pub struct RemediatedNode {
-    /// The Machine.
+    /// Machine name.
     pub machine: String,
-    /// The node, if it had joined.
+    /// Node name, if the node had joined the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// When its replacement began, as `2026-11-21T13:00:00Z`.
+    /// Time at which the replacement started, such as `2026-11-21T13:00:00Z`.
     pub time: String,
-    /// Why, in one word.
+    /// Reason for the replacement, as one CamelCase word.
     pub reason: String,
-    /// Why, as a text for people: the finding of the health check, and the last known state of the virtual machine and
-    /// its first boot.
+    /// Human-readable message with the result of the health check, the last known virtual machine state, and the state
+    /// of the first boot.
     pub message: String,
 }
 
-/// An add-on of the cluster.
+/// Add-on in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct AddonStatus {
-    /// The name, such as `CoreDNS`, `kube-proxy` or `calico`.
+    /// Add-on name, such as `CoreDNS`, `kube-proxy` or `calico`.
     pub name: String,
-    /// `AuthService`, `CNI`, `CPI`, `CSI`, `DNS`, `Proxy`, `PSP` or `MetricsServer`.
+    /// Add-on type: `AuthService`, `CNI`, `CPI`, `CSI`, `DNS`, `Proxy`, `PSP` or `MetricsServer`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// The version that is applied.
+    /// Version that is applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The conditions: `Provisioned`.
+    /// Add-on conditions: `Provisioned`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// How far a cluster is, in one word.
+/// Values of a cluster's `status.phase`.
 pub mod phase {
-    /// The cluster is being made.
+    /// The cluster is being created.
     pub const CREATING: &str = "creating";
-    /// The cluster serves.
+    /// The cluster is operational.
     pub const RUNNING: &str = "running";
-    /// The cluster is going away.
+    /// The cluster is being deleted.
     pub const DELETING: &str = "deleting";
-    /// The cluster cannot be made.
+    /// The cluster can't be created.
     pub const FAILED: &str = "failed";
-    /// The cluster is changing its version or its nodes' shape.
+    /// The cluster is changing its version or its nodes.
     pub const UPDATING: &str = "updating";
-    /// The change came to a halt.
+    /// An error blocks the update.
     pub const UPDATE_FAILED: &str = "updateFailed";
-    /// The cluster served and does not any more.
+    /// The cluster was operational before, but isn't anymore.
     pub const UNHEALTHY: &str = "unhealthy";
 }
 
-/// How a node is, in one word.
+/// Values of a cluster's `status.nodeStatus`.
 pub mod node_status {
-    /// It has not joined yet.
+    /// The node hasn't joined yet.
     pub const PENDING: &str = "pending";
-    /// Not known.
+    /// The node's state isn't known.
     pub const UNKNOWN: &str = "unknown";
-    /// It joined and is not Ready.
+    /// The node has joined but isn't Ready.
     pub const NOT_READY: &str = "notready";
-    /// It is Ready.
+    /// The node is Ready.
     pub const READY: &str = "ready";
 }

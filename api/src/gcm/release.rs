@@ -1,4 +1,4 @@
-//! TanzuKubernetesRelease and OSImage: which versions of Kubernetes there are, and on which images.
+//! TanzuKubernetesRelease and OSImage: the available Kubernetes versions and node images.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::conditions::release::{COMPATIBLE, MISSING_OS_IMAGE, VALID};
 use crate::conditions::{Condition, find};
 
-/// A version of Kubernetes and everything that belongs to it.
+/// Kubernetes release with its component images, node images and packages.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -37,68 +37,69 @@ use crate::conditions::{Condition, find};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["version", "kubernetes"]))]
 pub struct TanzuKubernetesReleaseSpec {
-    /// The version of the release, such as `v1.33.1+vmware.1-tkg.1`.
+    /// Release version, such as `v1.33.1+vmware.1-tkg.1`.
     #[schemars(length(max = 256))]
     pub version: String,
-    /// The version of Kubernetes and the images of its parts.
+    /// Kubernetes version and component images.
     pub kubernetes: KubernetesSpec,
-    /// The node images that contain this release, as OSImages.
+    /// OSImages that contain this release.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub os_images: Vec<LocalReference>,
-    /// The packages that are installed in a cluster. A release without packages is a legacy release.
+    /// Packages that are installed in each cluster. A release without packages is a legacy release.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bootstrap_packages: Vec<LocalReference>,
 }
 
-/// The version of Kubernetes and the images of its parts.
+/// Kubernetes version and component images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["version"]))]
 pub struct KubernetesSpec {
-    /// The version of Kubernetes, such as `v1.33.1+vmware.1`.
+    /// Kubernetes version, such as `v1.33.1+vmware.1`.
     #[schemars(length(max = 256))]
     pub version: String,
-    /// The registry that provides the images of Kubernetes.
+    /// Registry that provides the Kubernetes images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_repository: Option<String>,
-    /// The image of etcd.
+    /// etcd image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<ContainerImage>,
-    /// The image of the sandbox of each pod.
+    /// Pod sandbox image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<ContainerImage>,
-    /// The image of CoreDNS.
+    /// CoreDNS image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coredns: Option<ContainerImage>,
-    /// The image of kube-vip.
+    /// kube-vip image.
     #[serde(rename = "kube-vip", skip_serializing_if = "Option::is_none")]
     pub kube_vip: Option<ContainerImage>,
 }
 
-/// The location of a container image.
+/// Container image location.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerImage {
-    /// The repository, without the image's name.
+    /// Repository, without the image name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_repository: Option<String>,
-    /// The tag.
+    /// Image tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_tag: Option<String>,
 }
 
-/// The name of an object whose kind and namespace are understood.
+/// Reference to an object whose kind and namespace follow from the context.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct LocalReference {
-    /// The name.
+    /// Object name.
     pub name: String,
 }
 
 impl TanzuKubernetesRelease {
-    /// Returns true if gcm has checked the release and has seen an OSImage of it: conditions `Compatible` and `Valid` are there, and
-    /// the reason of `Valid` is not `MissingOSImage`. Until then gcm can refuse clusters of the release.
+    /// Returns true if gcm has checked the release and has found an OSImage for it: the conditions `Compatible` and
+    /// `Valid` exist, and the reason of `Valid` isn't `MissingOSImage`. Until then, gcm can reject clusters that use
+    /// the release.
     pub fn is_checked(&self) -> bool {
         let conditions = self.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let valid = find(conditions, VALID);
@@ -107,22 +108,22 @@ impl TanzuKubernetesRelease {
     }
 }
 
-/// The observed state of a release.
+/// Observed release state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TanzuKubernetesReleaseStatus {
-    /// The conditions of the release.
+    /// Release conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// `Legacy` for a release without packages.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// A node image that contains a version of Kubernetes.
+/// Node image that contains a Kubernetes release.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -148,52 +149,52 @@ pub struct TanzuKubernetesReleaseStatus {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["kubernetesVersion", "os", "image"]))]
 pub struct OSImageSpec {
-    /// The version of Kubernetes in the image.
+    /// Kubernetes version in the image.
     #[schemars(length(max = 256))]
     pub kubernetes_version: String,
-    /// The operating system of the image.
+    /// Operating system in the image.
     pub os: OSInfo,
-    /// The machine image itself.
+    /// Location of the machine image.
     pub image: MachineImage,
 }
 
-/// The operating system of a node image.
+/// Operating system in a node image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "name", "version", "arch"]))]
 pub struct OSInfo {
-    /// `linux`.
+    /// Operating system type: `linux`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// `photon`, `ubuntu` …
+    /// Distribution name, such as `photon` or `ubuntu`.
     pub name: String,
-    /// Its own version.
+    /// Distribution version.
     pub version: String,
-    /// `amd64` …
+    /// CPU architecture, such as `amd64`.
     pub arch: String,
 }
 
-/// A machine image: `vmop` names a VirtualMachineImage under the key `name`.
+/// Location of a machine image. For the type `vmop`, the key `name` in `ref` contains a VirtualMachineImage name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "ref"]))]
 pub struct MachineImage {
-    /// `vmop` or `vmi`; other types belong to other infrastructures.
+    /// Image type: `vmop` or `vmi`. Other types belong to other infrastructure providers.
     #[serde(rename = "type")]
     pub type_: String,
-    /// The location of the image; the form depends on the type.
+    /// Image location. Its format depends on the type.
     #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
     pub r#ref: BTreeMap<String, serde_json::Value>,
 }
 
-/// The observed state of a node image.
+/// Observed node image state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OSImageStatus {
-    /// The conditions of the image.
+    /// Image conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

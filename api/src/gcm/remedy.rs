@@ -1,9 +1,9 @@
-//! Fields of a TanzuKubernetesCluster for the remedies that capw writes.
+//! Adds TanzuKubernetesCluster fields to the remedies in capw's messages.
 //!
-//! capw also serves plain clusters of Cluster API, so its messages name no field of a TanzuKubernetesCluster. The programs that show such a
-//! message for one add the field.
+//! capw also serves plain Cluster API clusters, so its messages don't name TanzuKubernetesCluster fields. Programs that
+//! show such a message for a TanzuKubernetesCluster add the field.
 
-/// Words of capw, and the field of a TanzuKubernetesCluster that follows it.
+/// Phrases in capw's messages, each with the matching TanzuKubernetesCluster field.
 pub const FIELDS: [(&str, &str); 4] = [
     ("a volume for /var/lib/containerd", "spec.topology"),
     ("Give the nodes the registry's certificate authority", "spec.settings.network.trust"),
@@ -11,7 +11,7 @@ pub const FIELDS: [(&str, &str); 4] = [
     ("Use a larger virtual machine class", "spec.topology"),
 ];
 
-/// Returns a message of capw with the field of a TanzuKubernetesCluster behind each remedy that has one.
+/// Returns capw's message with a TanzuKubernetesCluster field after each remedy that has one.
 #[must_use]
 pub fn with_fields(message: &str) -> String {
     FIELDS.iter().fold(message.to_owned(), |message, (remedy, field)| {

@@ -1,4 +1,4 @@
-//! TkgServiceConfiguration: what clusters get where their authors say nothing.
+//! TkgServiceConfiguration: defaults for settings that a cluster's spec doesn't contain.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::{Proxy, Trust};
 
-/// The only name a TkgServiceConfiguration has.
+/// The only valid name for a TkgServiceConfiguration.
 pub const SERVICE_CONFIGURATION: &str = "tkg-service-configuration";
 
 /// Defaults for new clusters.
@@ -23,17 +23,17 @@ pub const SERVICE_CONFIGURATION: &str = "tkg-service-configuration";
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct TkgServiceConfigurationSpec {
-    /// The container network: `antrea`, `calico`, `antrea-nsx-routed` or `flannel`.
+    /// Default container network: `antrea`, `calico`, `antrea-nsx-routed` or `flannel`.
     #[serde(rename = "defaultCNI", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub default_cni: Option<String>,
-    /// The proxy of the nodes.
+    /// Default proxy for nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Certificate authorities that the nodes trust besides the public ones.
+    /// Default certificate authorities that nodes trust in addition to public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
-    /// The maximum time for draining a node. 0 or left out: no limit.
+    /// Default maximum time to drain a node, such as `10m`. 0 or unset means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub default_node_drain_timeout: Option<String>,

@@ -1,4 +1,4 @@
-//! TanzuKubernetesCluster v1alpha1: one group of workers, and a version instead of a release.
+//! TanzuKubernetesCluster v1alpha1, which has a single worker group, and a version instead of a release reference.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub use super::parts::{
 };
 use crate::conditions::Condition;
 
-/// The desired state of a Kubernetes cluster of virtual machines.
+/// Desired state of a Kubernetes cluster on virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -43,110 +43,109 @@ use crate::conditions::Condition;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["topology", "distribution"]))]
 pub struct TanzuKubernetesClusterSpec {
-    /// The nodes: a control plane and workers.
+    /// Control plane and worker nodes.
     pub topology: Topology,
-    /// The version of Kubernetes.
+    /// Kubernetes version.
     pub distribution: Distribution,
-    /// Network and storage.
+    /// Network, storage and authentication settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
 }
 
-/// The nodes: a control plane and workers.
+/// Control plane and worker nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["controlPlane", "workers"]))]
 pub struct Topology {
-    /// The nodes that run the cluster's API server and etcd.
+    /// Nodes that run the cluster's API server and etcd.
     pub control_plane: ControlPlane,
-    /// The nodes that run the user's pods.
+    /// Nodes that run the user's pods.
     pub workers: Nodes,
 }
 
-/// Nodes that are alike.
+/// Nodes with the same configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["count", "class", "storageClass"]))]
 pub struct Nodes {
-    /// The number of nodes, at most 5000.
+    /// Number of nodes, at most 5000; for the control plane, 1 or 3.
     #[schemars(range(min = 0, max = MAX_NODES))]
     pub count: i32,
-    /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
+    /// VirtualMachineClass for the nodes. It must be bound to the namespace.
     #[schemars(length(max = 253))]
     pub class: String,
-    /// The storage class of the root disks; it must be assigned to the namespace.
+    /// Storage class for the root disks. It must be assigned to the namespace.
     #[schemars(length(max = 253))]
     pub storage_class: String,
-    /// Further disks of each node.
+    /// Additional disks for each node.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
 }
 
-/// The nodes of the control plane.
+/// Control plane nodes.
 pub type ControlPlane = Nodes;
 
-/// The observed state of a cluster.
+/// Observed cluster state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TanzuKubernetesClusterStatus {
-    /// The phase of the cluster: `creating`, `running`, `updating`, `updateFailed`, `unhealthy`, `deleting` or
-    /// `failed`.
+    /// Cluster phase: `creating`, `running`, `updating`, `updateFailed`, `unhealthy`, `deleting` or `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The version that is running; during an upgrade, the old one.
+    /// Version that is running. During an upgrade, the old version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// A summary of the Cluster API Cluster.
+    /// Summary of the Cluster API Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_api_status: Option<ClusterApiStatus>,
-    /// The state of each node's virtual machine, by Machine: `pending`, `created`, `poweredon`, `ready`, `deleting`,
-    /// `notfound` or `error`.
+    /// Virtual machine states by Machine name: `pending`, `created`, `poweredon`, `ready`, `deleting`, `notfound` or
+    /// `error`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vm_status: BTreeMap<String, String>,
-    /// The state of each node, by Machine: `pending`, `ready`, `notready` or `unknown`.
+    /// Node states by Machine name: `pending`, `ready`, `notready` or `unknown`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_status: BTreeMap<String, String>,
-    /// The add-ons, by purpose.
+    /// Add-ons by purpose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addons: Option<AddonsStatus>,
-    /// The number of nodes that were replaced because they were unhealthy.
+    /// Number of unhealthy nodes that were replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_remediation_count: Option<i32>,
-    /// The last of these nodes, the most recent one at the end.
+    /// Most recently replaced nodes, in chronological order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remediated_nodes: Vec<RemediatedNode>,
-    /// The conditions of the cluster.
+    /// Cluster conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The number of worker nodes.
+    /// Number of worker nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_worker_replicas: Option<i32>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// The add-ons, by purpose.
+/// Add-ons by purpose.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", default)]
 pub struct AddonsStatus {
-    /// Name resolution: CoreDNS.
+    /// DNS: CoreDNS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<AddonStatus>,
-    /// Service routing: kube-proxy.
+    /// Service proxy: kube-proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<AddonStatus>,
     /// Pod security: defaultpsp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psp: Option<AddonStatus>,
-    /// The container network.
+    /// Container network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cni: Option<AddonStatus>,
-    /// Storage: pvcsi.
+    /// Storage driver: pvcsi.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi: Option<AddonStatus>,
-    /// Load balancers and routes: vmware-guest-cluster.
+    /// Cloud provider for load balancers and routes: vmware-guest-cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloudprovider: Option<AddonStatus>,
     /// Single sign-on: authsvc.
@@ -157,21 +156,21 @@ pub struct AddonsStatus {
     pub metricsserver: Option<AddonStatus>,
 }
 
-/// The observed state of an add-on.
+/// Observed add-on state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AddonStatus {
-    /// The name, such as `CoreDNS`, `kube-proxy` or `calico`.
+    /// Add-on name, such as `CoreDNS`, `kube-proxy` or `calico`.
     pub name: String,
-    /// `pending`, `applied`, `error` or `unmanaged`.
+    /// Add-on status: `pending`, `applied`, `error` or `unmanaged`.
     pub status: String,
-    /// The version that is applied.
+    /// Version that is applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The error that prevents it from being applied.
+    /// Error that prevents the add-on from being applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error_message: Option<String>,
-    /// The conditions.
+    /// Add-on conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

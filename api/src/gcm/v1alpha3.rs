@@ -1,4 +1,4 @@
-//! TanzuKubernetesCluster v1alpha3: the stored version, and the one the programs work with.
+//! TanzuKubernetesCluster v1alpha3, which is the stored version and the one that programs use.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ pub use super::parts::*;
 use crate::capw::ApiEndpoint;
 use crate::conditions::Condition;
 
-/// The desired state of a Kubernetes cluster of virtual machines.
+/// Desired state of a Kubernetes cluster on virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -53,58 +53,57 @@ use crate::conditions::Condition;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["topology"]))]
 pub struct TanzuKubernetesClusterSpec {
-    /// The nodes: one control plane and any number of node pools.
+    /// Control plane nodes and node pools.
     pub topology: Topology,
-    /// The version of Kubernetes in the form of v1alpha1; `tkr` replaces it.
+    /// Kubernetes version in the v1alpha1 format. Use `tkr` instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
-    /// Network and storage.
+    /// Network, storage and authentication settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
 }
 
-/// The observed state of a cluster.
+/// Observed cluster state.
 ///
-/// `vmStatus` and `nodeStatus` are additions: the original API dropped them after v1alpha1.
+/// `vmStatus` and `nodeStatus` are extensions: the original API removed them after v1alpha1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TanzuKubernetesClusterStatus {
-    /// The endpoints of the API server.
+    /// API server endpoints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_endpoints: Vec<ApiEndpoint>,
-    /// The version that is running; during an upgrade, the old one.
+    /// Version that is running. During an upgrade, the old version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The add-ons.
+    /// Add-ons in the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addons: Vec<AddonStatus>,
-    /// The phase of the cluster: `creating`, `running`, `updating`, `updateFailed`, `unhealthy`, `deleting` or
-    /// `failed`.
+    /// Cluster phase: `creating`, `running`, `updating`, `updateFailed`, `unhealthy`, `deleting` or `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The conditions of the cluster.
+    /// Cluster conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The number of worker nodes in all pools.
+    /// Number of worker nodes in all pools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_worker_replicas: Option<i32>,
-    /// The state of each node's virtual machine, by Machine: `pending`, `created`, `poweredon`, `ready`, `deleting`,
-    /// `notfound` or `error`.
+    /// Virtual machine states by Machine name: `pending`, `created`, `poweredon`, `ready`, `deleting`, `notfound` or
+    /// `error`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vm_status: BTreeMap<String, String>,
-    /// The state of each node, by Machine: `pending`, `ready`, `notready` or `unknown`.
+    /// Node states by Machine name: `pending`, `ready`, `notready` or `unknown`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_status: BTreeMap<String, String>,
-    /// The Cluster below, abridged; v1alpha1 shows it.
+    /// Summary of the Cluster API Cluster, which v1alpha1 shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_api_status: Option<ClusterApiStatus>,
-    /// The number of nodes that were replaced because they were unhealthy.
+    /// Number of unhealthy nodes that were replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_remediation_count: Option<i32>,
-    /// The last of these nodes, the most recent one at the end.
+    /// Most recently replaced nodes, in chronological order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remediated_nodes: Vec<RemediatedNode>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

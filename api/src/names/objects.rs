@@ -1,7 +1,7 @@
-//! The names of the objects of a cluster.
+//! Names for a cluster's objects.
 //!
-//! Every suffix is a hash of what the object stands for. If the answer to a write is lost, the write is repeated under the same name, and
-//! there is one object.
+//! Every suffix is a hash of the inputs, so names are deterministic: if the response to a create request is lost, the
+//! retry uses the same name and can't create a second object.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 
 use super::{MAX_MACHINE_NAME, PROVIDER_ID_PREFIX};
 
-/// Letters and digits of a suffix: none that can be taken for another, and no vowels to form words.
+/// Suffix characters: no vowels, so that they don't form words, and no look-alikes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many of them make a suffix.
+/// The suffix length, in characters.
 const SUFFIX: usize = 5;
 
-/// Five characters that stand for these parts, the same every time.
+/// Returns a deterministic five-character hash of these parts.
 pub fn hash<I>(parts: I) -> String
 where
     I: IntoIterator,
@@ -30,7 +30,7 @@ where
     digest.iter().take(SUFFIX).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
 }
 
-/// Returns bytes in hexadecimal digits.
+/// Returns bytes as lowercase hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string can't fail.
@@ -39,10 +39,10 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// `prefix` and `suffix` in one name of at most `max` characters.
+/// Joins `prefix` and `suffix` into a name of at most `max` characters.
 ///
-/// A prefix that is too long is cut, and a hash of the whole of it goes in between, so that names
-/// that differ stay different.
+/// If the prefix is too long, it is truncated and followed by a hash of the full prefix, so that different names stay
+/// different.
 pub fn joined(prefix: &str, suffix: &str, max: usize) -> String {
     if prefix.len() + suffix.len() <= max {
         return format!("{prefix}{suffix}");
@@ -52,90 +52,90 @@ pub fn joined(prefix: &str, suffix: &str, max: usize) -> String {
     format!("{kept}-{}{suffix}", hash([prefix]))
 }
 
-/// The length of the suffix `-xxxxx` that Cluster API appends to the name of a KubeadmControlPlane for the name of a machine.
+/// The length of `-xxxxx`, the suffix that Cluster API appends to a KubeadmControlPlane's name to form machine names.
 const MACHINE_SUFFIX: usize = SUFFIX + 1;
 
-/// The KubeadmControlPlane of a cluster, and the MachineHealthCheck of its nodes.
+/// The name for a cluster's KubeadmControlPlane and its control plane MachineHealthCheck.
 pub fn control_plane(cluster: &str) -> String {
     joined(cluster, "-control-plane", MAX_MACHINE_NAME - MACHINE_SUFFIX)
 }
 
-/// The WCPMachineTemplate of a control plane: another content makes another template.
+/// The name for a control plane's WCPMachineTemplate. Different content gives a different name.
 pub fn control_plane_template(cluster: &str, content: &str) -> String {
     joined(&control_plane(cluster), &format!("-{}", hash([cluster, content])), MAX_MACHINE_NAME)
 }
 
-/// The MachineDeployment of a node pool. Its machines' names leave room for two suffixes.
+/// The name for a node pool's MachineDeployment. It leaves room for the two suffixes in machine names.
 pub fn machine_deployment(namespace: &str, cluster: &str, pool: &str) -> String {
     let suffix = format!("-{}", hash([namespace, cluster, pool]));
     joined(&format!("{cluster}-{pool}"), &suffix, MAX_MACHINE_NAME - 2 * MACHINE_SUFFIX)
 }
 
-/// A WCPMachineTemplate or KubeadmConfigTemplate of a node pool: another content makes another
-/// template. Pool `b-c` of cluster `a` and pool `c` of cluster `a-b` never share one.
+/// The name for a node pool's WCPMachineTemplate and KubeadmConfigTemplate. Different content gives a different name.
+/// Pool `b-c` in cluster `a` and pool `c` in cluster `a-b` never share a template.
 pub fn pool_template(cluster: &str, pool: &str, content: &str) -> String {
     joined(&format!("{cluster}-{pool}"), &format!("-{}", hash([cluster, pool, content])), MAX_MACHINE_NAME)
 }
 
-/// The ProviderServiceAccount of the guest's cloud provider.
+/// The ProviderServiceAccount for the cloud provider in the workload cluster.
 pub fn cloud_provider_account(cluster: &str) -> String {
     joined(cluster, "-ccm", MAX_MACHINE_NAME)
 }
 
-/// The ProviderServiceAccount of the guest's storage driver.
+/// The ProviderServiceAccount for the storage driver in the workload cluster.
 pub fn storage_driver_account(cluster: &str) -> String {
     joined(cluster, "-pvcsi", MAX_MACHINE_NAME)
 }
 
-/// The Secret with the token of a ProviderServiceAccount.
+/// The Secret with a ProviderServiceAccount's token.
 pub fn account_token_secret(account: &str) -> String {
     format!("{account}-secret")
 }
 
-/// The type of the Secrets that Cluster API creates. A Secret's type never changes, and admission lets only Cluster API's
-/// controllers and administrators use this one.
+/// The type that Secrets from Cluster API have. A Secret's type is immutable, and admission lets only Cluster
+/// API's controllers and administrators create Secrets with this type.
 pub const CLUSTER_API_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
-/// The endings of the Secrets that Cluster API reads for a cluster by its name.
+/// Name suffixes for the Secrets that Cluster API reads for a cluster.
 pub const CLUSTER_API_SECRETS: [&str; 6] =
     ["ca", "etcd", "proxy", "sa", "kubeconfig", "apiserver-etcd-client"];
 
-/// The Secret with a guest's kubeconfig, as Cluster API names it.
+/// The workload cluster's kubeconfig Secret, named by Cluster API.
 pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }
 
-/// The Secret with the SSH key of a cluster's nodes.
+/// The Secret with the SSH key for a cluster's nodes.
 pub fn ssh_secret(cluster: &str) -> String {
     format!("{cluster}-ssh")
 }
 
-/// The Secret with the password of the user of a cluster's nodes.
+/// The Secret with the node user's password.
 pub fn ssh_password_secret(cluster: &str) -> String {
     format!("{cluster}-ssh-password")
 }
 
-/// The Secret with the hash of that password, which is all that nodes get of it.
+/// The Secret with the node user's hashed password. Nodes get only the hash.
 pub fn ssh_password_hash_secret(cluster: &str) -> String {
     format!("{cluster}-ssh-password-hashed")
 }
 
-/// The Secret with the keys by which the API servers of a cluster encrypt Secrets.
+/// The Secret with the keys that a cluster's API servers use to encrypt Secrets.
 pub fn encryption_secret(cluster: &str) -> String {
     format!("{cluster}-encryption")
 }
 
-/// The VirtualMachineSetResourcePolicy of a cluster, and with it its folder and resource pool.
+/// The cluster's VirtualMachineSetResourcePolicy. The cluster's folder and resource pool have the same name.
 pub fn resource_policy(cluster: &str) -> String {
     cluster.to_owned()
 }
 
-/// The cluster module of a cluster's workers.
+/// The cluster module for worker VMs.
 pub fn worker_group(cluster: &str) -> String {
     format!("{cluster}-workers-0")
 }
 
-/// The VirtualNetwork of a cluster.
+/// The cluster's VirtualNetwork.
 pub fn virtual_network(cluster: &str) -> String {
     joined(cluster, "-vnet", MAX_MACHINE_NAME)
 }
@@ -145,12 +145,12 @@ pub fn control_plane_service(cluster: &str) -> String {
     joined(cluster, "-control-plane-service", MAX_MACHINE_NAME)
 }
 
-/// The IPAddressClaim by which a cluster gets the address at which its API servers answer.
+/// The IPAddressClaim for a cluster's control plane address.
 pub fn control_plane_address(cluster: &str) -> String {
     joined(cluster, "-control-plane-address", MAX_MACHINE_NAME)
 }
 
-/// The IPAddressClaim that a cluster makes after this number of earlier ones, whose addresses other machines use.
+/// The IPAddressClaim that follows `earlier` previous claims, whose addresses other machines use.
 pub fn control_plane_address_after(cluster: &str, earlier: usize) -> String {
     match earlier {
         0 => control_plane_address(cluster),
@@ -158,28 +158,28 @@ pub fn control_plane_address_after(cluster: &str, earlier: usize) -> String {
     }
 }
 
-/// The Secret with what a node's cloud-init reads.
+/// The Secret with a node's cloud-init data.
 pub fn cloud_init_secret(wcp_machine: &str) -> String {
     format!("{wcp_machine}-cloud-init")
 }
 
-/// The TanzuKubernetesRelease of a version: `+` is written `---`, and it begins with `v`.
+/// Returns the TanzuKubernetesRelease name of a version: it starts with `v` and has `---` in place of `+`.
 pub fn release_name(version: &str) -> String {
     let version = version.trim().replacen('+', "---", 1);
     if version.starts_with('v') { version } else { format!("v{version}") }
 }
 
-/// The version a TanzuKubernetesRelease is named after.
+/// Returns the version in a TanzuKubernetesRelease name.
 pub fn release_version(name: &str) -> String {
     name.replacen("---", "+", 1)
 }
 
-/// The providerID of the virtual machine with this BIOS UUID.
+/// Returns the providerID of the virtual machine with this BIOS UUID.
 pub fn provider_id(uuid: &str) -> String {
     format!("{PROVIDER_ID_PREFIX}{uuid}")
 }
 
-/// The BIOS UUID in a providerID, if it is one of ours.
+/// Returns the BIOS UUID in a providerID, or `None` if the prefix isn't `vsphere://`.
 pub fn uuid_of(provider_id: &str) -> Option<&str> {
     provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|uuid| !uuid.is_empty())
 }

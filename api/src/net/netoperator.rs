@@ -1,5 +1,5 @@
-//! The handshake with the network provider of port groups, group `netoperator.vmware.com`: a
-//! NetworkInterface is asked for, and net-operator says which port group, MAC address and addresses it has.
+//! NetworkInterface, API group `netoperator.vmware.com`: a request for an interface on a port group. net-operator
+//! assigns the port group, MAC address and IP addresses.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -10,12 +10,12 @@ use crate::vmop::NetworkInterfaceProviderReference;
 
 /// The API group of net-operator's kinds.
 pub const GROUP: &str = "netoperator.vmware.com";
-/// The condition of an interface that can't be had.
+/// The condition type of an interface that can't be provided.
 pub const FAILURE: &str = "Failure";
-/// The type of an interface: the only one.
+/// The only interface type.
 pub const VMXNET3: &str = "vmxnet3";
 
-/// One virtual machine's place on a Network of net-operator.
+/// Network interface of one virtual machine on a Network.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "netoperator.vmware.com",
@@ -29,76 +29,76 @@ pub const VMXNET3: &str = "vmxnet3";
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkInterfaceSpec {
-    /// The Network, in the same namespace. If left out: the default network of the namespace.
+    /// Network name, in the same namespace. Defaults to the namespace's default network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_name: Option<String>,
-    /// `vmxnet3`.
+    /// Interface type: `vmxnet3`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// An object of the provider with more about the interface.
+    /// Provider object with details about the interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<NetworkInterfaceProviderReference>,
-    /// Asks for a port before the virtual machine is there.
+    /// Request for a port before the virtual machine exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_allocation: Option<PortAllocation>,
-    /// The requested `status.externalID`.
+    /// Requested `status.externalID`.
     #[serde(rename = "externalID", skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
 }
 
-/// Asks for a port before the virtual machine is there.
+/// Request for a port before the virtual machine exists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["nodeName"]))]
 pub struct PortAllocation {
-    /// The node the port is on.
+    /// Name of the node that the port is on.
     pub node_name: String,
 }
 
-/// The observed state of an interface.
+/// Observed interface state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkInterfaceStatus {
-    /// The conditions of the interface: `Ready`, `Failure`.
+    /// Interface conditions: `Ready` and `Failure`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The addresses that the virtual machine must use.
+    /// IP addresses that the virtual machine must use.
     #[serde(rename = "ipConfigs", skip_serializing_if = "Vec::is_empty")]
     pub ip_configs: Vec<IpConfig>,
-    /// The MAC address that the virtual machine must use.
+    /// MAC address that the virtual machine must use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
-    /// The identity of the interface at the network provider.
+    /// Interface ID at the network provider.
     #[serde(rename = "externalID", skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// The identity of the network in vCenter: the reference of a port group, such as `dvportgroup-17`.
+    /// Network ID in vCenter: a port group reference, such as `dvportgroup-17`.
     #[serde(rename = "networkID", skip_serializing_if = "Option::is_none")]
     pub network_id: Option<String>,
-    /// The port, where one was asked for.
+    /// Port ID, if a port was requested.
     #[serde(rename = "portID", skip_serializing_if = "Option::is_none")]
     pub port_id: Option<String>,
-    /// The connection to the port, where one was asked for.
+    /// Connection ID of the port, if a port was requested.
     #[serde(rename = "connectionID", skip_serializing_if = "Option::is_none")]
     pub connection_id: Option<String>,
-    /// `staticpool`, `dhcp` or `none`. If left out: derived from the addresses.
+    /// Address assignment: `staticpool`, `dhcp` or `none`. If not set, it is derived from the addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_assignment_mode: Option<String>,
 }
 
-/// An address of an interface.
+/// Interface address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["ip", "ipFamily", "gateway", "subnetMask"]))]
 pub struct IpConfig {
-    /// The address.
+    /// IP address.
     pub ip: String,
-    /// `IPv4` or `IPv6`.
+    /// Address family: `IPv4` or `IPv6`.
     pub ip_family: String,
-    /// The router.
+    /// Gateway address.
     pub gateway: String,
-    /// The mask of the subnet, where there is no prefix.
+    /// Subnet mask, if the prefix length isn't set.
     pub subnet_mask: String,
-    /// The length of the subnet's prefix.
+    /// Subnet prefix length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<i32>,
 }

@@ -1,10 +1,10 @@
-//! What a VirtualMachine may say, and what of it may change.
+//! Validation rules for VirtualMachines.
 
 use super::rule::{Rule, fixed, once_set, only, rule, rules_at};
 
 const KIND: &str = "VirtualMachine";
 
-/// All of v1alpha1; of v1alpha2, in which nothing but claims can be changed, those of claims.
+/// Returns all rules for v1alpha1, and the claim rules for v1alpha2, in which only claims can be changed.
 pub(super) fn all() -> Vec<Rule> {
     let mut rules = bootstrap_and_probe();
     rules.extend(networks());
@@ -120,11 +120,12 @@ fn immutable() -> Vec<Rule> {
     ]
 }
 
-/// The virtual machine shall be off, and is, as far as anybody knows.
+/// The expression for a virtual machine that should be powered off, and isn't known to be in another power state.
 const OFF: &str = "(has(self.spec.powerState) && self.spec.powerState == 'poweredOff' && \
                    (!has(self.status) || !has(self.status.powerState) || self.status.powerState == 'poweredOff'))";
 
-/// What needs a virtual machine that is off, by the object's top, where the status can be seen.
+/// Returns rules for changes that require a powered-off virtual machine. They apply at the object root, where the
+/// status is visible.
 fn while_off() -> Vec<Rule> {
     let version = "spec.minHardwareVersion";
     vec![
@@ -152,7 +153,7 @@ fn while_off() -> Vec<Rule> {
     ]
 }
 
-/// What may not change of a virtual machine that is on and stays on.
+/// Returns rules for fields that can't change while a virtual machine stays powered on.
 fn while_on() -> [Rule; 5] {
     let on = |of: &str| format!("(!has({of}.powerState) || {of}.powerState == 'poweredOn')");
     let frozen = |same: &str| format!("{same} || !({} && {})", on("oldSelf"), on("self"));

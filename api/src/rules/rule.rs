@@ -1,25 +1,25 @@
-//! One rule, and what many rules say: that a field stays as it is.
+//! The type for a validation rule, and functions that create common rules.
 
-/// One rule at one place of a kind's schema.
+/// A validation rule at one path in a kind's schema.
 pub struct Rule {
-    /// The kind.
+    /// The kind that the rule applies to.
     pub kind: &'static str,
-    /// The versions it is for; empty for all.
+    /// The versions that the rule applies to. Empty for all versions.
     pub versions: &'static [&'static str],
-    /// Where it stands: steps divided by dots, `[]` for the items of a list, empty for the top.
+    /// The path in the schema, with dots between steps, and `[]` for list items. Empty for the root.
     pub path: &'static str,
     /// The CEL expression.
     pub expression: String,
-    /// The message for the user.
+    /// The error message for the user.
     pub message: &'static str,
 }
 
-/// A rule of all versions.
+/// Returns a rule for all versions.
 pub(super) fn rule(kind: &'static str, path: &'static str, expression: &str, message: &'static str) -> Rule {
     Rule { kind, versions: &[], path, expression: expression.to_owned(), message }
 }
 
-/// Returns the rules of one path: pairs of an expression and its message.
+/// Returns the rules for one path from pairs of an expression and its message.
 pub(super) fn rules_at<const N: usize>(
     kind: &'static str,
     path: &'static str,
@@ -28,23 +28,23 @@ pub(super) fn rules_at<const N: usize>(
     rules.map(|(expression, message)| rule(kind, path, expression, message))
 }
 
-/// A rule of these versions alone.
+/// Limits a rule to these versions.
 pub(super) fn only(versions: &'static [&'static str], rule: Rule) -> Rule {
     Rule { versions, ..rule }
 }
 
-/// The field never changes, and neither comes nor goes.
+/// Returns an expression that makes a field immutable: it can't be changed, added or removed.
 ///
-/// Every write of an object evaluates all its rules, those of the status too, and each look at a field costs the API
-/// server as much as the field has siblings. So a rule looks but once where it can, and says first what nearly always
-/// holds.
+/// Every write evaluates all rules of an object, also a status write, and each access to a field costs the API server
+/// time in proportion to the number of sibling fields. Therefore the expression accesses the field as few times as
+/// possible, and starts with the most common case.
 pub(super) fn fixed(field: &str) -> String {
     format!(
         "(has(self.{field}) ? has(oldSelf.{field}) && self.{field} == oldSelf.{field} : !has(oldSelf.{field}))"
     )
 }
 
-/// The field does not change once it is set.
+/// Returns an expression that makes a field immutable once it is set.
 pub(super) fn once_set(field: &str) -> String {
     format!("!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field})")
 }

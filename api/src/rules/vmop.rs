@@ -1,4 +1,4 @@
-//! What the other kinds of VM Operator may say.
+//! Validation rules for VM Operator's kinds other than VirtualMachine.
 
 use super::rule::{Rule, fixed, rule, rules_at};
 
@@ -17,7 +17,7 @@ pub(super) fn all() -> Vec<Rule> {
     rules
 }
 
-/// Nothing can be guaranteed beyond its limit. A limit of 0 is none.
+/// Returns rules that limit each reservation. A limit of 0 means unlimited.
 fn guarantees() -> Vec<Rule> {
     let kept = |guarantee: &str, what: &str| {
         let has = |of: &str| format!("has(self.{of}) && has(self.{of}.{what})");
@@ -145,7 +145,7 @@ fn console() -> Vec<Rule> {
         rule(
             KIND,
             "spec",
-            // An RSA key begins the same way whatever its size: first the one in its own shape, then in X.509's.
+            // RSA keys of all sizes start alike: first the PKCS#1 encoding, then X.509.
             "self.publicKey.matches('^-----BEGIN PUBLIC KEY-----\\\\s+\
              MI([A-Za-z0-9+/]{3,5}(KC|oG)[A-Za-z0-9+/]|[A-Za-z0-9+/]{6}BgkqhkiG9w0BAQEFAAOC|GfMA0GCSqGSIb3DQEBAQUAA4)')",
             "publicKey: must be an RSA key in PEM, BEGIN PUBLIC KEY",

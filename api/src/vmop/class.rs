@@ -1,4 +1,4 @@
-//! VirtualMachineClass: a size of virtual machines, and who may use it.
+//! VirtualMachineClass, which defines a VM size, and VirtualMachineClassBinding, which allows a namespace to use it.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
 
-/// A size of virtual machines.
+/// Virtual machine size: CPUs, memory, devices, reservations and limits.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -38,17 +38,17 @@ pub struct VirtualMachineClassSpec {
     /// CPUs, memory and devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<VirtualMachineClassHardware>,
-    /// The reservations and limits.
+    /// Reservations and limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<VirtualMachineClassPolicies>,
-    /// The purpose of the class.
+    /// Human-readable class description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Further settings of the virtual machine, as vSphere's own ConfigSpec.
+    /// Additional virtual machine settings, as a vSphere ConfigSpec in JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub config_spec: Option<serde_json::Value>,
-    /// The controller of virtual machines of this class.
+    /// Controller for virtual machines with this class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_name: Option<String>,
 }
@@ -65,119 +65,119 @@ fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineClassHardware {
-    /// The number of CPUs.
+    /// Virtual CPU count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<i64>,
-    /// The amount of memory.
+    /// Memory size, a multiple of 4 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Quantity>,
-    /// Devices passed through.
+    /// Passthrough devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<VirtualDevices>,
-    /// Disks on the host's own storage.
+    /// Disks on storage that is local to the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_storage: Option<InstanceStorage>,
 }
 
-/// Devices passed through.
+/// Passthrough devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualDevices {
-    /// Shares of GPUs.
+    /// Virtual GPUs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vgpu_devices: Vec<VgpuDevice>,
-    /// Whole PCI devices.
+    /// PCI devices for dynamic DirectPath I/O.
     #[serde(rename = "dynamicDirectPathIODevices", skip_serializing_if = "Vec::is_empty")]
     pub dynamic_direct_path_io_devices: Vec<DynamicDirectPathIoDevice>,
 }
 
-/// A share of a GPU.
+/// Virtual GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["profileName"]))]
 pub struct VgpuDevice {
-    /// The profile.
+    /// vGPU profile name.
     pub profile_name: String,
 }
 
-/// A whole PCI device.
+/// PCI device for dynamic DirectPath I/O.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["vendorID", "deviceID"]))]
 pub struct DynamicDirectPathIoDevice {
-    /// The vendor.
+    /// PCI vendor ID.
     #[serde(rename = "vendorID")]
     pub vendor_id: i64,
-    /// The device.
+    /// PCI device ID.
     #[serde(rename = "deviceID")]
     pub device_id: i64,
-    /// A label set by the administrator.
+    /// Hardware label that an administrator has set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_label: Option<String>,
 }
 
-/// Disks on the host's own storage.
+/// Disks on storage that is local to the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstanceStorage {
-    /// The storage class.
+    /// Storage class for the disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class: Option<String>,
-    /// The disks.
+    /// List of disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<InstanceStorageVolume>,
 }
 
-/// A disk on the host's own storage.
+/// Disk on storage that is local to the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["size"]))]
 pub struct InstanceStorageVolume {
-    /// The size.
+    /// Disk size.
     pub size: Quantity,
 }
 
-/// The reservations and limits.
+/// Reservations and limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineClassPolicies {
-    /// The reservations and limits.
+    /// CPU and memory reservations and limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<VirtualMachineClassResources>,
 }
 
-/// The reservations and limits.
+/// CPU and memory reservations and limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineClassResources {
-    /// The reservations.
+    /// Reservations. They can't exceed the limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<ResourceSpec>,
-    /// The limits.
+    /// Limits. 0 means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceSpec>,
 }
 
-/// An amount of CPU and memory. 0 or left out: not set.
+/// CPU and memory. 0 or an unset field means that the amount isn't defined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceSpec {
-    /// CPU in hertz as vSphere counts it, such as `2000M` for 2000 MHz; cores below 1000.
+    /// CPU frequency in hertz, such as `2000M` for 2000 MHz. Amounts below 1000 are cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Quantity>,
-    /// Memory.
+    /// Memory size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Quantity>,
 }
 
-/// A class has no status of its own yet.
+/// Observed class state. Currently empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineClassStatus {}
 
 /// Allows a namespace to use a class.
 ///
-/// `classRef` sits at the top, not under a spec.
+/// `classRef` is a top-level field. There is no spec.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -193,21 +193,21 @@ pub struct VirtualMachineClassStatus {}
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualMachineClassBindingFields {
-    /// The class.
+    /// VirtualMachineClass that the namespace can use.
     pub class_ref: ClassReference,
 }
 
-/// The name of a class.
+/// Reference to a VirtualMachineClass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct ClassReference {
-    /// `vmoperator.vmware.com/v1alpha1`.
+    /// Class API version: `vmoperator.vmware.com/v1alpha1`.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// `VirtualMachineClass`.
+    /// Class kind: `VirtualMachineClass`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The name.
+    /// Class name.
     pub name: String,
 }

@@ -1,24 +1,24 @@
-//! Validates class sizes against vSphere's limits. Admission, `layercake lint`, `layercake doctor` and the VM operator share these
-//! rules. The VM operator alone checks limits that depend on hosts or images.
+//! Validates class sizes against vSphere's limits. Admission, `layercake lint`, `layercake doctor` and the VM operator
+//! share these rules. Limits that depend on hosts or images are checked only by the VM operator.
 
 use super::class::{ResourceSpec, VirtualMachineClassHardware, VirtualMachineClassSpec};
 use crate::Quantity;
 
-/// The granularity and the minimum of VM memory, in MiB.
+/// The granularity and minimum of VM memory, in MiB.
 const MEMORY_STEP_MIB: i128 = 4;
-/// Thousandths of a MiB.
+/// One MiB in thousandths of a byte, as [`Quantity::millis`] counts.
 const MIB: i128 = 1000 * 1024 * 1024;
-/// The largest disk, in MiB: 62 TiB.
+/// The maximum disk size, in MiB: 62 TiB.
 pub const LARGEST_DISK_MIB: i64 = 62 * 1024 * 1024;
 
-/// A field of a class with a size that vSphere refuses.
+/// A field in a class with a size that vSphere rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeFault {
-    /// The field, from `spec.`.
+    /// The field path, starting with `spec.`.
     pub field: &'static str,
-    /// The reason, as part of a sentence after the field.
+    /// The reason, which completes a sentence after the field.
     pub reason: String,
-    /// The remedy, as a sentence without its full stop.
+    /// The remedy as a sentence without its full stop.
     pub remedy: String,
 }
 
@@ -28,7 +28,8 @@ impl SizeFault {
     }
 }
 
-/// Returns the sizes of a class that vSphere refuses on every site. A value that is no quantity is for the schema.
+/// Returns the sizes in a class that vSphere rejects at every site. Malformed quantities are skipped, because the
+/// schema rejects them.
 pub fn size_faults(spec: &VirtualMachineClassSpec) -> Vec<SizeFault> {
     let resources = spec.policies.as_ref().and_then(|policies| policies.resources.as_ref());
     let (requests, limits) =
@@ -50,7 +51,7 @@ fn cpus(hardware: &VirtualMachineClassHardware) -> Option<SizeFault> {
     Some(SizeFault::new("spec.hardware.cpus", format!("{cpus} is not positive"), "Set it to 1 or more"))
 }
 
-/// The cores of a socket must divide the CPUs.
+/// Checks that the CPU count is a multiple of the cores per socket.
 fn cores(spec: &VirtualMachineClassSpec, hardware: &VirtualMachineClassHardware) -> Option<SizeFault> {
     let cores = spec.config_spec.as_ref()?.get("numCoresPerSocket")?.as_i64().filter(|cores| *cores > 0)?;
     let cpus = hardware.cpus.filter(|cpus| *cpus > 0 && cpus % cores != 0)?;
@@ -84,7 +85,7 @@ fn memory_limit(requests: &ResourceSpec, limits: &ResourceSpec) -> Option<SizeFa
     limit_fault("spec.policies.resources.limits.memory", reserved, limit)
 }
 
-/// Cores and hertz are compared on a site only, by the clock of its hosts.
+/// Skips a comparison of cores with hertz, because it depends on the hosts' clock rate.
 fn cpu_limit(requests: &ResourceSpec, limits: &ResourceSpec) -> Option<SizeFault> {
     let (reserved, limit) = (requests.cpu.as_ref()?, limits.cpu.as_ref()?);
     let counts_cores = |cpu: &Quantity| cpu.millis().is_ok_and(|millis| millis < 1_000_000);
@@ -94,7 +95,7 @@ fn cpu_limit(requests: &ResourceSpec, limits: &ResourceSpec) -> Option<SizeFault
     limit_fault("spec.policies.resources.limits.cpu", reserved, limit)
 }
 
-/// A limit of 0 is none.
+/// Checks that a limit isn't below its reservation. A limit of 0 means unlimited.
 fn limit_fault(field: &'static str, reserved: &Quantity, limit: &Quantity) -> Option<SizeFault> {
     let (of, most) = (reserved.millis().ok()?, limit.millis().ok()?);
     (most > 0 && most < of).then(|| {

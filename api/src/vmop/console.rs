@@ -1,11 +1,11 @@
-//! WebConsoleRequest: a ticket to a virtual machine's console, for whoever holds a key.
+//! WebConsoleRequest: a request for an encrypted ticket to a virtual machine's console.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A ticket to a virtual machine's console, asked for once.
+/// Request for a ticket to a virtual machine's console. Immutable.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -20,25 +20,25 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["virtualMachineName", "publicKey"]))]
 pub struct WebConsoleRequestSpec {
-    /// The VirtualMachine, in the same namespace.
+    /// VirtualMachine name, in the same namespace.
     #[schemars(length(min = 1, max = 253))]
     pub virtual_machine_name: String,
-    /// The RSA key, in PEM, of 2048 to 8192 bits, that the ticket is encrypted with.
+    /// RSA public key with which the ticket is encrypted, in PEM format, 2048 to 8192 bits.
     #[schemars(length(min = 1, max = 16384))]
     pub public_key: String,
 }
 
-/// The ticket, once it exists.
+/// Observed console request state: the ticket, once it exists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WebConsoleRequestStatus {
-    /// The URL with the ticket, encrypted with the key (RSA-OAEP, SHA-512), in base64.
+    /// Console URL with the ticket, encrypted with the public key (RSA-OAEP, SHA-512) and base64-encoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
-    /// When the ticket expires.
+    /// Time at which the ticket expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry_time: Option<Time>,
-    /// The address of the console proxy, with a port if the proxy has its own.
+    /// Address of the console proxy, with a port if the proxy uses a non-default one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_addr: Option<String>,
 }

@@ -1,13 +1,14 @@
-//! Where images come from: content libraries, who may use them.
+//! Content libraries, and the bindings that allow namespaces to use their images.
 //!
-//! A ContentLibraryProvider names a library of vCenter, a ContentSource stands for it, and a
-//! ContentSourceBinding lets a namespace use it. An image is owned by its provider, and that by its source.
+//! A ContentLibraryProvider identifies a vCenter content library, a ContentSource refers to a provider, and a
+//! ContentSourceBinding allows a namespace to use a source. A VirtualMachineImage is owned by its provider, and a
+//! provider by its source.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A content library of vCenter.
+/// Content library in vCenter.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -21,17 +22,17 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentLibraryProviderSpec {
-    /// The library's identity in vCenter.
+    /// Content library UUID in vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }
 
-/// A provider has no status of its own yet.
+/// Observed content library provider state. Currently empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentLibraryProviderStatus {}
 
-/// A source of images.
+/// Source of images that namespaces can be bound to.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -44,19 +45,19 @@ pub struct ContentLibraryProviderStatus {}
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSourceSpec {
-    /// The provider of the images: a ContentLibraryProvider.
+    /// ContentLibraryProvider that provides the images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<super::ContentProviderReference>,
 }
 
-/// A source has no status of its own yet.
+/// Observed content source state. Currently empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSourceStatus {}
 
-/// Allows a namespace to use the images of a source.
+/// Allows a namespace to use a content source's images.
 ///
-/// `contentSourceRef` sits at the top, not under a spec.
+/// `contentSourceRef` is a top-level field. There is no spec.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -70,21 +71,21 @@ pub struct ContentSourceStatus {}
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ContentSourceBindingFields {
-    /// The source.
+    /// ContentSource that the namespace can use.
     pub content_source_ref: ContentSourceReference,
 }
 
-/// The name of a source.
+/// Reference to a ContentSource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct ContentSourceReference {
-    /// `vmoperator.vmware.com/v1alpha1`.
+    /// Source API version: `vmoperator.vmware.com/v1alpha1`.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// `ContentSource`.
+    /// Source kind: `ContentSource`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The name.
+    /// Source name.
     pub name: String,
 }

@@ -1,11 +1,11 @@
-//! VirtualMachine from one of its versions to the other, with nothing lost.
+//! Lossless conversion of VirtualMachines between v1alpha1 and v1alpha2.
 //!
-//! v1alpha1 is stored. v1alpha2 is for the programs of guests that speak no older one: they read, and they add and remove
-//! claims. What v1alpha2 cannot show of a spec travels in an annotation, from which it is put together again.
+//! v1alpha1 is the stored version. v1alpha2 is for programs in workload clusters that don't support v1alpha1: they read
+//! VMs, and add and remove claims. An annotation contains the parts of the spec that v1alpha2 can't represent.
 //!
-//! The API server also converts partial objects, for the fields that each manager owns ([`crate::partial`]), so that a
-//! missing annotation or field is no error here. Admission refuses what v1alpha2 may not change: it compares the result
-//! with the stored object.
+//! The API server also converts partial objects, for the fields that each manager owns ([`crate::partial`]). Therefore
+//! a missing annotation or field isn't an error here. Admission rejects changes that v1alpha2 doesn't allow, because it
+//! compares the result with the stored object.
 
 mod error;
 mod restore;
@@ -22,8 +22,8 @@ use super::{GROUP, VERSION, VirtualMachineSpec, VirtualMachineStatus, v1alpha2};
 use crate::names::annotation::VM_CONVERSION_DATA;
 use crate::partial::{ensure_metadata, take_member};
 
-/// The same VirtualMachine in another version, given as `vmoperator.vmware.com/v1alpha2` or the like. Metadata is kept as it
-/// is, but for one annotation. Any part of the object may be missing or null.
+/// Converts a VirtualMachine to another API version, such as `vmoperator.vmware.com/v1alpha2`. Only one annotation in
+/// the metadata changes. Any part of the object may be missing or null.
 pub fn convert(object: &Value, desired_api_version: &str) -> Result<Value, ConvertError> {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -55,7 +55,7 @@ fn version(api_version: &str) -> Option<&'static str> {
     }
 }
 
-/// From v1alpha1 to v1alpha2.
+/// Converts from v1alpha1 to v1alpha2.
 fn show(object: &mut Value) -> Result<(), ConvertError> {
     if let Some(stored) = take_member(object, "spec") {
         let spec: VirtualMachineSpec = read("spec", &stored)?;
@@ -71,12 +71,12 @@ fn show(object: &mut Value) -> Result<(), ConvertError> {
     Ok(())
 }
 
-/// From v1alpha2 to v1alpha1.
+/// Converts from v1alpha2 to v1alpha1.
 fn restore(object: &mut Value) -> Result<(), ConvertError> {
     let kept = take_annotation(object).and_then(|text| serde_json::from_str::<Value>(&text).ok());
     if let Some(value) = take_member(object, "spec") {
         let sent: v1alpha2::VirtualMachineSpec = read("spec", &value)?;
-        // An annotation that cannot be read was not written here.
+        // Ignore an annotation that can't be parsed: this conversion didn't write it.
         let before = kept.and_then(|kept| Some((read::<VirtualMachineSpec>("spec", &kept).ok()?, kept)));
         let (before, kept) = before.unwrap_or_else(|| (VirtualMachineSpec::default(), json!({})));
         object["spec"] = if spec::show(&before) == sent {

@@ -1,4 +1,4 @@
-//! VirtualMachineImage: an item of a content library that virtual machines are made from.
+//! VirtualMachineImage: a content library item from which virtual machines can be created.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
 
-/// An item of a content library that is an image for virtual machines.
+/// Content library item from which virtual machines can be created.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -41,142 +41,142 @@ use crate::conditions::Condition;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "imageID", "providerRef"]))]
 pub struct VirtualMachineImageSpec {
-    /// `OVF` or `ISO`.
+    /// Image format: `OVF` or `ISO`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// `Content Library`.
+    /// Image source: `Content Library`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_source_type: Option<String>,
-    /// The item's identity in its library.
+    /// Item UUID in the content library.
     #[serde(rename = "imageID")]
     pub image_id: String,
-    /// The library.
+    /// Content library that contains the image.
     pub provider_ref: ContentProviderReference,
-    /// The product information in the image.
+    /// Product information in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product_info: Option<VirtualMachineImageProductInfo>,
-    /// The operating system in it.
+    /// Operating system in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os_info: Option<VirtualMachineImageOSInfo>,
-    /// The OVF properties that a user can set.
+    /// OVF properties that users can set, by key.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ovf_env: BTreeMap<String, OvfProperty>,
-    /// The virtual hardware version.
+    /// Virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hw_version: Option<i32>,
 }
 
-/// The library of an image.
+/// Reference to an image's content library.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["kind", "name"]))]
 pub struct ContentProviderReference {
-    /// Its API version.
+    /// Library object API version.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// Its kind.
+    /// Library object kind.
     pub kind: String,
-    /// Its name: for a content library its UUID.
+    /// Library object name. For a content library, its UUID.
     pub name: String,
-    /// Its namespace.
+    /// Library object namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// The product information in an image.
+/// Product information in an image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineImageProductInfo {
-    /// The product.
+    /// Product name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
-    /// The vendor.
+    /// Product vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// The short version.
+    /// Short product version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The full version.
+    /// Full product version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_version: Option<String>,
 }
 
-/// The operating system in an image.
+/// Operating system in an image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineImageOSInfo {
-    /// Its version.
+    /// Operating system version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The guest OS identifier of vSphere.
+    /// vSphere guest OS identifier.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
 }
 
-/// An OVF property that a user can set.
+/// OVF property that users can set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["key", "type"]))]
 pub struct OvfProperty {
-    /// Its key.
+    /// Property key.
     pub key: String,
-    /// Its type.
+    /// OVF property type.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Its default value.
+    /// Default value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// The purpose of the class.
+    /// Human-readable description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its label.
+    /// Human-readable label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
 
-/// The observed state of an image.
+/// Observed image state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineImageStatus {
-    /// An identity of the image.
+    /// Image UUID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// The item's name, for older clients.
+    /// Library item name, for older clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal_id: Option<String>,
-    /// The power state of a virtual machine that is used as an image.
+    /// Power state, if a virtual machine serves as the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
-    /// The item's name in its library.
+    /// Library item name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_name: Option<String>,
-    /// Virtual machines can be created from the image.
+    /// True if virtual machines can be created from the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_supported: Option<bool>,
-    /// The conditions.
+    /// Image conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The library.
+    /// Content library that contains the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_library_ref: Option<ContentLibraryReference>,
-    /// The item's content version.
+    /// Library item content version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_version: Option<String>,
-    /// `bios` or `efi`.
+    /// Firmware: `bios` or `efi`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
 }
 
-/// The library of an image.
+/// Reference to an image's content library.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["kind", "name"]))]
 pub struct ContentLibraryReference {
-    /// Its API group.
+    /// Library object API group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
-    /// Its kind.
+    /// Library object kind.
     pub kind: String,
-    /// Its name.
+    /// Library object name.
     pub name: String,
 }

@@ -1,4 +1,4 @@
-//! VirtualMachine: a virtual machine in vCenter, as its owner asks for it.
+//! VirtualMachine: a virtual machine in vCenter.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::Quantity;
 use crate::conditions::Condition;
 
-/// The desired state of a virtual machine in vCenter.
+/// Desired virtual machine state in vCenter.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -31,94 +31,101 @@ use crate::conditions::Condition;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["imageName", "className"]))]
 pub struct VirtualMachineSpec {
-    /// The VirtualMachineImage from which the virtual machine is created.
+    /// VirtualMachineImage from which the virtual machine is created. Immutable.
     #[schemars(length(min = 1, max = 253))]
     pub image_name: String,
-    /// The VirtualMachineClass that defines its size.
+    /// VirtualMachineClass, which defines CPUs, memory and devices. It can be changed while the virtual
+    /// machine is powered off.
     #[schemars(length(min = 1, max = 253))]
     pub class_name: String,
-    /// `poweredOn`, `poweredOff` or `suspended`. If left out: `poweredOn`.
+    /// Desired power state: `poweredOn`, `poweredOff` or `suspended`. Defaults to `poweredOn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["poweredOn", "poweredOff", "suspended"]))]
     pub power_state: Option<String>,
-    /// How it is powered off: `hard`, `soft` or `trySoft`. If left out: `hard`.
+    /// Power-off method: `hard` powers off immediately, `soft` shuts down the guest, and `trySoft` shuts down the guest
+    /// and powers off after 5 minutes, or immediately if VMware Tools aren't running. Defaults to `hard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
     pub power_off_mode: Option<String>,
-    /// How it is suspended: `hard`, `soft` or `trySoft`. If left out: `hard`.
+    /// Suspend method: `hard` suspends immediately, `soft` puts the guest into standby, and `trySoft` puts the guest
+    /// into standby and suspends after 5 minutes, or immediately if VMware Tools aren't running. Defaults to `hard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
     pub suspend_mode: Option<String>,
-    /// How it is restarted: `hard`, `soft` or `trySoft`. If left out: `hard`.
+    /// Restart method: `hard` resets immediately, `soft` restarts the guest, and `trySoft` restarts the guest if VMware
+    /// Tools are running and resets otherwise. Defaults to `hard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
     pub restart_mode: Option<String>,
-    /// When to restart it: a time, or `now`.
+    /// Time of the next restart, in RFC 3339 format, or `now`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_restart_time: Option<String>,
-    /// The minimum virtual hardware version, 13 or more.
+    /// Minimum virtual hardware version, at least 13. It can be raised while the virtual machine is powered off, but
+    /// not lowered.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 13))]
     pub min_hardware_version: Option<i32>,
-    /// The ports that it serves, for information.
+    /// Ports that the virtual machine serves. The readiness probe can refer to them by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ports: Vec<VirtualMachinePort>,
     /// Bootstrap data for the guest, and its transport.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_metadata: Option<VirtualMachineMetadata>,
-    /// The storage class of its disks.
+    /// Storage class for the disks. Immutable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
-    /// Its network adapters, in order.
+    /// Network adapters, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub network_interfaces: Vec<VirtualMachineNetworkInterface>,
-    /// The VirtualMachineSetResourcePolicy that defines its placement.
+    /// VirtualMachineSetResourcePolicy that defines the placement. Immutable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub resource_policy_name: Option<String>,
-    /// Disks in addition to those of the image.
+    /// Additional disks, and sizes for disks in the image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<VirtualMachineVolume>,
-    /// The probe that decides whether it is ready.
+    /// Readiness probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness_probe: Option<Probe>,
-    /// Disk provisioning and change tracking.
+    /// Disk provisioning and changed block tracking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced_options: Option<VirtualMachineAdvancedOptions>,
-    /// When disks that are linked to the image's template are promoted to full copies: `Disabled` (never), `Online`
-    /// (while it is running) or `Offline` (while it is powered off). If left out: the value of the provider
+    /// Promotion of linked disks to full copies, independent of the image's template: `Disabled` (never), `Online` (while
+    /// the virtual machine is running) or `Offline` (while it is powered off). Defaults to the value in the provider
     /// configuration, or else `Disabled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Disabled", "Online", "Offline"]))]
     pub promote_disks_mode: Option<String>,
-    /// Its BIOS UUID. If left out, VM Operator generates one before anything exists in vCenter.
+    /// BIOS UUID. If not set, VM Operator generates one before it creates the virtual machine in vCenter. Immutable
+    /// once set.
     #[serde(rename = "biosUUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36), extend("pattern" = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))]
     pub bios_uuid: Option<String>,
-    /// Its instance UUID. If left out, VM Operator generates one before anything exists in vCenter.
+    /// Instance UUID. If not set, VM Operator generates one before it creates the virtual machine in vCenter. Immutable
+    /// once set.
     #[serde(rename = "instanceUUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36), extend("pattern" = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))]
     pub instance_uuid: Option<String>,
 }
 
-/// A port that a virtual machine serves.
+/// Port that a virtual machine serves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["port", "ip", "name"]))]
 pub struct VirtualMachinePort {
-    /// The port.
+    /// Port number.
     pub port: i32,
-    /// The address.
+    /// Virtual machine IP address.
     #[schemars(length(max = 253))]
     pub ip: String,
-    /// The name.
+    /// Port name.
     #[schemars(length(max = 63))]
     pub name: String,
-    /// `TCP` or `UDP`. If left out: `TCP`.
+    /// Protocol: `TCP` or `UDP`. Defaults to `TCP`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub protocol: Option<String>,
@@ -128,306 +135,307 @@ pub struct VirtualMachinePort {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineMetadata {
-    /// The ConfigMap that contains it.
+    /// ConfigMap with the data. Mutually exclusive with secretName.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub config_map_name: Option<String>,
-    /// The Secret that contains it.
+    /// Secret with the data. Mutually exclusive with configMapName.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub secret_name: Option<String>,
-    /// `ExtraConfig`, `OvfEnv`, `vAppConfig`, `CloudInit` or `Sysprep`.
+    /// Transport for the data: `ExtraConfig`, `OvfEnv`, `vAppConfig`, `CloudInit` or `Sysprep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["ExtraConfig", "OvfEnv", "vAppConfig", "CloudInit", "Sysprep"]))]
     pub transport: Option<String>,
 }
 
-/// The transport that copies every key of the Secret or ConfigMap into the VM's ExtraConfig.
+/// The transport that copies every key in the Secret or ConfigMap into the VM's ExtraConfig.
 pub const TRANSPORT_EXTRA_CONFIG: &str = "ExtraConfig";
-/// The network type of NSX: the network's name is that of a VirtualNetwork.
+/// The network type for NSX. The network name refers to a VirtualNetwork.
 pub const NETWORK_TYPE_NSX_T: &str = "nsx-t";
-/// The network type of port groups.
+/// The network type for distributed port groups.
 pub const NETWORK_TYPE_DISTRIBUTED: &str = "vsphere-distributed";
-/// A virtual machine that is on.
+/// Power state: running.
 pub const POWERED_ON: &str = "poweredOn";
-/// A virtual machine that is off.
+/// Power state: powered off.
 pub const POWERED_OFF: &str = "poweredOff";
-/// A virtual machine that sleeps.
+/// Power state: suspended.
 pub const SUSPENDED: &str = "suspended";
 
-/// A network adapter.
+/// Virtual machine network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineNetworkInterface {
-    /// `nsx-t`, `vsphere-distributed`, or empty for a network of vCenter by its name.
+    /// Network type: `nsx-t`, `vsphere-distributed`, or empty for a vCenter network selected by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub network_type: Option<String>,
-    /// The network. If left out: the default network.
+    /// Network name. Defaults to the default network. Each network can be used by one adapter only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub network_name: Option<String>,
-    /// An object of the network provider that represents this network adapter.
+    /// NetworkInterface object in group netoperator.vmware.com for this network adapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<NetworkInterfaceProviderReference>,
-    /// `vmxnet3`, `e1000` … If left out: `vmxnet3`.
+    /// Adapter type: `vmxnet3`, `vmxnet2`, `e1000`, `e1000e` or `pcnet32`. Defaults to `vmxnet3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub ethernet_card_type: Option<String>,
 }
 
-/// An object of the network provider that stands for a network adapter.
+/// Reference to a network provider object for a network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["apiGroup", "kind", "name"]))]
 pub struct NetworkInterfaceProviderReference {
-    /// Its API group.
+    /// Object API group.
     #[schemars(length(max = 253))]
     pub api_group: String,
-    /// Its API version.
+    /// Object API version.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub api_version: Option<String>,
-    /// Its kind.
+    /// Object kind.
     #[schemars(length(max = 63))]
     pub kind: String,
-    /// Its name.
+    /// Object name.
     #[schemars(length(max = 253))]
     pub name: String,
 }
 
-/// A disk in addition to those of the image.
+/// Additional disk, or new size for a disk in the image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct VirtualMachineVolume {
-    /// The name, unique in the virtual machine.
+    /// Volume name, unique in the virtual machine.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The claim to which the disk belongs.
+    /// PersistentVolumeClaim whose disk is attached. Mutually exclusive with vSphereVolume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<PersistentVolumeClaimVolume>,
-    /// A disk that belongs to the virtual machine itself, or a disk of the image that is resized.
+    /// Disk that belongs to the virtual machine itself, or new size for a disk in the image. Mutually exclusive with
+    /// persistentVolumeClaim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub v_sphere_volume: Option<VSphereVolume>,
-    /// The unit number on SCSI controller 0 of a new disk that belongs to the virtual machine itself: 0 to 15 except
-    /// 7, which is reserved for the controller. If left out: the first free number.
+    /// Unit number of a new disk on SCSI controller 0: 0 to 15 except 7, which is reserved for the controller. Only for
+    /// disks that belong to the virtual machine itself. Defaults to the first free number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 15))]
     pub unit_number: Option<i32>,
 }
 
-/// The claim a disk belongs to.
+/// PersistentVolumeClaim that a disk belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["claimName"]))]
 pub struct PersistentVolumeClaimVolume {
-    /// The PersistentVolumeClaim.
+    /// PersistentVolumeClaim name, in the same namespace.
     #[schemars(length(min = 1, max = 253))]
     pub claim_name: String,
-    /// The disk is attached for reading only.
+    /// If true, the disk is attached read-only. `true` isn't supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// The claim uses the local storage of the host and is deleted with the virtual machine.
+    /// Instance storage: the claim uses storage that is local to the host and is deleted with the virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_volume_claim: Option<InstanceVolumeClaim>,
 }
 
-/// A claim on the host's own storage.
+/// Claim on storage that is local to the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["storageClass", "size"]))]
 pub struct InstanceVolumeClaim {
-    /// The storage class.
+    /// Storage class name.
     #[schemars(length(max = 253))]
     pub storage_class: String,
-    /// The size.
+    /// Disk size.
     pub size: Quantity,
 }
 
-/// A disk that belongs to the virtual machine itself, or a disk of the image that is resized.
+/// Disk that belongs to the virtual machine itself, or new size for a disk in the image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VSphereVolume {
-    /// The size, under the key `ephemeral-storage`.
+    /// Disk size, under the key `ephemeral-storage`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 4))]
     pub capacity: BTreeMap<String, Quantity>,
-    /// The disk, by vSphere's device key.
+    /// vSphere device key of the disk in the image. If not set, a new disk is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_key: Option<i32>,
-    /// The storage class of a new disk. If left out: that of the virtual machine.
+    /// Storage class for a new disk. Defaults to the virtual machine's storage class.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
 }
 
-/// A probe that decides whether a virtual machine is ready.
+/// Readiness probe. Exactly one action must be set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Probe {
-    /// A TCP connection can be made.
+    /// Action that opens a TCP connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp_socket: Option<TcpSocketAction>,
-    /// VMware Tools reports a heartbeat.
+    /// Action that checks the VMware Tools heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_heartbeat: Option<GuestHeartbeatAction>,
-    /// The timeout of one attempt, in seconds. If left out: 10 seconds.
+    /// Timeout for one attempt, in seconds. Defaults to 10, which is also the effective maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 60))]
     pub timeout_seconds: Option<i32>,
-    /// The interval of the probe, in seconds. If left out: 10 seconds.
+    /// Probe interval, in seconds. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub period_seconds: Option<i32>,
 }
 
-/// A TCP connection to be tried.
+/// Probe action that opens a TCP connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["port"]))]
 pub struct TcpSocketAction {
-    /// The port, by number or name.
+    /// Port number, or the name of a port in spec.ports.
     pub port: IntOrString,
-    /// The host. If left out: the virtual machine itself.
+    /// Virtual machine IP address. Defaults to its first address. Other hosts aren't probed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
-/// A heartbeat to be seen.
+/// Probe action that checks the VMware Tools heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GuestHeartbeatAction {
-    /// `green` or `yellow`. If left out: `green`.
+    /// Minimum heartbeat status: `green` or `yellow`. Defaults to `green`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["yellow", "green"]))]
     pub threshold_status: Option<String>,
 }
 
-/// Disk provisioning and change tracking.
+/// Disk provisioning and changed block tracking.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineAdvancedOptions {
-    /// How disks are provisioned if the storage class does not specify it.
+    /// Disk provisioning, if the storage class doesn't define it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_volume_provisioning_options: Option<VolumeProvisioningOptions>,
-    /// vSphere tracks changed blocks, for backups.
+    /// If true, vSphere tracks changed blocks, for backups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
 }
 
-/// How disks are provisioned.
+/// Disk provisioning. thinProvisioned and eagerZeroed are mutually exclusive. Defaults to vSphere's default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeProvisioningOptions {
-    /// Space is allocated when it is written.
+    /// If true, space is allocated only when it is written. `false` means thick provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thin_provisioned: Option<bool>,
-    /// Space is allocated and zeroed immediately.
+    /// If true, space is allocated and zeroed immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eager_zeroed: Option<bool>,
 }
 
-/// How far a virtual machine is: [`VirtualMachineStatus::phase`].
+/// Values of [`VirtualMachineStatus::phase`].
 pub mod vm_phase {
-    /// It is being made.
+    /// The virtual machine is being created.
     pub const CREATING: &str = "Creating";
-    /// It is there.
+    /// The virtual machine exists in vCenter.
     pub const CREATED: &str = "Created";
-    /// It is going away.
+    /// The virtual machine is being deleted.
     pub const DELETING: &str = "Deleting";
-    /// Not known.
+    /// The phase isn't known.
     pub const UNKNOWN: &str = "Unknown";
 }
 
-/// The observed state of a virtual machine.
+/// Observed virtual machine state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineStatus {
-    /// The host on which it runs.
+    /// Host on which the virtual machine runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The host name that the guest reports.
+    /// Host name that the guest reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_name: Option<String>,
-    /// `poweredOn`, `poweredOff` or `suspended`.
+    /// Power state: `poweredOn`, `poweredOff` or `suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
-    /// The phase: `Creating`, `Created`, `Deleting`, `Deleted` or `Unknown`.
+    /// Phase: `Creating`, `Created`, `Deleting`, `Deleted` or `Unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The conditions.
+    /// Virtual machine conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The first address that its guest reports.
+    /// First address that the guest reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_ip: Option<String>,
-    /// The addresses that services, machines and probes use. They are assigned by the network provider, or lie in a
+    /// Addresses that services, machines and probes use. They are assigned by the network provider or are in a
     /// configured range.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoint_addresses: Vec<String>,
-    /// The last known of these addresses, while its guest reports none. No other virtual machine can use them.
+    /// Last known endpoint addresses, while the guest reports none. Other virtual machines can't use them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_addresses: Vec<String>,
-    /// The managed object ID of the virtual machine in vCenter, such as `vm-1077`.
+    /// Managed object ID in vCenter, such as `vm-1077`.
     #[serde(rename = "uniqueID", skip_serializing_if = "Option::is_none")]
     pub unique_id: Option<String>,
-    /// Its BIOS UUID, as read back from vCenter.
+    /// BIOS UUID in vCenter.
     #[serde(rename = "biosUUID", skip_serializing_if = "Option::is_none")]
     pub bios_uuid: Option<String>,
-    /// Its instance UUID, as read back from vCenter.
+    /// Instance UUID in vCenter.
     #[serde(rename = "instanceUUID", skip_serializing_if = "Option::is_none")]
     pub instance_uuid: Option<String>,
-    /// Its further disks.
+    /// Volume states.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VirtualMachineVolumeStatus>,
     /// True if vSphere tracks changed blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
-    /// Its network adapters.
+    /// Network adapter states.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network_interfaces: Vec<NetworkInterfaceStatus>,
-    /// The vSphere zone in which it is placed.
+    /// vSphere zone in which the virtual machine is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// When the last requested restart took place.
+    /// Time of the last requested restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_restart_time: Option<String>,
-    /// Its virtual hardware version.
+    /// Virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_version: Option<i32>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// The observed state of a further disk.
+/// Observed volume state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "attached", "diskUUID", "error"]))]
 pub struct VirtualMachineVolumeStatus {
-    /// The name.
+    /// Volume name.
     pub name: String,
-    /// It is attached.
+    /// True if the disk is attached.
     pub attached: bool,
-    /// The UUID of the disk in vSphere.
+    /// Disk UUID in vSphere.
     #[serde(rename = "diskUUID")]
     pub disk_uuid: String,
-    /// Why the disk is not attached.
+    /// Reason why the disk isn't attached.
     pub error: String,
 }
 
-/// The observed state of a network adapter.
+/// Observed network adapter state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["connected"]))]
 pub struct NetworkInterfaceStatus {
-    /// It is connected.
+    /// True if the adapter is connected.
     pub connected: bool,
-    /// Its MAC address.
+    /// Adapter MAC address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
-    /// Its addresses with their prefix lengths.
+    /// IP addresses with prefix lengths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ip_addresses: Vec<String>,
 }

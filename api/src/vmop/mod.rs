@@ -1,4 +1,4 @@
-//! The kinds of VM Operator, group `vmoperator.vmware.com/v1alpha1`, and VirtualMachine in [`v1alpha2`], too.
+//! The kinds of VM Operator: API group `vmoperator.vmware.com/v1alpha1`, and VirtualMachine also in [`v1alpha2`].
 
 mod class;
 mod class_sizes;

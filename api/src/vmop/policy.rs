@@ -1,4 +1,4 @@
-//! VirtualMachineSetResourcePolicy: where a set of virtual machines lies in vCenter.
+//! VirtualMachineSetResourcePolicy: the placement for a set of virtual machines in vCenter.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ResourceSpec;
 use crate::conditions::Condition;
 
-/// The placement of a set of virtual machines: a folder, a resource pool, and anti-affinity groups.
+/// Placement for a set of virtual machines: a folder, a resource pool, and anti-affinity groups. Immutable.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -21,119 +21,120 @@ use crate::conditions::Condition;
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineSetResourcePolicySpec {
-    /// The resource pool, created below the resource pool of the namespace.
+    /// Resource pool, created below the resource pool of the namespace.
     #[serde(rename = "resourcepool", skip_serializing_if = "Option::is_none")]
     pub resource_pool: Option<ResourcePoolSpec>,
-    /// The folder, created below the folder of the namespace.
+    /// Folder, created below the folder of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<FolderSpec>,
-    /// Groups whose members are kept on different hosts.
+    /// Anti-affinity groups, whose members are kept on different hosts.
     #[serde(rename = "clustermodules", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["groupname"]))]
     pub cluster_modules: Vec<ClusterModuleSpec>,
 }
 
-/// A resource pool.
+/// Resource pool for a set of virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourcePoolSpec {
-    /// Its name.
+    /// Resource pool name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-    /// The reservations. 0: no reservation.
+    /// Reservations. They can't exceed the limits. 0 means unreserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservations: Option<ResourceSpec>,
-    /// The limits. 0: no limit.
+    /// Limits. 0 means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceSpec>,
 }
 
-/// A folder.
+/// Folder for a set of virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FolderSpec {
-    /// Its name.
+    /// Folder name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
 }
 
-/// A group whose members are kept on different hosts: a cluster module of vSphere.
+/// Anti-affinity group: a vSphere cluster module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["groupname"]))]
 pub struct ClusterModuleSpec {
-    /// Its name, which virtual machines use in their annotation.
+    /// Group name, which virtual machines refer to in the annotation vsphere-cluster-module-group.
     #[serde(rename = "groupname")]
     #[schemars(length(max = 253))]
     pub group_name: String,
 }
 
-/// The observed state of a policy.
+/// Observed policy state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineSetResourcePolicyStatus {
-    /// The resource pools that were created for the policy, one for each vSphere cluster.
+    /// Resource pools that were created for the policy, one in each vSphere cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_pools: Vec<ResourcePoolStatus>,
-    /// The cluster modules that were created for the policy.
+    /// Cluster modules that were created for the policy.
     #[serde(rename = "clustermodules", skip_serializing_if = "Vec::is_empty")]
     pub cluster_modules: Vec<ClusterModuleStatus>,
-    /// The folder that was created for the policy.
+    /// Folder managed object ID that was created for the policy.
     #[serde(rename = "folderMoID", skip_serializing_if = "Option::is_none")]
     pub folder_mo_id: Option<String>,
-    /// The VMs in vCenter that use the control plane endpoint in the annotation capw.vmware.com/control-plane-endpoint.
+    /// Virtual machines in vCenter that use the control plane endpoint in the annotation
+    /// capw.vmware.com/control-plane-endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ControlPlaneEndpointStatus>,
-    /// The conditions.
+    /// Policy conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// A resource pool that was created for a policy.
+/// Resource pool that was created for a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["clusterMoID", "childResourcePoolMoID"]))]
 pub struct ResourcePoolStatus {
-    /// The vSphere cluster.
+    /// vSphere cluster managed object ID.
     #[serde(rename = "clusterMoID")]
     pub cluster_mo_id: String,
-    /// The resource pool.
+    /// Resource pool managed object ID.
     #[serde(rename = "childResourcePoolMoID")]
     pub child_resource_pool_mo_id: String,
 }
 
-/// A cluster module that was created for a policy.
+/// Cluster module that was created for a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["groupname", "moduleUUID", "clusterMoID"]))]
 pub struct ClusterModuleStatus {
-    /// The group's name.
+    /// Group name.
     #[serde(rename = "groupname")]
     pub group_name: String,
-    /// The UUID of the disk in vSphere.
+    /// Cluster module UUID in vSphere.
     #[serde(rename = "moduleUUID")]
     pub module_uuid: String,
-    /// The vSphere cluster.
+    /// vSphere cluster managed object ID.
     #[serde(rename = "clusterMoID")]
     pub cluster_mo_id: String,
 }
 
-/// The use of a control plane endpoint in vCenter, before a cluster gets it.
+/// Use of a control plane endpoint in vCenter before it is assigned to a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["host"]))]
 pub struct ControlPlaneEndpointStatus {
-    /// The host of the endpoint.
+    /// Endpoint host.
     pub host: String,
-    /// The VM that has the endpoint. Missing if none has it.
+    /// Virtual machine that uses the endpoint. Not set if the endpoint is unused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_by: Option<String>,
-    /// The virtual router numbers (VRRP) of all control planes in vCenter.
+    /// Virtual router IDs (VRRP) that control planes in vCenter use.
     #[serde(rename = "virtualRouterIDs", skip_serializing_if = "Vec::is_empty")]
     pub virtual_router_ids: Vec<i32>,
 }

@@ -1,76 +1,76 @@
-//! The provider configuration: the ConfigMap that tells the VM operator which vCenter to use, and how.
+//! The provider configuration: a ConfigMap with the VM operator's vCenter connection and settings.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The name of the ConfigMap. It is in the namespace of the VM operator.
+/// The ConfigMap name, in the VM operator's namespace.
 pub const PROVIDER_CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
-/// The data of the ConfigMap. VMware's vm-operator uses the same keys for the same settings. An empty text stands for an absent key.
+/// The ConfigMap data. The keys match those of VMware's vm-operator. An empty text is the same as an absent key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ProviderConfiguration {
-    /// Host name or address of vCenter, without scheme and port.
+    /// vCenter host name or IP address, without scheme and port.
     #[serde(rename = "VcPNID")]
     pub vc_pnid: String,
-    /// Port of vCenter; 443 by default.
+    /// vCenter port. Default: 443.
     pub vc_port: String,
-    /// The Secret in the same namespace with `username` and `password`.
+    /// Secret with `username` and `password`, in the same namespace.
     pub vc_creds_secret_name: String,
-    /// MoID of the datacenter.
+    /// Datacenter MoID.
     pub datacenter: String,
-    /// Name of the datastore for VMs; by default that of the image.
+    /// Name of the datastore for VMs. Default: the datastore that vCenter chooses for the image's template.
     pub datastore: String,
-    /// Name of the network for VMs that name none.
+    /// Default port group for NICs and VirtualNetworks.
     pub network: String,
-    /// `NAMED`, `VSPHERE_NETWORK` or `NSXT`.
+    /// `NAMED`, `VSPHERE_NETWORK` or `NSXT`. Default: detected from the installed kinds.
     pub network_provider: String,
-    /// CIDRs, separated by commas, of the addresses that guests can have beside those that a network provider assigns.
+    /// Comma-separated CIDRs of guest addresses that no network provider assigns, for example with DHCP.
     pub guest_address_ranges: String,
-    /// UUID of the content library with images.
+    /// UUID of the content library with images for all namespaces.
     pub content_source: String,
-    /// `true`: VMs are reached on port 6443 only, so no readiness probe connects to another port.
+    /// If `true`, only port 6443 of VMs is reachable, and readiness probes of other ports are rejected.
     pub is_restricted_network: String,
-    /// Users, separated by commas, who have an administrator's rights over protected fields.
+    /// Comma-separated users who can change protected fields like administrators.
     pub privileged_users: String,
-    /// Address of the proxy to VM consoles.
+    /// Console proxy address.
     pub web_console_proxy: String,
-    /// MoID of the folder for golden templates.
+    /// MoID of the folder for golden templates, and for namespaces without a folder.
     pub folder: String,
-    /// MoID of the resource pool for golden templates.
+    /// MoID of the resource pool for golden templates, and for namespaces without a resource pool.
     pub resource_pool: String,
-    /// `linked` or `direct`: whether a VM's disks depend on those of a golden template.
+    /// `linked` or `direct`: whether VM disks are linked clones of a golden template or full copies. Default: `linked`.
     pub fast_deploy_mode: String,
-    /// `Disabled`, `Online` or `Offline`: when linked disks are made independent of the golden template.
+    /// `Disabled`, `Online` or `Offline`: when linked disks are promoted to full copies. Default: `Disabled`.
     pub promote_disks_mode: String,
-    /// `true`: a VM must name a storage class.
+    /// If `true`, VMs without a storage class are rejected.
     pub storage_class_required: String,
-    /// Marks the VMs of this installation in vCenter; by default a random text.
+    /// The mark on this installation's VMs in vCenter. Default: a generated ID.
     #[serde(rename = "StackID")]
     pub stack_id: String,
-    /// SHA-256 of vCenter's certificate, as `AB:CD:…`.
+    /// SHA-256 thumbprint of vCenter's certificate: `AB:CD:…`.
     pub thumbprint: String,
-    /// Path of a CA bundle (PEM) in the container of the VM operator.
+    /// Path of a CA bundle (PEM) in the VM operator's container.
     #[serde(rename = "CAFilePath")]
     pub ca_file_path: String,
-    /// `true`: vCenter's certificate is not verified.
+    /// If `true`, vCenter's certificate isn't verified.
     #[serde(rename = "InsecureSkipTLSVerify")]
     pub insecure_skip_tls_verify: String,
-    /// `auto`, `vijson` or `soap`: the protocol for vCenter.
+    /// vCenter protocol: `auto`, `vijson` or `soap`. Default: `auto`.
     pub wire: String,
 }
 
 impl ProviderConfiguration {
-    /// Reads the data of the ConfigMap, without white space around values. Other keys are ignored.
+    /// Parses the ConfigMap data. Trims white space around values and ignores unknown keys.
     #[must_use]
     pub fn from_data(data: &BTreeMap<String, String>) -> Self {
         let members = data.iter().map(|(key, value)| (key.clone(), json!(value.trim()))).collect();
         serde_json::from_value(Value::Object(members)).unwrap_or_default()
     }
 
-    /// Returns the data of the ConfigMap, without keys that are not set.
+    /// Returns the ConfigMap data without unset keys.
     #[must_use]
     pub fn data(&self) -> BTreeMap<String, String> {
         let Ok(Value::Object(members)) = serde_json::to_value(self) else { return BTreeMap::new() };
@@ -78,7 +78,7 @@ impl ProviderConfiguration {
         texts.filter(|(_, value)| !value.is_empty()).collect()
     }
 
-    /// Returns the ConfigMap.
+    /// Returns the ConfigMap in this namespace.
     #[must_use]
     pub fn config_map(&self, namespace: &str) -> Value {
         json!({

@@ -1,4 +1,4 @@
-//! VirtualMachinePublishRequest: a virtual machine becomes an item of a content library.
+//! VirtualMachinePublishRequest: a request to publish a virtual machine to a content library.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
 
-/// A request to publish a virtual machine as an item of a content library.
+/// Request to publish a virtual machine as a content library item.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -22,108 +22,110 @@ use crate::conditions::Condition;
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachinePublishRequestSpec {
-    /// The VirtualMachine to publish. If left out: the one with the name of the request.
+    /// VirtualMachine to publish. Defaults to the VirtualMachine with the request's name. Immutable.
     pub source: PublishSource,
-    /// The item to create, and its library.
+    /// Library item to create, and its content library. Immutable.
     pub target: PublishTarget,
-    /// The request is deleted this many seconds after it has finished. If left out: it is kept.
+    /// Time to keep the request after it has finished, in seconds. If not set, the request isn't deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i64>,
 }
 
-/// The source of a publication.
+/// Reference to the virtual machine to publish.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PublishSource {
-    /// Its name. If left out: the name of the request.
+    /// VirtualMachine name. Defaults to the request's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-    /// `vmoperator.vmware.com/v1alpha1`.
+    /// Source API version: `vmoperator.vmware.com/v1alpha1`.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub api_version: Option<String>,
-    /// `VirtualMachine`.
+    /// Source kind: `VirtualMachine`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub kind: Option<String>,
 }
 
-/// The item to create, and its library.
+/// Library item to create, and its content library.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PublishTarget {
-    /// The item.
+    /// Library item to create.
     pub item: PublishTargetItem,
-    /// The library.
+    /// Content library in which the item is created. Its name is required.
     pub location: PublishTargetLocation,
 }
 
-/// The item a virtual machine becomes.
+/// Library item to create.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PublishTargetItem {
-    /// Its name. If left out: the name of the source with the suffix `-image`.
+    /// Item name. Defaults to the source's name with the suffix `-image`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-    /// Its description.
+    /// Item description.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub description: Option<String>,
 }
 
-/// The library it is published to.
+/// Reference to a content library.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PublishTargetLocation {
-    /// Its name.
+    /// Content library name. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-    /// `imageregistry.vmware.com/v1alpha1`, or `vmoperator.vmware.com/v1alpha1`.
+    /// Library object API version: `imageregistry.vmware.com/v1alpha1` or `vmoperator.vmware.com/v1alpha1`.
+    /// Defaults to `imageregistry.vmware.com/v1alpha1`.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub api_version: Option<String>,
-    /// `ContentLibrary`, or `ContentLibraryProvider` or `ContentSource` of `vmoperator.vmware.com`.
+    /// Library object kind: `ContentLibrary` in group imageregistry.vmware.com, or `ContentLibraryProvider` or
+    /// `ContentSource` in group vmoperator.vmware.com. Defaults to `ContentLibrary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub kind: Option<String>,
 }
 
-/// The observed state of a publication.
+/// Observed publish request state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachinePublishRequestStatus {
-    /// The source, with all defaults filled in.
+    /// Source with defaults applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_ref: Option<PublishSource>,
-    /// The target, with all defaults filled in.
+    /// Target with defaults applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<PublishTarget>,
-    /// When it finished.
+    /// Time at which the request finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// When it started.
+    /// Time at which the request started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// The number of attempts.
+    /// Attempt count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i64>,
-    /// When the last attempt started.
+    /// Time at which the last attempt started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt_time: Option<Time>,
-    /// The VirtualMachineImage that was created.
+    /// VirtualMachineImage that was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_name: Option<String>,
-    /// The publication is complete and the image exists.
+    /// True if the request is complete and the image exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// The conditions.
+    /// Request conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation of the spec that this status describes.
+    /// Spec generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! VirtualMachineService: an address in front of a set of virtual machines.
+//! VirtualMachineService: a virtual address for a set of virtual machines.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
 
-/// An address in front of a set of virtual machines.
+/// Virtual address for a set of virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -26,83 +26,83 @@ use crate::conditions::Condition;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
 pub struct VirtualMachineServiceSpec {
-    /// `ClusterIP`, `LoadBalancer` or `ExternalName`.
+    /// Service type: `ClusterIP`, `LoadBalancer` or `ExternalName`. Immutable.
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["ClusterIP", "LoadBalancer", "ExternalName"]))]
     pub type_: String,
-    /// The ports of the service.
+    /// Service ports. Optional for ExternalName services and headless services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub ports: Vec<VirtualMachineServicePort>,
-    /// The labels of the virtual machines behind it.
+    /// Labels that select the virtual machines behind the service.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub selector: BTreeMap<String, String>,
-    /// The requested address, if the provider supports a choice.
+    /// Requested load balancer IP address. Not all providers support it.
     #[serde(rename = "loadBalancerIP", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub load_balancer_ip: Option<String>,
-    /// The address ranges that can reach the service.
+    /// CIDRs from which clients can access the load balancer. Only for LoadBalancer services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 64)))]
     pub load_balancer_source_ranges: Vec<String>,
-    /// The address inside the cluster.
+    /// IP address inside the cluster, or `None` for a headless service. Immutable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub cluster_ip: Option<String>,
-    /// The DNS name of a service of type ExternalName.
+    /// DNS name that the service is an alias for. Required for ExternalName services.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 254))]
     pub external_name: Option<String>,
 }
 
-/// A port of a service.
+/// Service port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "protocol", "port", "targetPort"]))]
 pub struct VirtualMachineServicePort {
-    /// Its name.
+    /// Port name, a DNS label unique in the service.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// `TCP`, `UDP` or `SCTP`.
+    /// Protocol: `TCP`, `UDP` or `SCTP`.
     #[schemars(length(max = 16))]
     pub protocol: String,
-    /// The port.
+    /// Service port number.
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
-    /// The port of the virtual machines.
+    /// Port number on the virtual machines.
     #[schemars(range(min = 1, max = 65535))]
     pub target_port: i32,
 }
 
-/// The observed state of a service.
+/// Observed service state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineServiceStatus {
-    /// The addresses of the load balancer.
+    /// Load balancer addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<LoadBalancerStatus>,
-    /// The conditions.
+    /// Service conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// The addresses of a service.
+/// Load balancer addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerStatus {
-    /// Its addresses.
+    /// List of addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<LoadBalancerIngress>,
 }
 
-/// An address of a service.
+/// Load balancer address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerIngress {
-    /// The address.
+    /// IP address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,
-    /// The name.
+    /// Host name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
 }

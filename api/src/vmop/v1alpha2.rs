@@ -1,7 +1,8 @@
-//! VirtualMachine in version v1alpha2: what programs in guests read of it, and the claims that they add.
+//! VirtualMachine v1alpha2, which programs in workload clusters use to read VMs and to add claims.
 //!
-//! It has the fields of vm-operator's v1alpha2 that stored ones can fill. A status has those of v1alpha1 besides that v1alpha2
-//! lacks, so that nothing of it is lost on the way; of a spec they travel in an annotation ([`super::convert`]).
+//! The spec contains the fields of vm-operator's v1alpha2 that have a stored counterpart; an annotation keeps all
+//! others ([`super::convert`]). The status also contains v1alpha1 fields that v1alpha2 doesn't have, so that conversion
+//! is lossless.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -11,7 +12,7 @@ use super::machine::{PersistentVolumeClaimVolume, Probe, VirtualMachineVolumeSta
 use crate::Quantity;
 use crate::conditions::Condition;
 
-/// A virtual machine in vCenter.
+/// Desired virtual machine state in vCenter. Only claims in `volumes` can be changed in this version.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -36,74 +37,74 @@ use crate::conditions::Condition;
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineSpec {
-    /// The VirtualMachineImage that the virtual machine is made from.
+    /// VirtualMachineImage from which the virtual machine is created.
     #[schemars(length(max = 253))]
     pub image_name: String,
-    /// The VirtualMachineClass that defines its size.
+    /// VirtualMachineClass, which defines CPUs, memory and devices.
     #[schemars(length(max = 253))]
     pub class_name: String,
-    /// The storage class of its disks.
+    /// Storage class for the disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
-    /// How the guest is configured at its first boot.
+    /// Guest configuration at the first boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapSpec>,
-    /// Its network adapters.
+    /// Network adapters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSpec>,
-    /// `PoweredOn`, `PoweredOff` or `Suspended`.
+    /// Desired power state: `PoweredOn`, `PoweredOff` or `Suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub power_state: Option<String>,
-    /// How it is powered off: `Hard`, `Soft` or `TrySoft`.
+    /// Power-off method: `Hard`, `Soft` or `TrySoft`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub power_off_mode: Option<String>,
-    /// How it is suspended: `Hard`, `Soft` or `TrySoft`.
+    /// Suspend method: `Hard`, `Soft` or `TrySoft`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub suspend_mode: Option<String>,
-    /// How it is restarted: `Hard`, `Soft` or `TrySoft`.
+    /// Restart method: `Hard`, `Soft` or `TrySoft`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub restart_mode: Option<String>,
-    /// When it is restarted.
+    /// Time of the next restart, in RFC 3339 format, or `now`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub next_restart_time: Option<String>,
-    /// The minimum virtual hardware version.
+    /// Minimum virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_hardware_version: Option<i32>,
-    /// The claims whose disks are attached. Disks that belong to the virtual machine itself are not shown.
+    /// PersistentVolumeClaims whose disks are attached. Disks that belong to the virtual machine itself aren't listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<VirtualMachineVolume>,
-    /// The probe that decides whether it is ready.
+    /// Readiness probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness_probe: Option<Probe>,
-    /// Disk provisioning and change tracking.
+    /// Disk provisioning and changed block tracking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced: Option<AdvancedSpec>,
-    /// The resources that are reserved for the system.
+    /// Virtual machine placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<ReservedSpec>,
 }
 
-/// The configuration of a guest at its first boot.
+/// Guest configuration at the first boot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BootstrapSpec {
-    /// By cloud-init.
+    /// Configuration by cloud-init.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_init: Option<CloudInitSpec>,
-    /// By vSphere's guest customization of Linux.
+    /// Configuration by vSphere's guest customization of Linux.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linux_prep: Option<LinuxPrepSpec>,
-    /// By Sysprep.
+    /// Configuration by Sysprep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sysprep: Option<SysprepSpec>,
-    /// By OVF properties.
+    /// Configuration by OVF properties.
     #[serde(rename = "vAppConfig", skip_serializing_if = "Option::is_none")]
     pub v_app_config: Option<VAppConfigSpec>,
 }
@@ -112,7 +113,7 @@ pub struct BootstrapSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CloudInitSpec {
-    /// The key of the Secret that contains it.
+    /// Key in a Secret with the cloud-config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_cloud_config: Option<SecretKeySelector>,
 }
@@ -121,225 +122,227 @@ pub struct CloudInitSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LinuxPrepSpec {
-    /// The hardware clock is in UTC.
+    /// If true, the hardware clock is in UTC.
     #[serde(rename = "hardwareClockIsUTC", skip_serializing_if = "Option::is_none")]
     pub hardware_clock_is_utc: Option<bool>,
 }
 
-/// Sysprep's answer file.
+/// Answer file for Sysprep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SysprepSpec {
-    /// The key of the Secret that contains it.
+    /// Key in a Secret with the answer file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_sysprep: Option<SecretKeySelector>,
 }
 
-/// Values of OVF properties.
+/// OVF property values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VAppConfigSpec {
-    /// The Secret that contains them, each under its key.
+    /// Secret with the values, by property key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub raw_properties: Option<String>,
 }
 
-/// A key of a Secret.
+/// Key in a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "key"]))]
 pub struct SecretKeySelector {
-    /// The Secret.
+    /// Secret name.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// Its key.
+    /// Key with the value.
     #[schemars(length(max = 253))]
     pub key: String,
 }
 
-/// Network adapters.
+/// Virtual machine network adapters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkSpec {
-    /// Each of them, in order.
+    /// Network adapters, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub interfaces: Vec<NetworkInterfaceSpec>,
 }
 
-/// A network adapter.
+/// Virtual machine network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct NetworkInterfaceSpec {
-    /// Its name: `eth0` for the first.
+    /// Adapter name: `eth0` for the first one.
     #[schemars(length(max = 15))]
     pub name: String,
-    /// The network. If left out: the default network.
+    /// Network. Defaults to the default network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<PartialObjectRef>,
 }
 
-/// An object, as far as it is named.
+/// Reference to an object, with optional kind and version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PartialObjectRef {
-    /// Its API group and version.
+    /// Object API group and version.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub api_version: Option<String>,
-    /// Its kind.
+    /// Object kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub kind: Option<String>,
-    /// Its name.
+    /// Object name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
 }
 
-/// A claim whose disk is attached to a virtual machine.
+/// Volume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct VirtualMachineVolume {
-    /// The name, unique in the virtual machine.
+    /// Volume name, unique in the virtual machine.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The claim.
+    /// PersistentVolumeClaim whose disk is attached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<PersistentVolumeClaimVolume>,
 }
 
-/// Disk provisioning and change tracking.
+/// Disk provisioning and changed block tracking.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AdvancedSpec {
-    /// The size of the first disk of the image.
+    /// Size for the first disk in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_disk_capacity: Option<Quantity>,
-    /// How disks are provisioned: `Thin`, `Thick` or `ThickEagerZero`.
+    /// Disk provisioning: `Thin`, `Thick` or `ThickEagerZero`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub default_volume_provisioning_mode: Option<String>,
-    /// vSphere keeps track of changed blocks.
+    /// If true, vSphere tracks changed blocks, for backups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
 }
 
-/// The resources that are reserved for the system.
+/// Virtual machine placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReservedSpec {
-    /// The VirtualMachineSetResourcePolicy.
+    /// VirtualMachineSetResourcePolicy name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub resource_policy_name: Option<String>,
 }
 
-/// The observed state of a virtual machine.
+/// Observed virtual machine state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineStatus {
-    /// The host on which it runs.
+    /// Host on which the virtual machine runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// `PoweredOn`, `PoweredOff` or `Suspended`.
+    /// Power state: `PoweredOn`, `PoweredOff` or `Suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
-    /// The conditions.
+    /// Virtual machine conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Its addresses and network adapters.
+    /// Addresses and network adapters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkStatus>,
-    /// The managed object ID of the virtual machine in vCenter, such as `vm-1077`.
+    /// Managed object ID in vCenter, such as `vm-1077`.
     #[serde(rename = "uniqueID", skip_serializing_if = "Option::is_none")]
     pub unique_id: Option<String>,
-    /// Its BIOS UUID, as read back from vCenter.
+    /// BIOS UUID in vCenter.
     #[serde(rename = "biosUUID", skip_serializing_if = "Option::is_none")]
     pub bios_uuid: Option<String>,
-    /// Its instance UUID, as read back from vCenter.
+    /// Instance UUID in vCenter.
     #[serde(rename = "instanceUUID", skip_serializing_if = "Option::is_none")]
     pub instance_uuid: Option<String>,
-    /// Its further disks.
+    /// Volume states.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VirtualMachineVolumeStatus>,
     /// True if vSphere tracks changed blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
-    /// The vSphere zone in which it is placed.
+    /// vSphere zone in which the virtual machine is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// When the last requested restart took place.
+    /// Time of the last requested restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_restart_time: Option<String>,
-    /// Its virtual hardware version.
+    /// Virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_version: Option<i32>,
-    /// From v1alpha1: the phase.
+    /// Phase: `Creating`, `Created`, `Deleting`, `Deleted` or `Unknown`. A v1alpha1 field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// From v1alpha1: the first address that its guest reports.
+    /// First address that the guest reports. A v1alpha1 field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_ip: Option<String>,
-    /// From v1alpha1: the addresses that services, machines and probes use.
+    /// Addresses that services, machines and probes use. A v1alpha1 field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoint_addresses: Vec<String>,
-    /// From v1alpha1: the last known addresses, while its guest reports none.
+    /// Last known endpoint addresses, while the guest reports none. A v1alpha1 field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_addresses: Vec<String>,
-    /// From v1alpha1: the generation of the spec that this status describes.
+    /// Spec generation that this status describes. A v1alpha1 field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// Addresses and network adapters of a virtual machine.
+/// Addresses and network adapters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkStatus {
-    /// The host name that the guest reports.
+    /// Host name that the guest reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_name: Option<String>,
-    /// Each network adapter.
+    /// Network adapter states.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<NetworkInterfaceStatus>,
-    /// The IPv4 address that services, machines and probes use, or else the first that the guest reports.
+    /// Primary IPv4 address: the first one that services, machines and probes use, or else the first one that the guest
+    /// reports.
     #[serde(rename = "primaryIP4", skip_serializing_if = "Option::is_none")]
     pub primary_ip4: Option<String>,
-    /// The same for IPv6.
+    /// Primary IPv6 address: the first one that services, machines and probes use, or else the first one that the guest
+    /// reports.
     #[serde(rename = "primaryIP6", skip_serializing_if = "Option::is_none")]
     pub primary_ip6: Option<String>,
 }
 
-/// The observed state of a network adapter.
+/// Observed network adapter state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkInterfaceStatus {
-    /// Its addresses.
+    /// Adapter addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<InterfaceIpStatus>,
-    /// From v1alpha1: whether it is connected.
+    /// True if the adapter is connected. A v1alpha1 field.
     pub connected: bool,
 }
 
-/// Addresses of a network adapter.
+/// Network adapter addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InterfaceIpStatus {
-    /// Its IP addresses.
+    /// Adapter IP addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<AddressStatus>,
-    /// Its MAC address.
+    /// Adapter MAC address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_addr: Option<String>,
 }
 
-/// An IP address of a network adapter.
+/// Network adapter IP address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AddressStatus {
-    /// The address with its prefix length.
+    /// IP address with its prefix length.
     pub address: String,
 }

@@ -1,4 +1,4 @@
-//! Any TanzuKubernetesCluster, for property tests.
+//! Generates arbitrary TanzuKubernetesClusters for property-based tests.
 
 use std::collections::BTreeMap;
 

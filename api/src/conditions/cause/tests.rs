@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use super::super::{ERROR, FALSE, INFO, WARNING};
 use super::*;
 
-/// Every list of reasons, with its own severities.
+/// One list of reasons: its name, the reasons, and the function that returns their severity.
 type List = (&'static str, &'static [&'static str], fn(&str) -> Option<Severity>);
 const LISTS: [List; 8] = [
     ("tkc", tkc::REASONS, tkc::severity),
@@ -17,7 +17,7 @@ const LISTS: [List; 8] = [
     ("vcenter", vcenter::REASONS, vcenter::severity),
 ];
 
-/// A reason that is added or changes its severity changes this table.
+/// Fails if a reason or its severity changes without an update of the snapshot.
 #[test]
 fn every_reason_has_its_severity() {
     let mut table: BTreeMap<Severity, Vec<String>> = BTreeMap::new();
@@ -58,7 +58,7 @@ fn the_gravest_comes_first_and_of_equals_the_first() {
             ],
             Some("C"),
         ),
-        // A condition's own severity counts, not its reason's.
+        // A condition's own severity overrides its reason's severity.
         (
             &[
                 Condition::is_false("A", INFO, vmop::VIRTUAL_MACHINE_IMAGE_NOT_READY, ""),
@@ -66,7 +66,7 @@ fn the_gravest_comes_first_and_of_equals_the_first() {
             ],
             Some("B"),
         ),
-        // What only waits for others explains nothing, whatever severity it was given.
+        // A reason that waits for other objects ranks last, regardless of the condition's severity.
         (
             &[
                 Condition::is_false("A", WARNING, tkc::WAITING_FOR_NODES_HEALTHY, ""),
@@ -74,7 +74,7 @@ fn the_gravest_comes_first_and_of_equals_the_first() {
             ],
             Some("B"),
         ),
-        // A VM that vCenter does not see comes before what its guest has not reported yet.
+        // A VM that vCenter can't reach ranks before a missing guest address.
         (
             &[
                 Condition::is_false("A", INFO, vmop::WAITING_FOR_ADDRESS, ""),

@@ -1,41 +1,41 @@
-//! What a VirtualMachinePublishRequest says of itself.
+//! Condition types and reasons for VirtualMachinePublishRequests.
 
 constants! {
-    /// What is to be published is there.
+    /// The source virtual machine exists.
     SOURCE_VALID = "SourceValid";
-    /// The library it is published to can be written.
+    /// The target library is writable.
     TARGET_VALID = "TargetValid";
     /// The item is in the library.
     UPLOADED = "Uploaded";
-    /// The item has become a VirtualMachineImage.
+    /// A VirtualMachineImage exists for the item.
     IMAGE_AVAILABLE = "ImageAvailable";
-    /// All of it is done.
+    /// The request is complete.
     COMPLETE = "Complete";
 }
 
 reasons! {
-    /// There is no such VirtualMachine.
+    /// The source VirtualMachine doesn't exist.
     Error SOURCE_VIRTUAL_MACHINE_NOT_EXIST = "SourceVirtualMachineNotExist";
-    /// The VirtualMachine is not in vCenter yet.
+    /// The source virtual machine doesn't exist in vCenter yet.
     Error SOURCE_VIRTUAL_MACHINE_NOT_CREATED = "SourceVirtualMachineNotCreated";
-    /// There is no such library.
+    /// The target library doesn't exist.
     Error TARGET_CONTENT_LIBRARY_NOT_EXIST = "TargetContentLibraryNotExist";
-    /// The library cannot be written to.
+    /// The target library isn't writable.
     Error TARGET_CONTENT_LIBRARY_NOT_WRITABLE = "TargetContentLibraryNotWritable";
-    /// The library cannot be used yet.
+    /// The target library isn't usable yet.
     Error TARGET_CONTENT_LIBRARY_NOT_READY = "TargetContentLibraryNotReady";
-    /// The library has an item of this name.
+    /// The target library already contains an item of this name.
     Error TARGET_ITEM_ALREADY_EXISTS = "TargetItemAlreadyExists";
-    /// Nothing was sent yet.
+    /// The upload hasn't started.
     Info NOT_STARTED = "NotStarted";
-    /// vCenter has taken the order.
+    /// vCenter has accepted the upload.
     Info QUEUED = "Queued";
-    /// vCenter is at work.
+    /// vCenter is uploading the item.
     Info UPLOADING = "Uploading";
-    /// vCenter could not publish it.
+    /// The upload has failed.
     Error UPLOAD_FAILURE = "UploadFailure";
-    /// The item is not in the library yet.
+    /// The item isn't in the library yet.
     Info HAS_NOT_BEEN_UPLOADED = "HasNotBeenUploaded";
-    /// The item has not become an image yet.
+    /// The VirtualMachineImage for the item doesn't exist yet.
     Info IMAGE_UNAVAILABLE = "ImageUnavailable";
 }

@@ -1,11 +1,11 @@
-//! TanzuKubernetesCluster from any of its versions to any other, with nothing lost.
+//! Lossless conversion between all versions of TanzuKubernetesCluster.
 //!
-//! v1alpha3 is the hub; v1alpha2 has the same shape. v1alpha1 can show one node pool and no release
-//! references, so whatever a version cannot show travels in an annotation. On the way back it is put
-//! together again with what the user changed meanwhile; what is visible always wins.
+//! v1alpha3 is the hub, and v1alpha2 has the same shape. v1alpha1 supports only one node pool and no release
+//! references, so an annotation keeps the values that the target version can't represent. The conversion back merges
+//! them with the user's changes; visible fields always win.
 //!
 //! The API server also converts partial objects, for the fields that each manager owns ([`crate::partial`]). A partial
-//! object converts to a partial object.
+//! object is converted to a partial object.
 
 mod status;
 mod v1alpha1;
@@ -18,35 +18,35 @@ use super::{GROUP, v1alpha1 as old, v1alpha3 as hub};
 use crate::names::annotation::CONVERSION_DATA;
 use crate::partial::{ensure_metadata, take_member};
 
-/// The stored version of a TanzuKubernetesCluster.
+/// The stored version of TanzuKubernetesCluster, as an API version.
 pub const HUB: &str = "run.tanzu.vmware.com/v1alpha3";
 
-/// Why an object cannot be converted.
+/// An error that occurs during conversion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// The object is of another kind or group.
+    /// The object has another kind or group.
     #[error("{kind} of {api_version} is not a TanzuKubernetesCluster of {GROUP}")]
     NotACluster {
-        /// Its kind.
+        /// The object's kind.
         kind: String,
-        /// Its group and version.
+        /// The object's API version.
         api_version: String,
     },
-    /// There is no such version.
+    /// The version doesn't exist.
     #[error("TanzuKubernetesCluster has no version {0:?}. Use v1alpha1, v1alpha2 or v1alpha3")]
     UnknownVersion(String),
-    /// A field is not of its type.
+    /// A field doesn't match its type.
     #[error("{path}: {reason}")]
     Malformed {
-        /// Where the field is.
+        /// The field path.
         path: String,
-        /// What is wrong with it.
+        /// The deserialization error.
         reason: String,
     },
 }
 
-/// The same TanzuKubernetesCluster in another version, given as `run.tanzu.vmware.com/v1alpha3` or the
-/// like. Metadata is kept as it is, but for one annotation. Any part of the object may be missing or null.
+/// Converts a TanzuKubernetesCluster to another API version, such as `run.tanzu.vmware.com/v1alpha3`. Only one
+/// annotation in the metadata changes. Any part of the object may be missing or null.
 pub fn convert(object: &Value, desired_api_version: &str) -> Result<Value, ConvertError> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -67,7 +67,7 @@ pub fn convert(object: &Value, desired_api_version: &str) -> Result<Value, Conve
     Ok(converted)
 }
 
-/// The two shapes there are: v1alpha2 looks like the hub.
+/// The two shapes of the three versions. v1alpha2 has the shape of the hub.
 #[derive(Clone, Copy)]
 enum Version {
     V1Alpha1,
@@ -88,23 +88,23 @@ impl Version {
     }
 }
 
-/// Spec and status of one version.
+/// The spec and status types of one version.
 trait Shape {
-    /// The name of the version, for the annotation.
+    /// The version name in the annotation.
     const NAME: &'static str;
     type Spec: Serialize + DeserializeOwned + PartialEq;
     type Status: Serialize + DeserializeOwned + PartialEq;
 }
 
-/// How one shape becomes another. `kept` is what an earlier conversion from `To` could not show.
+/// Conversion from one shape to another. `kept` is the spec from which an earlier conversion created this object.
 trait Becomes<To: Shape>: Shape {
     fn spec(spec: &Self::Spec, kept: Option<&To::Spec>) -> To::Spec;
     fn status(status: &Self::Status) -> To::Status;
-    /// Removes required fields of `converted` that stand for fields missing in `spec`.
+    /// Removes required fields of `converted` whose source fields are missing in `spec`.
     fn remove_defaults(spec: &Value, converted: &mut Value);
 }
 
-/// v1alpha1.
+/// The shape of v1alpha1.
 struct Old;
 
 impl Shape for Old {
@@ -113,7 +113,7 @@ impl Shape for Old {
     type Status = old::TanzuKubernetesClusterStatus;
 }
 
-/// v1alpha3, and by its shape v1alpha2.
+/// The shape of v1alpha3 and v1alpha2.
 struct Hub;
 
 impl Shape for Hub {
@@ -122,7 +122,7 @@ impl Shape for Hub {
     type Status = hub::TanzuKubernetesClusterStatus;
 }
 
-/// What the annotation holds: parts of the object as they were in the version named.
+/// The annotation's value: the spec and status of the object in the version that it was converted from.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Kept {
@@ -133,7 +133,7 @@ struct Kept {
     status: Option<Value>,
 }
 
-/// Turns spec and status of `object` from one shape into the other, both ways of the annotation.
+/// Converts the spec and status of `object` to the other shape. Reads and writes the annotation.
 fn across<From, To>(object: &mut Value) -> Result<(), ConvertError>
 where
     From: Becomes<To>,
@@ -143,7 +143,7 @@ where
     let mut lost = Kept { version: From::NAME.to_owned(), ..Kept::default() };
     if let Some(value) = take_member(object, "spec") {
         let spec: From::Spec = read("spec", &value)?;
-        // What does not parse was not written by us and is worth nothing.
+        // Ignore an annotation that can't be parsed: this conversion didn't write it.
         let kept: Option<To::Spec> = kept
             .as_ref()
             .and_then(|kept| kept.spec.clone())
@@ -197,7 +197,7 @@ fn set(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Takes the annotation off.
+/// Removes the annotation and returns its value.
 fn take_kept(object: &mut Value) -> Option<Kept> {
     let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
     let kept = annotations.remove(CONVERSION_DATA)?;
@@ -207,7 +207,7 @@ fn take_kept(object: &mut Value) -> Option<Kept> {
     serde_json::from_str(kept.as_str()?).ok()
 }
 
-/// Puts the annotation on.
+/// Adds the annotation.
 fn put_kept(object: &mut Value, kept: &Kept) -> Result<(), ConvertError> {
     let text = Value::from(write(kept)?.to_string());
     let empty = || Value::Object(Map::new());

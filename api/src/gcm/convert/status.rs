@@ -1,10 +1,10 @@
-//! The status of v1alpha1 as that of the hub, and back.
+//! Converts a v1alpha1 status to the hub, and back.
 
 use super::{hub, old};
 use crate::conditions::{self, Condition, tkc};
 use crate::gcm::parts::ClusterApiStatus;
 
-/// Each add-on of v1alpha1: its type in later versions, and how to reach it.
+/// An add-on in v1alpha1: its type in later versions, and an accessor.
 type Slot = (&'static str, fn(&mut old::AddonsStatus) -> &mut Option<old::AddonStatus>);
 
 const SLOTS: [Slot; 8] = [
@@ -132,7 +132,7 @@ fn addon_from_hub(addon: &hub::AddonStatus) -> old::AddonStatus {
     }
 }
 
-/// What a word of v1alpha1 says, as a condition.
+/// Converts an add-on status in v1alpha1 to a condition.
 fn provisioned(status: &str, message: Option<String>) -> Option<Condition> {
     match status {
         "applied" => Some(Condition::is_true(tkc::PROVISIONED)),

@@ -1,4 +1,4 @@
-//! The spec of v1alpha1 as that of the hub, and back.
+//! Converts a v1alpha1 spec to the hub, and back.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Becomes, Hub, Old, hub, old, status};
 use crate::gcm::parts::{Distribution, Tkr};
 use crate::names::{release_name, release_version};
 
-/// The name v1alpha1's only group of workers has as a node pool.
+/// The name of the node pool for v1alpha1's only worker group.
 const WORKERS: &str = "workers";
 
 impl Becomes<Hub> for Old {
@@ -43,7 +43,7 @@ impl Becomes<Hub> for Old {
 }
 
 impl Becomes<Old> for Hub {
-    /// The hub shows all that v1alpha1 can say, so nothing was kept.
+    /// The hub represents all of v1alpha1, so a kept spec isn't needed.
     fn spec(
         spec: &hub::TanzuKubernetesClusterSpec,
         _kept: Option<&old::TanzuKubernetesClusterSpec>,
@@ -74,11 +74,12 @@ impl Becomes<Old> for Hub {
     }
 }
 
-/// The required fields of a group of nodes: in v1alpha1, and in the hub.
+/// The required fields of a node group: in v1alpha1, and in the hub.
 const NODE_FIELDS: [(&str, &str); 3] =
     [("count", "replicas"), ("class", "vmClass"), ("storageClass", "storageClass")];
 
-/// The required fields of the hub that always have a counterpart in v1alpha1. Nodes without replicas have a count, too.
+/// The required hub fields that always have a counterpart in v1alpha1. `replicas` isn't one: nodes without it still
+/// have a count.
 const HUB_FIELDS: [(&str, &str); 2] = [("vmClass", "class"), ("storageClass", "storageClass")];
 
 /// Removes each second field from `to` if the first one is missing in `from`.
@@ -87,7 +88,7 @@ fn remove_missing(from: &Value, to: Option<&mut Value>, fields: &[(&str, &str)])
     to.retain(|name, _| fields.iter().all(|(source, target)| name != target || from.get(source).is_some()));
 }
 
-/// Removes groups without fields from the topology, and then the topology if nothing is left.
+/// Removes groups without fields from the topology, and then an empty topology.
 fn remove_empty(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
     if let Some(topology) = spec.get_mut("topology").and_then(Value::as_object_mut) {
@@ -136,7 +137,7 @@ fn to_hub(spec: &old::TanzuKubernetesClusterSpec) -> hub::TanzuKubernetesCluster
     }
 }
 
-/// The release a full version names.
+/// Returns the release for a full version.
 fn release_of(distribution: &Distribution) -> Option<Tkr> {
     let full = distribution.full_version.as_deref().filter(|full| !full.is_empty())?;
     Some(Tkr::named(release_name(full)))
@@ -146,7 +147,7 @@ fn from_hub(spec: &hub::TanzuKubernetesClusterSpec) -> old::TanzuKubernetesClust
     let hub::TanzuKubernetesClusterSpec { topology, distribution, settings } = spec;
     let hub::Topology { control_plane, node_pools } = topology;
     let workers = node_pools.first().map_or_else(old::Nodes::default, |pool| old::Nodes {
-        // What is left to an autoscaler begins with one.
+        // A pool without replicas, which an autoscaler scales, starts with one node.
         count: pool.replicas.unwrap_or(1),
         class: pool.vm_class.clone(),
         storage_class: pool.storage_class.clone(),
@@ -171,7 +172,8 @@ fn from_hub(spec: &hub::TanzuKubernetesClusterSpec) -> old::TanzuKubernetesClust
     }
 }
 
-/// What v1alpha1 says now, with what it could not show taken from the hub as it was.
+/// Merges the spec that v1alpha1 shows now with the earlier hub spec, which contains the values that v1alpha1 can't
+/// represent.
 fn merged(
     mut plain: hub::TanzuKubernetesClusterSpec,
     now: &old::TanzuKubernetesClusterSpec,
@@ -210,7 +212,7 @@ fn merged(
         _ => {}
     }
     if !same_version {
-        // v1alpha1 has one version for all nodes.
+        // v1alpha1 has a single version for all nodes.
         for pool in &mut pools {
             pool.tkr.clone_from(&tkr);
         }

@@ -1,4 +1,4 @@
-//! Why an object cannot be converted.
+//! Errors of VirtualMachine conversion.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use crate::vmop::GROUP;
 
-/// Why an object cannot be converted.
+/// An error that occurs during conversion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// The object is of another kind, group or version.
+    /// The object has an unsupported kind, group or version.
     #[error(
         "{kind} of {api_version}: only VirtualMachines of {GROUP}/v1alpha1 and {GROUP}/v1alpha2 are converted"
     )]
     NotConverted {
-        /// Its kind.
+        /// The object's kind.
         kind: String,
-        /// Its group and version.
+        /// The object's API version, or the requested one.
         api_version: String,
     },
-    /// A field is not of its type.
+    /// A field doesn't match its type.
     #[error("{path}: {reason}")]
     Malformed {
-        /// Where the field is.
+        /// The field path.
         path: String,
-        /// What is wrong with it.
+        /// The deserialization error.
         reason: String,
     },
 }

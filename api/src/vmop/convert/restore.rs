@@ -1,7 +1,7 @@
-//! The stored spec of what was sent in v1alpha2.
+//! Converts a v1alpha2 spec back to the stored version.
 //!
-//! Fields that v1alpha2 shows only are converted back, too, as far as both versions can express them. Admission compares
-//! the result with the stored object, and refuses such a change.
+//! Fields that are read-only in v1alpha2 are converted as well, as far as both versions can represent them, so that
+//! admission detects such a change by comparing the result with the stored object.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::vmop::{
     VirtualMachineSpec, VolumeProvisioningOptions,
 };
 
-/// A field of v1alpha2, the stored field, and how the former becomes the latter.
+/// A field in v1alpha2, the stored field, and the function that converts it.
 type Field = (&'static str, &'static str, fn(&Shown, &mut VirtualMachineSpec));
 
 const FIELDS: [Field; 15] = [
@@ -71,7 +71,7 @@ pub(super) fn restore(
     Ok(kept)
 }
 
-/// A power state as it is stored.
+/// Converts a power state to the stored version.
 pub(super) fn stored_power_state(shown: &str) -> String {
     let stored = [POWERED_ON, POWERED_OFF, SUSPENDED].into_iter().find(|stored| power_state(stored) == shown);
     stored.unwrap_or(shown).to_owned()

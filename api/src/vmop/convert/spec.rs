@@ -1,4 +1,4 @@
-//! The spec: what v1alpha2 shows of a stored one, and the claims that it may change.
+//! Converts a stored spec to v1alpha2, and applies volume changes from v1alpha2.
 
 use serde_json::Value;
 
@@ -13,12 +13,12 @@ use crate::vmop::{
     VirtualMachineMetadata, VirtualMachineNetworkInterface, VirtualMachineSpec, VirtualMachineVolume,
 };
 
-/// vSphere's key of the first disk of an image.
+/// The vSphere device key of an image's first disk.
 const BOOT_DISK: i32 = 2000;
 
-/// What v1alpha2 shows of a spec.
+/// Converts a stored spec to v1alpha2.
 pub(super) fn show(spec: &VirtualMachineSpec) -> Shown {
-    // What is left out is hard in v1alpha1, and would be TrySoft in v1alpha2.
+    // An unset mode means hard in v1alpha1, but TrySoft in v1alpha2.
     let mode = |mode: &Option<String>| Some(operation_mode(mode.as_deref().unwrap_or("hard")));
     Shown {
         image_name: spec.image_name.clone(),
@@ -42,12 +42,12 @@ pub(super) fn show(spec: &VirtualMachineSpec) -> Shown {
     }
 }
 
-/// The claims of `sent` among the stored volumes: those that stay in their places, then the new ones.
+/// Returns the stored volumes with the claims in `sent`: existing volumes in their order, then new claims.
 pub(super) fn with_claims(before: &VirtualMachineSpec, sent: &Shown) -> Vec<VirtualMachineVolume> {
     let asked = |name: &str| sent.volumes.iter().find(|volume| volume.name == name);
     let stay = before.volumes.iter().filter_map(|volume| match (claim(volume), asked(&volume.name)) {
         (None, None) => Some(volume.clone()),
-        // Admission refuses a claim under the name of another volume.
+        // Admission rejects a claim with the name of another volume.
         (None, Some(asked)) => Some(new_volume(asked)),
         (Some(_), Some(asked)) => Some(VirtualMachineVolume {
             persistent_volume_claim: asked.persistent_volume_claim.clone(),
@@ -77,7 +77,7 @@ pub(super) fn remove_defaults(spec: &Value, converted: &mut Value) {
     }
 }
 
-/// The volume as v1alpha2 shows it: all but disks of the VM's own. A partial object may have one without a source.
+/// Returns a volume in v1alpha2, or `None` for the VM's own disks. In a partial object, a volume can lack its source.
 fn claim(volume: &VirtualMachineVolume) -> Option<ShownVolume> {
     volume.v_sphere_volume.is_none().then(|| ShownVolume {
         name: volume.name.clone(),
@@ -85,7 +85,7 @@ fn claim(volume: &VirtualMachineVolume) -> Option<ShownVolume> {
     })
 }
 
-/// A power state as v1alpha2 writes it.
+/// Converts a power state to v1alpha2.
 pub(super) fn power_state(state: &str) -> String {
     renamed(state, [(POWERED_ON, "PoweredOn"), (POWERED_OFF, "PoweredOff"), (SUSPENDED, "Suspended")])
 }
@@ -94,7 +94,7 @@ pub(super) fn operation_mode(mode: &str) -> String {
     renamed(mode, [("hard", "Hard"), ("soft", "Soft"), ("trySoft", "TrySoft")])
 }
 
-/// The word of the other version; one that is none of these as it is.
+/// Returns the word of the other version. Unknown words stay unchanged.
 fn renamed<const N: usize>(word: &str, words: [(&str, &str); N]) -> String {
     words.iter().find(|(old, _)| *old == word).map_or(word, |(_, new)| new).to_owned()
 }
@@ -158,7 +158,7 @@ fn advanced(spec: &VirtualMachineSpec) -> Option<AdvancedSpec> {
     (shown != AdvancedSpec::default()).then_some(shown)
 }
 
-/// The size that the first disk of the image is to have.
+/// Returns the requested size of the image's first disk.
 fn boot_disk(spec: &VirtualMachineSpec) -> Option<Quantity> {
     let disks = spec.volumes.iter().filter_map(|volume| volume.v_sphere_volume.as_ref());
     let mut boot = disks.filter(|disk| disk.device_key == Some(BOOT_DISK));

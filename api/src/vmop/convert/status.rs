@@ -1,4 +1,4 @@
-//! The status: v1alpha2 has fields for all of it.
+//! Converts a status between the versions. v1alpha2 has fields for all of v1alpha1.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::vmop::v1alpha2::{
 };
 use crate::vmop::{NetworkInterfaceStatus, VirtualMachineStatus};
 
-/// A status in v1alpha2.
+/// Converts a status to v1alpha2.
 pub(super) fn show(status: VirtualMachineStatus) -> Shown {
     let VirtualMachineStatus {
         host,
@@ -63,7 +63,7 @@ pub(super) fn show(status: VirtualMachineStatus) -> Shown {
     }
 }
 
-/// A status of v1alpha2 as it is stored. Primary addresses are those of other fields.
+/// Converts a status to v1alpha1. Primary addresses are dropped, because other fields contain them.
 pub(super) fn restore(status: Shown) -> VirtualMachineStatus {
     let Shown {
         host,

@@ -1,4 +1,4 @@
-//! What v1alpha2 shows, what it may change, and that nothing is lost on the way.
+//! Tests for v1alpha2: its output, its allowed changes, and lossless round trips.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::names::annotation::VM_CONVERSION_DATA;
 const OLD: &str = "vmoperator.vmware.com/v1alpha1";
 const NEW: &str = "vmoperator.vmware.com/v1alpha2";
 
-/// A node as capw makes it: a disk of its own, a claim of a guest's, an identity.
+/// A node that capw created: its own disks, a claim from the workload cluster, and a BIOS UUID.
 fn node() -> Value {
     json!({
         "apiVersion": OLD, "kind": "VirtualMachine",
@@ -75,7 +75,7 @@ fn claims_come_and_go_and_disks_of_its_own_stay() {
     shown["spec"].as_object_mut().unwrap().remove("volumes");
     let volumes = to(&shown, OLD)["spec"]["volumes"].clone();
     assert_eq!(volumes, json!([node()["spec"]["volumes"][0], node()["spec"]["volumes"][2]]));
-    // Nothing is left of a list that had claims alone.
+    // A list with only claims disappears with its last claim.
     let mut plain = node();
     plain["spec"]["volumes"] = json!([claim("data")]);
     let mut shown = to(&plain, NEW);
@@ -83,7 +83,7 @@ fn claims_come_and_go_and_disks_of_its_own_stay() {
     assert_eq!(to(&shown, OLD)["spec"].get("volumes"), None);
 }
 
-/// Admission refuses these: it compares the result with the stored object.
+/// Admission rejects these changes by comparing the result with the stored object.
 #[test]
 fn what_v1alpha2_only_shows_differs_when_it_is_changed() {
     let changed = |change: fn(&mut Value)| {
