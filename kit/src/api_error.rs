@@ -1,39 +1,39 @@
-//! What an API server's refusal means.
+//! Classifies errors from the API server.
 
-/// Whether the API server says that there is no such object (any more).
+/// Returns true if the API server reports that the object doesn't exist.
 pub fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
-/// Returns true if the answer to a list or get has status 404. The answer to a list has it only if the kind is not served. If no
-/// kind of the group is served, the answer is plain text.
+/// Returns true if the response to a list or get has status 404. A list gets this status only if
+/// the kind isn't served. If the whole group isn't served, the response is plain text.
 pub fn is_not_served(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// Whether the API server says that the object is not what the caller saw.
+/// Returns true if the API server reports that the object has changed since the caller read it.
 pub fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict())
 }
 
-/// Whether the API server says that there is an object of that name already.
+/// Returns true if the API server reports that the name is already taken.
 pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
-/// The API server's own words for an error; for other errors, what this program has to say.
+/// Returns the API server's message, or the error's own message if the API server didn't send one.
 pub fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        // The name of the variant says nothing.
+        // The variant's own message would only add the variant's name.
         kube::Error::Service(error) => error.to_string(),
         error => error.to_string(),
     }
 }
 
-/// The right that a user lacks, if that is why the API server refused a request: `User "ann" cannot list resource "leases" …`.
+/// Returns the missing right if the API server refused a request for lack of a right: `User "ann" cannot list resource "leases" …`.
 ///
-/// `message` is the API server's. Admission and quotas refuse with the same status, but in other words.
+/// `message` is the API server's message. Admission and quotas refuse with the same status, but with other messages.
 pub fn missing_right(message: &str) -> Option<&str> {
     const REFUSED: &str = " is forbidden: ";
     let (_, why) = message.split_once(REFUSED)?;

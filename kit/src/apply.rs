@@ -1,8 +1,8 @@
-//! The one way to write.
+//! Writes objects to the API server. Controllers must not write in any other way.
 //!
-//! Intents go by server-side apply, one field manager per acting controller and kind, always whole. Status goes
-//! as the difference to what the watch showed. What is already so is not sent at all. Whatever was written is
-//! remembered in [`crate::expectations`].
+//! An intent is always applied as a whole, by server-side apply, with one field manager per acting
+//! controller and kind. A status is sent as a patch with the fields that differ from the watched object. A
+//! request that wouldn't change the object isn't sent. Every write is recorded in [`crate::expectations`].
 
 mod whole;
 
@@ -24,10 +24,11 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::watchable::Watchable;
 
-/// An intent that was found to be so is sent all the same on the first look after this.
+/// The time after which an intent is sent once although the live object already matches, because a
+/// former process's intents are unknown.
 const CONFIRM_AFTER: Duration = Duration::from_hours(1);
 
-/// The API server as one field manager sees it, `capw/machine` say.
+/// A client that writes as one field manager, such as `capw/machine`.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
@@ -37,17 +38,17 @@ pub struct Api {
     permits: Arc<Semaphore>,
 }
 
-/// What an apply came to.
+/// The result of an apply.
 #[derive(Debug)]
 pub enum Applied<K> {
-    /// It was so already; nothing was sent. The object is the cached one.
+    /// The cached object, which already matched. No request was sent.
     Unchanged(Arc<K>),
-    /// The object as the API server returned it.
+    /// The object that the API server returned.
     Sent(Arc<K>),
 }
 
 impl<K> Applied<K> {
-    /// The object as it is now.
+    /// Returns the object as it is after the apply.
     pub fn object(&self) -> &Arc<K> {
         match self {
             Self::Unchanged(object) | Self::Sent(object) => object,
@@ -56,7 +57,7 @@ impl<K> Applied<K> {
 }
 
 impl Api {
-    /// The API server as seen by `manager`: crate and kind of the acting controller.
+    /// Creates a client for the field manager `manager`, named after the crate and the kind of the acting controller.
     pub fn new(runtime: &Runtime, manager: &'static str) -> Self {
         Self {
             client: runtime.client.clone(),
@@ -67,33 +68,34 @@ impl Api {
         }
     }
 
-    /// The client, for what is asked for seldom.
+    /// Returns the underlying client, for rare requests.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Reads one object from the API server: for what no watch covers, Secrets above all.
+    /// Reads one object from the API server. Returns `None` if it doesn't exist. Use this for objects that aren't watched, Secrets in
+    /// particular.
     pub async fn get<K: Watchable>(&self, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>> {
         let _permit = self.permit().await;
         get(&self.client, namespace, name).await
     }
 
-    /// The object as the API server itself has it; `None` if it is gone, or another one has its name.
+    /// Reads `seen` again from the API server. Returns `None` if the object is gone or was replaced under the same name.
     ///
-    /// For whoever is about to do what can't be undone: a watch may show what was true long ago.
+    /// Call this before an irreversible action, because a watch can lag behind.
     pub async fn live<K: Watchable>(&self, seen: &K) -> kube::Result<Option<K>> {
         let live = self.get::<K>(seen.meta().namespace.as_deref(), &seen.name_any()).await?;
         Ok(live.filter(|live| live.uid() == seen.uid()))
     }
 
-    /// What is made for a request is made when it can be sent: those that wait take no memory.
+    /// Waits for a request permit. Requests are built after it is granted, so that waiting calls don't hold their bodies in memory.
     async fn permit(&self) -> Option<SemaphorePermit<'_>> {
         self.permits.acquire().await.ok()
     }
 
-    /// Makes `intent` so: creates the object, or changes those fields that are ours.
+    /// Applies `intent`: creates the object, or changes this manager's fields, even if another manager owns them.
     ///
-    /// `live` is the object as the cache holds it. Nothing is sent where the live object bears the intent already.
+    /// `live` is the cached object. If it already matches the intent, the request isn't sent.
     pub async fn apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
     where
         K: Watchable + Serialize,
@@ -114,10 +116,11 @@ impl Api {
         Ok(Applied::Sent(Arc::new(object)))
     }
 
-    /// Whether `live` bears what is wanted, and nothing that we wanted before and do not any more.
+    /// Returns true if `live` contains the wanted fields and the manager's last intent was the same, so
+    /// that no field must be removed either.
     ///
-    /// What a former process wanted is not known. It is taken to be the same, until the slow resync sends the
-    /// intent once: a restart writes nothing.
+    /// A former process's intents are unknown. A matching object counts as applied until [`CONFIRM_AFTER`]
+    /// has passed. Then the intent is sent once. So a restart alone doesn't cause writes.
     fn is_so<K: Watchable + Serialize>(&self, live: &K, wanted: &Value, hash: u64) -> kube::Result<bool> {
         let shown = version(live).unwrap_or_default();
         let Some(before) = self.expectations.intent(self.manager, live) else {
@@ -132,7 +135,7 @@ impl Api {
         Ok(!due && before.hash == hash && (before.version == shown || contains(&json_of(live)?, wanted)))
     }
 
-    /// Creates the object; an error that `is_already_exists` where there is one of that name.
+    /// Creates the object. If the name is taken, [`is_already_exists`] returns true for the error.
     pub async fn create<K: Watchable + Serialize>(&self, object: &K) -> kube::Result<K> {
         let _permit = self.permit().await;
         let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
@@ -140,9 +143,9 @@ impl Api {
         self.send(request_for(object).create(&params, body), "create").await
     }
 
-    /// As [`Self::apply`] where the cache shows the object; creates it else.
+    /// Applies `intent` if the cache contains the object (`live`), and creates the object otherwise.
     ///
-    /// A namesake that the cache does not show yet stays as it is: an error that [`is_already_exists`].
+    /// An existing object that isn't in the cache yet stays unchanged: [`is_already_exists`] returns true for the error.
     pub async fn create_or_apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
     where
         K: Watchable + Serialize,
@@ -156,7 +159,7 @@ impl Api {
         Ok(Applied::Sent(Arc::new(object)))
     }
 
-    /// Patches what is ours of an object, on condition that it is still the one the caller saw: a conflict else.
+    /// Sends a merge patch that fails with a conflict unless the object still has the resourceVersion and UID that the caller saw.
     pub async fn patch<K: Watchable>(&self, seen: &K, mut patch: Value) -> kube::Result<K> {
         let _permit = self.permit().await;
         patch["metadata"]["resourceVersion"] = json!(seen.resource_version());
@@ -166,7 +169,7 @@ impl Api {
         self.send(request, "patch").await
     }
 
-    /// Puts a finalizer on the object; None if it is there already.
+    /// Adds a finalizer to the object. Returns `None` if the object already has it.
     pub async fn add_finalizer<K: Watchable>(&self, seen: &K, finalizer: &str) -> kube::Result<Option<K>> {
         if seen.finalizers().iter().any(|there| there == finalizer) {
             return Ok(None);
@@ -176,7 +179,7 @@ impl Api {
         self.patch(seen, json!({ "metadata": { "finalizers": finalizers } })).await.map(Some)
     }
 
-    /// Takes a finalizer off the object; true if it was there. An object that is gone is fine.
+    /// Removes a finalizer from the object. Returns true if the object had it. A missing object isn't an error.
     pub async fn remove_finalizer<K: Watchable>(&self, seen: &K, finalizer: &str) -> kube::Result<bool> {
         let finalizers: Vec<_> = seen.finalizers().iter().filter(|other| *other != finalizer).collect();
         if finalizers.len() == seen.finalizers().len() {
@@ -188,7 +191,7 @@ impl Api {
         }
     }
 
-    /// Makes the status so, sending only what differs from what `seen` shows. True if a request was sent.
+    /// Updates the status, sending only the differences from the status in `seen`. Returns true if a request was sent.
     pub async fn patch_status<K, S>(&self, seen: &K, status: &S) -> kube::Result<bool>
     where
         K: Watchable + HasStatus<Status = S>,
@@ -197,7 +200,7 @@ impl Api {
         let _permit = self.permit().await;
         let old = seen.status().map(json_of).transpose()?.unwrap_or_else(|| json!({}));
         let Some(change) = difference(&old, &json_of(status)?) else { return Ok(false) };
-        // The uid keeps the status of an object that is gone from its namesake.
+        // The UID ensures that the status isn't written to a new object with the same name.
         let patch = json!({ "metadata": { "uid": seen.uid() }, "status": change });
         let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
         let name = seen.name_any();
@@ -208,7 +211,8 @@ impl Api {
         }
     }
 
-    /// Deletes the object, if it is still the one that was seen. True if there was one to delete.
+    /// Deletes the object if its UID still matches. Returns false if the object is gone or was replaced. If `seen` is already
+    /// being deleted, returns true without a request.
     pub async fn delete<K: Watchable>(&self, seen: &K) -> kube::Result<bool> {
         if seen.meta().deletion_timestamp.is_some() {
             return Ok(true);
@@ -243,7 +247,7 @@ fn request_for<K: Resource<DynamicType = ()>>(object: &K) -> Request {
     Request::new(K::url_path(&(), object.meta().namespace.as_deref()))
 }
 
-/// The object as JSON with apiVersion and kind, which generated types of k8s-openapi carry outside their fields.
+/// Serializes the object with apiVersion and kind, which k8s-openapi types have as constants instead of fields.
 fn typed<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> kube::Result<Value> {
     let mut value = json_of(object)?;
     value["apiVersion"] = json!(K::api_version(&()));
@@ -261,16 +265,17 @@ fn hash(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// Whether `live` bears everything that `wanted` says, whatever the API server or others added.
+/// Returns true if `live` contains everything that `wanted` specifies, regardless of the fields that the API server or others added.
 pub fn bears<T: Serialize>(live: &T, wanted: &T) -> bool {
     json_of(live).and_then(|live| Ok(contains(&live, &json_of(wanted)?))).unwrap_or_default()
 }
 
-/// Whether `live` has every field that `wanted` has, with the same value. Metadata lists are sets.
+/// Returns true if `live` contains every field in `wanted` with the same value. A missing field equals null. Lists must be
+/// equal, but owner references and finalizers in `live` may have any order and further items.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
-            // k8s-openapi leaves these out of an object's own fields.
+            // k8s-openapi types don't have apiVersion and kind as fields.
             name == "apiVersion"
                 || name == "kind"
                 || live.get(name).map_or(wanted.is_null(), |live| match (live, wanted) {
@@ -289,7 +294,7 @@ fn contains(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The JSON merge patch from `old` to `new`, if they differ.
+/// Returns the JSON merge patch from `old` to `new`, or `None` if they are equal.
 fn difference(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(before), Value::Object(after)) = (old, new) else {
         return (old != new).then(|| new.clone());
@@ -307,7 +312,7 @@ fn difference(old: &Value, new: &Value) -> Option<Value> {
     (!changes.is_empty()).then_some(Value::Object(changes))
 }
 
-/// A child's owner reference to the controller that made it.
+/// Returns the owner reference that marks `owner` as a child's controller.
 pub fn controlled_by<K>(owner: &K) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference
 where
     K: Resource<DynamicType = ()>,
@@ -322,7 +327,7 @@ where
     }
 }
 
-/// Reads one object from the API server, without waiting for a permit.
+/// Reads one object from the API server without waiting for a request permit. Returns `None` if it doesn't exist.
 pub async fn get<K>(client: &Client, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,

@@ -1,15 +1,15 @@
-//! The time since the machine booted. Unlike that of `Instant` it goes on while the machine is suspended.
+//! The time since the machine booted. Unlike `Instant`, it advances while the machine is suspended.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment, by the time since boot.
+/// A point in time, as the duration since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BootTime(pub(crate) Duration);
 
-/// What tells the time.
+/// A clock, which tests can replace.
 #[derive(Clone)]
 pub(crate) struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
 
@@ -33,7 +33,7 @@ impl Clock {
         BootTime((self.0)())
     }
 
-    /// The time since `moment`.
+    /// Returns the time since `moment`.
     pub fn since(&self, moment: BootTime) -> Duration {
         self.now().0.saturating_sub(moment.0)
     }

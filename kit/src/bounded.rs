@@ -1,9 +1,9 @@
-//! Computing on what others wrote: within a byte budget and a time limit, on a thread that no other work needs, and one
-//! computation of a namespace at a time.
+//! Computes on untrusted input: within a byte budget and a time limit, on a blocking thread, and
+//! one computation per namespace at a time.
 //!
-//! Reconciles, webhooks and the lease share a few worker threads. Whatever parses, renders, hashes or unpacks untrusted
-//! input must not run on them: [`compute`] runs it on a blocking thread. Its [`Budget`] counts every byte that is read, copied
-//! or made, so that a small input can't become a large value.
+//! Reconciles and webhooks share a few worker threads. Code that parses, renders, hashes or unpacks
+//! untrusted input must not run on these threads: [`compute`] runs it on a blocking thread. A [`Budget`]
+//! counts every byte that is read, copied or created, so that a small input can't become a large value.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -12,30 +12,30 @@ pub use bounds::{Budget, Exceeded};
 use bounds::{Lane, Turn};
 use tokio::time::timeout;
 
-/// Computations that run at the same time, in the whole process.
+/// The maximum number of concurrent computations in the process.
 const PLACES: usize = 4;
-/// How many of them are of one namespace.
+/// The maximum number of concurrent computations per namespace.
 const PLACES_OF_A_NAMESPACE: usize = 1;
 
 static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::new(PLACES, PLACES_OF_A_NAMESPACE));
 
-/// What one computation may use.
+/// The limits for one computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The bytes that it may read, copy and make, all together.
+    /// The maximum number of bytes that the computation may read, copy and create in total.
     pub bytes: usize,
-    /// How long it may run. Waiting for a place does not count.
+    /// The maximum run time, not counting the wait for other computations.
     pub time: Duration,
 }
 
-/// Computes `work` on a blocking thread, within `limits`, on behalf of `namespace`. Computations of one namespace wait for
-/// each other, and for none of other namespaces but while all places are taken.
+/// Runs `work` on a blocking thread, within `limits`, on behalf of `namespace`. Computations for one
+/// namespace run one after another. They wait for other namespaces only while the process runs the maximum number of computations.
 ///
-/// `work` spends its [`Budget`] before it makes values. When its time is up, its next `spend` fails, and this returns
-/// [`Exceeded::Time`] at once; work that does not look at its budget keeps its place until it ends.
+/// `work` spends its [`Budget`] before it creates values. When its time is up, this function returns [`Exceeded::Time`]
+/// at once, and the next `spend` fails. Work that doesn't check its budget counts as running until it ends.
 ///
 /// # Errors
-/// [`Exceeded::Time`], and whatever `work` returns, which may be [`Exceeded::Bytes`].
+/// [`Exceeded::Time`], and any error that `work` returns, such as [`Exceeded::Bytes`].
 pub async fn compute<T, E>(
     namespace: &str,
     limits: Limits,
@@ -60,7 +60,7 @@ where
 {
     let turn = lane.enter(namespace).await;
     let budget = Arc::new(Budget::new(limits.bytes));
-    // Whoever stops waiting stops the work.
+    // Stops the work when the caller drops this future.
     let stop = StopOnDrop(Arc::clone(&budget));
     let mut working = tokio::task::spawn_blocking(move || {
         let _turn: Turn = turn;
@@ -72,7 +72,7 @@ where
         Ok(Ok(result)) => result,
         Ok(Err(error)) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime goes, and all its tasks with it.
+            // Only a runtime that shuts down cancels the task.
             Err(_cancelled) => std::future::pending().await,
         },
         Err(_) => Err(Exceeded::Time.into()),

@@ -1,6 +1,6 @@
-//! The Kubernetes client: HTTP/2 where the API server speaks it, so that all requests share one connection.
+//! Creates Kubernetes clients that use HTTP/2 if the API server supports it, so that all requests share one connection.
 //!
-//! kube's own client speaks HTTP/1.1: a connection, with its handshake and its buffers, for each request in flight.
+//! kube's own client uses HTTP/1.1, which needs a separate connection, with a handshake and buffers, for each concurrent request.
 
 use std::error::Error;
 use std::time::Duration;
@@ -23,35 +23,36 @@ use tracing::{Instrument as _, Span};
 
 use crate::tenure::Tenure;
 
-/// A connection on which nothing came for so long is asked whether it lives, as client-go does.
+/// The idle time after which an HTTP/2 connection is pinged, as in client-go.
 const ASKED_AFTER: Duration = Duration::from_secs(30);
-/// What an API server that is not trusted may send before it is read: of one answer, of all on a connection, and of headers.
-/// What HTTP/2's servers may send unread is kept in memory, two MiB a stream by default.
+/// The HTTP/2 windows for untrusted API servers (per stream, per connection) and the limit for
+/// response headers. Unread data is kept in memory, by default up to 2 MiB per stream.
 const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
 const HEADERS: u32 = 16 << 10;
-/// The buffer of a connection with HTTP/1.1 to such a server.
+/// The HTTP/1.1 buffer size for untrusted API servers.
 const BUFFER: usize = 64 << 10;
-/// One that does not answer in this time is given up.
+/// The time without a ping response after which the connection is closed.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 
-/// A client of the API server that `config` names; nothing is asked yet.
+/// Creates a client for the API server in `config`. Doesn't send a request.
 ///
 /// # Errors
-/// Credentials or certificates that can't be used, or a proxy, which is not supported.
+/// Fails if the credentials or certificates can't be used, or if `config` has a proxy, which isn't supported.
 pub fn client(config: Config) -> Result<Client, Box<dyn Error + Send + Sync>> {
     bounded(config, usize::MAX)
 }
 
-/// The same of a replica that may come to lead: once its lease is too old, nothing that changes something is sent.
+/// Same as [`client`], for a replica that may become the leader. Once the replica's lease is too old, requests that change
+/// something fail without being sent.
 pub(crate) fn of_leader(config: Config, tenure: Tenure) -> Result<Client, Box<dyn Error + Send + Sync>> {
     build(config, usize::MAX, Some(tenure))
 }
 
-/// The same of an API server that is not trusted: an answer, or a watch, with more bytes ends with an error. What was not read
-/// yet is kept in small buffers. Compressed answers are not asked for, and none is decompressed.
+/// Same as [`client`], for an untrusted API server. A response or watch with more than `bytes` bytes ends with
+/// an error. Unread data is kept in small buffers. Compressed responses are neither requested nor decompressed.
 ///
 /// # Errors
-/// As of [`client`].
+/// Same as [`client`].
 pub fn bounded(config: Config, bytes: usize) -> Result<Client, Box<dyn Error + Send + Sync>> {
     build(config, bytes, None)
 }
@@ -62,7 +63,7 @@ fn build(
     tenure: Option<Tenure>,
 ) -> Result<Client, Box<dyn Error + Send + Sync>> {
     if config.proxy_url.is_some() {
-        // kube says what is wrong with it.
+        // kube's own client returns the error for this.
         return Ok(Client::try_from(config)?);
     }
     let mut tcp = HttpConnector::new();
@@ -97,11 +98,11 @@ fn build(
         .layer(config.extra_headers_layer()?)
         .map_response(move |answer: Response<Incoming>| answer.map(|body| Limited::new(body, bytes)))
         .service(service_fn(move |request: Request<Body>| {
-            // kube's own client has the same span.
+            // kube's own client creates the same span.
             let span = tracing::debug_span!(
                 "HTTP", http.method = %request.method(), http.url = %request.uri(), http.status_code = Empty,
             );
-            // Here nothing waits any more between the look and the deed.
+            // The check comes last, so that the request can't be delayed after it.
             let may = tenure.as_ref().map_or(Ok(()), |tenure| tenure.check_request(request.method()));
             let sent = may.map(|()| http.request(request));
             let answered = async move {
@@ -163,7 +164,7 @@ mod tests {
         let map = Json(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
         let router = Router::new()
             .route("/api/v1/namespaces/default/configmaps/a", get(move || std::future::ready(map.clone())));
-        // A second connection would find no place.
+        // The server would refuse a second connection.
         let one = Limits { connections: 1, ..LIMITS };
         server::spawn(listener, Some(acceptor(certificate, None).unwrap()), router, one, stop.clone());
 
@@ -172,7 +173,7 @@ mod tests {
         config.root_cert = Some(vec![authority.contents]);
         config.tls_server_name = Some("localhost".to_owned());
         let maps: Api<ConfigMap> = Api::default_namespaced(client(config).unwrap());
-        // Which protocol is spoken is known once the first connection stands.
+        // The protocol is negotiated on the first connection.
         maps.get("a").await.unwrap();
         join_all((0..50).map(|_| maps.get("a"))).await.into_iter().for_each(|map| drop(map.unwrap()));
         stop.cancel();

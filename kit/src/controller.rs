@@ -1,7 +1,7 @@
-//! A controller: kube's scheduler (one reconcile per object), fed by our caches, with the habits of the house.
+//! Runs reconciles for one kind. kube's scheduler runs at most one reconcile per object at a time. The objects come from kit's caches.
 //!
-//! Every reconcile has a span, a deadline, a place in the metrics, a delay after failure of its own, and a slot of those that
-//! namespaces share. None begins before every cache it reads is complete, or while the cache shows its object older than we wrote it.
+//! Every reconcile gets a span, a deadline, metrics, its object's retry delay, and a slot from a pool that namespaces share. It
+//! waits until every cache that it reads is complete, and until the cached object isn't older than this process's last write.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,23 +30,23 @@ use crate::runtime::Runtime;
 use crate::slots::{Slot, Slots};
 use crate::watch::{Cache, Change, Watchable};
 
-/// A reconcile takes no longer; a hanging call must not hold its slot for ever.
+/// The default deadline for a reconcile, so that a hanging call doesn't hold its slot forever.
 const DEADLINE: Duration = Duration::from_mins(1);
-/// Every object is looked at again this often, change or not.
+/// The interval at which every object is reconciled even without a change.
 const RESYNC: Duration = Duration::from_hours(8);
-/// Reconciles of one object that may follow each other at once.
+/// The maximum burst: this many reconciles per object may follow each other without a delay.
 const BURST: u32 = 20;
-/// After a burst, one object is reconciled this often.
+/// The interval between reconciles per object after a burst.
 const REFILL: Duration = Duration::from_secs(1);
-/// A first list that takes longer is worth a line in the log.
+/// The time after which a warning is logged if a cache's first list isn't complete.
 const SLOW_LIST: Duration = Duration::from_secs(10);
-/// Objects reconciled at the same time.
+/// The default number of concurrent reconciles.
 const CONCURRENCY: usize = 32;
 
-/// Whether an object is one that the controller acts on.
+/// A predicate that selects the objects to reconcile.
 type Keeps<K> = Box<dyn Fn(&K) -> bool + Send + Sync>;
 
-/// Wires the reconcile of one kind to what makes it run.
+/// Connects a kind's reconcile function to its caches and triggers.
 pub struct Controller<K: Watchable> {
     name: &'static str,
     cache: Cache<K>,
@@ -63,7 +63,8 @@ pub struct Controller<K: Watchable> {
 }
 
 impl<K: Watchable> Controller<K> {
-    /// Reconciles the objects of `cache` when they appear, and when anything but their status changes.
+    /// Creates a controller that reconciles the objects in `cache` when they appear and when anything but their status changes.
+    /// `name` identifies the controller in logs and metrics.
     pub fn new(name: &'static str, runtime: &Runtime, cache: &Cache<K>) -> Self {
         let (wake, woken) = mpsc::unbounded_channel();
         let failures = Arc::<Failures<ObjectRef<K>>>::default();
@@ -90,28 +91,28 @@ impl<K: Watchable> Controller<K> {
         .reads(cache)
     }
 
-    /// Runs at most so many reconciles at the same time. Those of one namespace alone get half of the slots.
+    /// Sets the maximum number of concurrent reconciles (default: 32). A single namespace gets at most half.
     #[must_use]
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// Leaves alone the objects of which `keeps` says no.
+    /// Skips objects for which `keeps` returns false.
     #[must_use]
     pub fn only(mut self, keeps: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.keeps = Box::new(keeps);
         self
     }
 
-    /// Gives each reconcile so much time.
+    /// Sets the deadline for each reconcile. The default is one minute.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Waits for `other` to be complete before the first reconcile, which reads it.
+    /// Delays the first reconcile until `other`, a cache that reconciles read, is complete.
     #[must_use]
     pub fn reads<O: Watchable>(mut self, other: &Cache<O>) -> Self {
         let other = other.clone();
@@ -125,16 +126,17 @@ impl<K: Watchable> Controller<K> {
         self
     }
 
-    /// Reconciles an object when one of its children changes: one whose controller owner reference names it.
+    /// Reconciles an object when one of its children changes. An object's children are the objects whose controller owner
+    /// reference names it.
     #[must_use]
     pub fn owns<C: Watchable>(self, children: &Cache<C>) -> Self {
         self.watches(children, |child| controller_of(child).into_iter().collect())
     }
 
-    /// Reconciles the objects that `to` names when one of `others` changes.
+    /// Reconciles some objects when an object in `others` changes. `to` returns references to the objects to reconcile.
     ///
-    /// `to` is asked about the object as it was and as it is; it should look into an [`crate::index::Index`],
-    /// never scan.
+    /// `to` is called with the old version and with the new version of the changed object. It should look up
+    /// the references in an [`crate::index::Index`] instead of scanning a cache.
     #[must_use]
     pub fn watches<O, F>(self, others: &Cache<O>, to: F) -> Self
     where
@@ -148,7 +150,7 @@ impl<K: Watchable> Controller<K> {
         })
     }
 
-    /// Reconciles the objects that `to` names when one of `others` changes, judging by the change itself.
+    /// Same as [`Self::watches`], but calls `to` once, with the change itself.
     #[must_use]
     pub fn watches_changes<O, F>(self, others: &Cache<O>, to: F) -> Self
     where
@@ -160,7 +162,7 @@ impl<K: Watchable> Controller<K> {
         self.reads(others)
     }
 
-    /// As [`Self::watches`], of a kind that may not be served: then it is not waited for.
+    /// Same as [`Self::watches`], for a kind that may not be served. The first reconcile doesn't wait for an unserved kind.
     #[must_use]
     pub fn watches_optional<O, F>(mut self, others: &Optional<O>, to: F) -> Self
     where
@@ -175,7 +177,7 @@ impl<K: Watchable> Controller<K> {
         self
     }
 
-    /// Reconciles the objects that `stream` names; for causes outside the API server, vCenter say.
+    /// Reconciles the objects that `stream` yields, for triggers outside the API server, such as vCenter.
     #[must_use]
     pub fn wakes_on(self, stream: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
         let wake = self.wake.clone();
@@ -188,7 +190,7 @@ impl<K: Watchable> Controller<K> {
         self
     }
 
-    /// Reconciles until the program shuts down; reconciles that have begun then are let through.
+    /// Runs reconciles until the program shuts down, then waits for the running reconciles to finish.
     pub async fn run<Ctx, F, Fut, E>(self, ctx: Arc<Ctx>, reconcile: F)
     where
         Ctx: Send + Sync + 'static,
@@ -220,21 +222,20 @@ impl<K: Watchable> Controller<K> {
             let Some(slot) = entered.enter(&reference(&*object)) else {
                 return std::future::ready(Ok(Action::await_change())).left_future();
             };
-            // All that are under way are polled whenever one of them may go on: each is a task of its own, which
-            // is cheap to poll.
+            // The scheduler polls all running reconciles when any of them wakes. A spawned task makes each such poll cheap.
             let step = tokio::spawn(Arc::clone(&steps).step(object, ctx, slot));
             let ended =
                 AbortOnDropHandle::new(step).map(|ended| match ended.map_err(JoinError::try_into_panic) {
                     Ok(action) => Ok(action),
                     Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                    // The runtime goes, and all its tasks with it.
+                    // Only a runtime that shuts down cancels the task.
                     Err(Err(_cancelled)) => Ok(Action::await_change()),
                 });
             ended.right_future()
         };
         let never = |_: Arc<K>, never: &Infallible, _: Arc<Ctx>| match *never {};
         let queue = woken.map(Ok::<_, Infallible>).take_until(self.shutdown.clone().cancelled_owned());
-        // The slots count: what has none ends at once.
+        // The slots limit the concurrency: a reconcile without a slot returns at once.
         applier(reconcile, never, ctx, self.cache.store(), queue, Config::default().concurrency(0))
             .for_each(|result| {
                 match result {
@@ -250,13 +251,13 @@ impl<K: Watchable> Controller<K> {
     }
 }
 
-/// What surrounds each reconcile.
+/// The state and settings that a controller's reconciles share.
 struct Steps<K: Watchable, F> {
     name: &'static str,
     deadline: Duration,
     keeps: Keeps<K>,
     failures: Arc<Failures<ObjectRef<K>>>,
-    /// By a hash, as every object has an entry after a start: two that share one share their pace.
+    /// Keyed by hash to save memory, because every object has an entry after a start. Objects with the same hash share a limit.
     limiter: RateLimiter<u64>,
     metrics: Arc<Metrics>,
     expectations: Arc<Expectations>,
@@ -294,7 +295,7 @@ impl<K: Watchable, F> Steps<K, F> {
         action
     }
 
-    /// The metric's label, and when to look again. No result means that the deadline passed.
+    /// Returns the metric label and the next action. `result` is `None` if the deadline passed.
     fn schedule_next<E: ReconcileError>(
         &self,
         reference: ObjectRef<K>,
@@ -323,7 +324,7 @@ impl<K: Watchable, F> Steps<K, F> {
                 );
                 Action::requeue(delay)
             }
-            // A wait between two failures is no success: the row goes on.
+            // Waiting between two failures isn't a success, so the failure count stays.
             Disposition::Waiting(delay) => {
                 tracing::debug!(why = %error, "waiting");
                 Action::requeue(jitter(delay.unwrap_or(RESYNC)))
@@ -344,11 +345,12 @@ fn hashed<K: Watchable>(reference: &ObjectRef<K>) -> u64 {
     hasher.finish()
 }
 
-/// Whether a change is one to act on: a new object, or one that differs in anything but its status.
+/// Returns true if a change should trigger a reconcile: the object is new, or anything but its status changed. For kinds without
+/// a generation, every change counts.
 pub fn steers<K: Resource>(old: Option<&K>, new: &K) -> bool {
     let Some(old) = old else { return true };
     let (old, new) = (old.meta(), new.meta());
-    // A kind without generations has no status of its own: every version is a change.
+    // Without a generation, status changes can't be distinguished from other changes, so every new version counts.
     let spec_changed = match (old.generation, new.generation) {
         (Some(old), Some(new)) => old != new,
         _ => old.resource_version != new.resource_version,
@@ -362,7 +364,7 @@ pub fn steers<K: Resource>(old: Option<&K>, new: &K) -> bool {
         || old.owner_references != new.owner_references
 }
 
-/// The object of kind `K` that controls `child`, if one does.
+/// Returns a reference to the `K` that controls `child`, if there is one.
 pub fn controller_of<K, C>(child: &C) -> Option<ObjectRef<K>>
 where
     K: Resource<DynamicType = ()>,
@@ -372,14 +374,14 @@ where
     (owner.kind == K::kind(&())).then(|| reference_to(child.meta().namespace.as_deref(), &owner.name))
 }
 
-/// Returns the owner that controls an object, if its kind belongs to that API group.
+/// Returns the owner that controls `child`, if the owner's kind belongs to the API group `group`.
 pub fn controller_in_group<'c, C: Resource>(child: &'c C, group: &str) -> Option<&'c OwnerReference> {
     let owners = child.meta().owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
     (owner.api_version.split_once('/').map_or("", |(group, _)| group) == group).then_some(owner)
 }
 
-/// The receiver is gone only when the controller ended with the program.
+/// Enqueues a reconcile. Sending fails only after the controller ended because the program shuts down. That error is ignored.
 fn send<K: Watchable>(wake: &mpsc::UnboundedSender<ObjectRef<K>>, reference: ObjectRef<K>) {
     let _ = wake.send(reference);
 }

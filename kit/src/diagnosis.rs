@@ -1,4 +1,4 @@
-//! What a check of an installation found: one line for people, one record for programs.
+//! The results of installation checks: one line for people, one record for programs.
 
 use std::borrow::Borrow;
 
@@ -6,56 +6,59 @@ use serde::Serialize;
 
 use crate::api_error::{message, missing_right};
 
-/// How a check came out.
+/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// What was looked at is as it must be.
+    /// The check passed.
     Ok,
-    /// It could not be looked at, because of what another check found.
+    /// The check couldn't run because of another check's result.
     Skipped,
-    /// It works, and something about it is likely to hurt.
+    /// The checked part works, but it is likely to cause problems.
     Warning,
-    /// Something does not work.
+    /// The checked part doesn't work.
     Error,
 }
 
-/// A check that there is: what it looks at, and its code, which never changes.
+/// A check, identified by a code that never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Check {
-    /// Such as `LC0301`: two digits for the subject, two for the check.
+    /// The code, such as `LC0301`: two digits for the subject, two for the check.
     pub code: &'static str,
-    /// What is the case if it finds nothing wrong.
+    /// The statement that is true if the check succeeds.
     pub title: &'static str,
 }
 
 impl Check {
-    /// A check by its code and what is the case if it finds nothing wrong.
+    /// Creates a check from a code such as `LC0301`, and the statement that is true if the check succeeds.
     pub const fn new(code: &'static str, title: &'static str) -> Self {
         Self { code, title }
     }
 
-    /// Nothing is wrong; `found` is what was looked at.
+    /// Returns the diagnosis for a check that passed. `found` says what was checked.
     pub fn ok(self, found: impl Into<String>) -> Diagnosis {
         Diagnosis { check: self, outcome: Outcome::Ok, found: found.into(), remedy: String::new() }
     }
 
-    /// It works, and something about it is likely to hurt.
+    /// Returns the diagnosis for a part that works but is likely to cause problems. `found` describes the finding, and `remedy` the
+    /// action to take.
     pub fn warning(self, found: impl Into<String>, remedy: impl Into<String>) -> Diagnosis {
         Diagnosis { check: self, outcome: Outcome::Warning, found: found.into(), remedy: remedy.into() }
     }
 
-    /// Something does not work.
+    /// Returns the diagnosis for a part that doesn't work. `found` describes the finding, and `remedy` the action to take.
     pub fn error(self, found: impl Into<String>, remedy: impl Into<String>) -> Diagnosis {
         Diagnosis { check: self, outcome: Outcome::Error, found: found.into(), remedy: remedy.into() }
     }
 
-    /// What was read, or that without it the check could not look at anything.
+    /// Returns the value in `answer`. If the read failed, returns the diagnosis that the check was skipped because
+    /// the objects that `what` names can't be read.
     pub fn read<T, E: Borrow<kube::Error>>(self, what: &str, answer: Result<T, E>) -> Result<T, Diagnosis> {
         answer.map_err(|error| self.skipped(unreadable(what, error.borrow())))
     }
 
-    /// The objects `what` could not be read. That is wrong, unless the user only lacks the right to read them.
+    /// Returns the diagnosis for a failed read of the objects that `what` names: skipped if the user lacks the
+    /// right to read them, otherwise an error.
     pub fn unread(self, what: &str, error: &kube::Error) -> Diagnosis {
         let found = unreadable(what, error);
         match missing_right(&message(error)) {
@@ -64,28 +67,28 @@ impl Check {
         }
     }
 
-    /// It could not be looked at; `found` is why.
+    /// Returns the diagnosis for a check that couldn't run. `found` says why.
     pub fn skipped(self, found: impl Into<String>) -> Diagnosis {
         Diagnosis { check: self, outcome: Outcome::Skipped, found: found.into(), remedy: String::new() }
     }
 }
 
-/// Why objects cannot be read, in one sentence.
+/// Returns one sentence that says why objects can't be read.
 fn unreadable(what: &str, error: &kube::Error) -> String {
     let message = message(error);
     format!("{what} cannot be read: {}", missing_right(&message).unwrap_or(&message))
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// The check.
+    /// The check that ran.
     #[serde(flatten)]
     pub check: Check,
-    /// How it came out.
+    /// The outcome of the check.
     pub outcome: Outcome,
-    /// What was found, with the object's name.
+    /// The finding, with the object's name.
     pub found: String,
-    /// What to do; empty where there is nothing to do.
+    /// The action to take. Empty if the check passed or was skipped.
     pub remedy: String,
 }

@@ -1,4 +1,4 @@
-//! /metrics over HTTPS, for whoever may `get` that path: as Cluster API's managers serve theirs.
+//! Serves /metrics over HTTPS to clients that may `get` that path, as Cluster API's managers do.
 
 mod access;
 mod certificate;
@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::server;
 use crate::server::tls::acceptor;
 
-/// What is served, and the path that a role names.
+/// The path to serve, which is also the nonResourceURL in a role.
 const PATH: &str = "/metrics";
 
 struct Served {
@@ -31,9 +31,9 @@ struct Served {
     access: Access,
 }
 
-/// Serves /metrics at `address` over HTTPS in the background, with a certificate that the program signs itself.
+/// Serves `/metrics` at `address` over HTTPS in the background, with a self-signed certificate.
 ///
-/// The API server says who a token belongs to and whether they may have the path.
+/// The API server authenticates the client's token and authorizes access to the path.
 pub(crate) async fn serve(
     address: SocketAddr,
     metrics: Arc<Metrics>,
@@ -70,7 +70,7 @@ fn refuse(refusal: &Refusal) -> Response {
     }
 }
 
-/// The token of an Authorization header.
+/// Returns the bearer token in an Authorization header. Returns `None` for other schemes and for an empty token.
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     let token = token.trim();

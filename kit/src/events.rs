@@ -1,4 +1,4 @@
-//! Kubernetes events: one per milestone or change of mind, never one per reconcile.
+//! Publishes Kubernetes events: one per milestone or changed condition, not one per reconcile.
 
 mod queue;
 
@@ -16,15 +16,15 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::status::Conditional;
 
-/// The API server takes no longer note.
+/// The maximum note length in bytes. The API server rejects longer notes.
 const LONGEST_NOTE: usize = 1000;
-/// Events that a recorder may remember, to count those that repeat; each takes 3 KiB.
+/// The number of events after which the recorder is replaced. The recorder remembers each event, with about 3 KiB, to count repetitions.
 const REMEMBERED: usize = 200;
 
-/// Publishes events of one controller, in the background: no reconcile waits for an event.
+/// Publishes a controller's events in the background, so that reconciles don't wait for them.
 ///
-/// They go one after another, so that in a storm the API server's time is for what they are about. Those that wait are few, and
-/// taken from all namespaces in turn; the oldest of whoever has the most are dropped, and counted.
+/// Events are sent one at a time, so that a storm leaves the API server's capacity to the reconciles. The queue is short and
+/// serves the namespaces in turn. If the queue is full, the oldest event in the namespace with the most events is dropped and counted.
 #[derive(Clone)]
 pub struct Events {
     queue: Arc<Queue>,
@@ -33,7 +33,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Events that name `controller` (`capw-wcpmachine`, say) as their source.
+    /// Creates a publisher whose events name `controller`, such as `capw-wcpmachine`, as their source.
     pub fn new(runtime: &Runtime, controller: &'static str) -> Self {
         let reporter =
             Reporter { controller: controller.to_owned(), instance: Some(runtime.identity.clone()) };
@@ -42,17 +42,17 @@ impl Events {
         Self { queue, metrics: Arc::clone(&runtime.metrics), controller }
     }
 
-    /// Publishes that something went as it should.
+    /// Publishes a normal event, about something that works as expected. `reason` is one CamelCase word, and `note` the message.
     pub fn normal<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
         self.publish(object, EventType::Normal, reason, &note.into());
     }
 
-    /// Publishes that somebody should look.
+    /// Publishes a warning, about something that needs attention. `reason` is one CamelCase word, and `note` the message.
     pub fn warning<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
         self.publish(object, EventType::Warning, reason, &note.into());
     }
 
-    /// Publishes the conditions that changed their status or reason: `warns` selects those that are worth a warning.
+    /// Publishes an event for each condition whose status or reason changed. `warns` selects the conditions that become warnings.
     pub fn transitions<K, C>(&self, object: &K, old: &[C], new: &[C], warns: impl Fn(&C) -> bool)
     where
         K: Resource<DynamicType = ()>,
@@ -99,23 +99,23 @@ async fn publish_queued(queue: Arc<Queue>, client: Client, reporter: Reporter) {
     }
 }
 
-/// Adds a digest of the note to the action. The recorder counts an event as a repetition if only its note differs, and an event's
-/// note is immutable, so a later cause would be shown with the words of the first one.
+/// Adds a digest of the note to the action. The recorder counts events that differ only in their notes as
+/// repetitions, and an event's note is immutable, so without the digest, the first note would also appear for later causes.
 fn distinct(event: Event) -> Event {
     let note = event.note.as_deref().unwrap_or_default();
     let digest = Sha256::digest(note);
-    // The API server takes no action of more than 128 characters.
+    // The API server limits an action to 128 characters.
     let action = format!("{:.100}-{}", event.action, hex(&digest[..4]));
     Event { action, ..event }
 }
 
-/// The conditions of `new` whose status or reason `old` did not have.
+/// Returns the conditions in `new` that are missing in `old`, or that have a different status or reason in `old`.
 pub fn changed<'a, C: Conditional>(old: &[C], new: &'a [C]) -> Vec<&'a C> {
     let same = |a: &C, b: &C| a.type_() == b.type_() && a.status() == b.status() && a.reason() == b.reason();
     new.iter().filter(|condition| !old.iter().any(|before| same(before, condition))).collect()
 }
 
-/// The note as one line that is no longer than the API server takes, without what steers a terminal.
+/// Returns the note as one printable line, within the API server's limit.
 fn shorten(note: &str) -> String {
     let mut note = printable(note, LONGEST_NOTE);
     if note.len() > LONGEST_NOTE {
@@ -126,7 +126,7 @@ fn shorten(note: &str) -> String {
     note
 }
 
-/// `Kind namespace/name`, as messages for people name an object.
+/// Returns `Kind namespace/name`, the form in which messages name an object.
 pub fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
     let name = object.meta().name.as_deref().unwrap_or_default();
     let named = expectations::stale_cache::<K>(object.meta().namespace.as_deref(), name);
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::status::condition;
 
-    /// Yields until `is_so`.
+    /// Yields until `is_so` returns true.
     async fn until(is_so: impl Fn() -> bool) {
         within("the events", async {
             while !is_so() {

@@ -1,8 +1,7 @@
-//! What this process wrote, so that nobody acts on a cache that has not seen it yet.
+//! Tracks this process's writes, so that a controller doesn't act on a cache that doesn't contain them yet.
 //!
-//! A watch lags behind the API server. A controller that reads its cache right after a write would see the world
-//! before that write, and might do the same thing twice. Each write leaves its resourceVersion here; each cache
-//! says how far it has come.
+//! A watch lags behind the API server. A controller that reads its cache right after a write could see the state before
+//! that write and repeat it. So each write records its resourceVersion here, to compare it with the version in the cache.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,10 +10,10 @@ use std::time::{Duration, Instant};
 use kube::{Resource, ResourceExt};
 use parking_lot::Mutex;
 
-/// After this a write no longer holds a reader back: the watch is broken, or the object is gone since.
+/// The time after which a write no longer makes the cache stale. By then the watch is broken, or the object is gone.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15);
 
-/// The writes that a cache may not have seen yet, and the intents that were applied.
+/// The writes that a cache may not contain yet, and the applied intents.
 #[derive(Default)]
 pub struct Expectations {
     state: Mutex<State>,
@@ -24,7 +23,7 @@ pub struct Expectations {
 struct State {
     unseen: HashMap<u64, Unseen>,
     intents: HashMap<u64, Intent>,
-    /// Intents by object, so that a deleted object takes its own along.
+    /// The intent keys by object, to remove the intents with their object.
     by_object: HashMap<u64, Vec<u64>>,
 }
 
@@ -36,39 +35,40 @@ struct Unseen {
 /// An intent that the API server accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// Hash of what was applied.
+    /// The hash of the applied intent.
     pub hash: u64,
-    /// resourceVersion of what came of it.
+    /// The resourceVersion of the resulting object.
     pub version: u64,
-    /// When to send it even so: it was found to be so, and what a former process sent besides is not known.
+    /// The time at which to send the intent even if the object matches. Set if this process never sent
+    /// the intent, because a former process's intents are unknown.
     pub confirm: Option<Instant>,
 }
 
-/// The cache is older than what is known to have been written: wait for it to catch up.
+/// The error for a cache that is older than this process's last write to an object. Wait until the cache catches up.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the cache has an older version of {kind} {name} than the API server")]
 pub struct StaleCache {
-    /// Kind of the object.
+    /// The object's kind.
     pub kind: String,
-    /// Its name, with the namespace.
+    /// The object's name, with its namespace.
     pub name: String,
 }
 
 impl Expectations {
-    /// Remembers that `object`, as the API server returned it, was written by us.
+    /// Records a write. `object` is the object that the API server returned.
     pub fn record_write<K: Resource<DynamicType = ()>>(&self, object: &K) {
         if let Some(version) = version(object) {
-            // Whoever takes the last finalizer off is answered with the object as it was: its end comes after.
+            // The response to the removal of the last finalizer shows the object as it was. The delete event has a later version.
             let version = version + u64::from(is_ended(object));
             let unseen = Unseen { version, at: Instant::now() };
             self.state.lock().unseen.insert(key_of(object), unseen);
         }
     }
 
-    /// Says whether an object that the cache shows as of `shown` is older than our last write of it.
+    /// Returns true if the cached object with version `shown` is older than this process's last write to it. A write no longer
+    /// counts after 15 s, because the watch is broken or the object is gone by then.
     ///
-    /// `shown` is the resourceVersion of the cached object, or of the latest event of the watch where the object
-    /// is absent.
+    /// `shown` is the resourceVersion of the cached object, or of the watch's latest event if the object is absent.
     pub fn is_stale<K: Resource<DynamicType = ()>>(
         &self,
         namespace: Option<&str>,
@@ -85,7 +85,7 @@ impl Expectations {
         old
     }
 
-    /// Says whether the cached `object` is older than our last write of it.
+    /// Returns an error if the cached `object` is older than this process's last write to it.
     pub fn check_fresh<K: Resource<DynamicType = ()>>(&self, object: &K) -> Result<(), StaleCache> {
         let name = object.name_any();
         let shown = version(object).unwrap_or(u64::MAX);
@@ -95,12 +95,12 @@ impl Expectations {
         Ok(())
     }
 
-    /// The last intent of `manager` for this object that the API server accepted.
+    /// Returns the last intent of `manager` for this object that the API server accepted.
     pub fn intent<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K) -> Option<Intent> {
         self.state.lock().intents.get(&intent_key(manager, key_of(object))).copied()
     }
 
-    /// Remembers an intent that the API server accepted.
+    /// Records an intent that the API server accepted.
     pub fn record_intent<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K, intent: Intent) {
         let object = key_of(object);
         let key = intent_key(manager, object);
@@ -110,11 +110,11 @@ impl Expectations {
         }
     }
 
-    /// Forgets an object that is gone.
+    /// Removes all records about a deleted object.
     pub fn forget<K: Resource<DynamicType = ()>>(&self, object: &K) {
         let key = key_of(object);
         let mut state = self.state.lock();
-        // An object of the same name may have been made since: what we wrote of it is newer than this one's end.
+        // A recorded write that is newer than this deletion belongs to a new object with the same name. Keep the new object's records.
         if state.unseen.get(&key).is_some_and(|unseen| Some(unseen.version) > version(object)) {
             return;
         }
@@ -125,18 +125,18 @@ impl Expectations {
     }
 }
 
-/// The error for an object that the cache shows older than we wrote it.
+/// Creates the error for a cached object that is older than this process's last write to it.
 pub fn stale_cache<K: Resource<DynamicType = ()>>(namespace: Option<&str>, name: &str) -> StaleCache {
     let name = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
     StaleCache { kind: K::kind(&()).into_owned(), name }
 }
 
-/// The resourceVersion as the ordered number it is on every API server that Cluster API runs on.
+/// Returns the resourceVersion as a number. It is numeric and ordered on every API server that Cluster API supports.
 pub fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
 
-/// Whether the object went with the write that returned it.
+/// Returns true if the object was deleted by the write that returned it.
 fn is_ended<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty()
 }

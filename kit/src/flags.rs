@@ -1,6 +1,6 @@
-//! The flags that all controllers share, so that one Deployment reads like the next.
+//! The flags that all controllers share, so that their Deployments look alike.
 //!
-//! A flag that is given twice counts as given last: a Deployment's arguments can be completed by appending.
+//! If a flag is given twice, the last value applies, so that you can override a Deployment's arguments by appending more.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -110,10 +110,10 @@ pub enum LogFormat {
     Json,
 }
 
-/// Reads a program's flags (`args[0]` is its name), or says how to exit: after help (0) or wrong usage (2).
+/// Parses a program's flags (`args[0]` is its name). The error is the exit code: 0 after help, 2 after wrong usage.
 pub fn parse<P: Parser>(args: Vec<OsString>) -> Result<P, ExitCode> {
     P::try_parse_from(args).map_err(|error| {
-        // Nothing sensible is left to do when even stderr is closed.
+        // If stderr is closed, the message is lost.
         let _ = error.print();
         u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
     })

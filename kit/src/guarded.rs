@@ -1,8 +1,8 @@
-//! One object that can't be decoded must not blind us to its whole kind.
+//! Keeps a watch working if one object can't be decoded.
 //!
-//! kube's watcher fails on such an object, begins again, and meets it again, for ever. Here it is
-//! logged and the others go on. An object that was in order once stays in the cache as it was then: it is there still,
-//! and nobody must take it for gone.
+//! kube's watcher fails on such an object, starts over and fails on it again, forever. Here the
+//! object is logged and the others are processed. An object that was valid before stays in the
+//! cache in its last valid version, because it still exists and must not look deleted.
 
 use std::borrow::Cow;
 
@@ -17,33 +17,33 @@ use serde_json::value::RawValue;
 
 use crate::index::{key, reference_to};
 
-/// The longest error that is logged of an object: it may quote what a user wrote.
+/// The maximum length of a logged decoding error, which may quote user input.
 const LONGEST_ERROR: usize = 400;
 
-/// What is read of an object that does not match its kind.
+/// The part that is read from an object that doesn't match its kind.
 #[derive(Deserialize)]
 struct Known {
     metadata: Box<ObjectMeta>,
 }
 
-/// An object, or what is known of one that does not match its kind.
+/// An object, or the metadata of an object that doesn't match its kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Guarded<K> {
-    /// As it should be.
+    /// The decoded object.
     Sound(K),
-    /// It can't be decoded.
+    /// An object that can't be decoded.
     Broken {
-        /// Whose it is.
+        /// The object's metadata.
         meta: Box<ObjectMeta>,
-        /// Why.
+        /// The decoding error.
         error: String,
     },
 }
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Its text, and not a tree of values, which takes many times as much memory as a text of short values. API servers name
-        // the type of an event before its object, so that the text is at hand here.
+        // Reads the raw JSON, because a value tree takes many times as much memory if the values are short. The raw
+        // JSON is available here because API servers send the event type before the object.
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let error = match serde_json::from_str(text.get()) {
             Ok(object) => return Ok(Self::Sound(object)),
@@ -87,7 +87,7 @@ impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
     }
 }
 
-/// The same objects, decoded with care.
+/// Returns an API for the same objects, decoded as [`Guarded`].
 pub(crate) fn guard_api<K: Resource<DynamicType = ()>>(api: Api<K>) -> Api<Guarded<K>> {
     match api.namespace().map(str::to_owned) {
         Some(namespace) => Api::namespaced_with(api.into_client(), &namespace, &()),
@@ -95,7 +95,7 @@ pub(crate) fn guard_api<K: Resource<DynamicType = ()>>(api: Api<K>) -> Api<Guard
     }
 }
 
-/// The event as the cache is to take it, if it is to take it; `store` has the objects as they were.
+/// Returns the event for the cache, or `None` to skip it. `store` contains the last valid versions.
 pub(crate) fn admit_event<K>(store: &Store<K>, event: Event<Guarded<K>>) -> Option<Event<K>>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
@@ -117,7 +117,7 @@ where
     }
 }
 
-/// Logs what is wrong, and returns the object as it was when it was in order, if it ever was.
+/// Logs the error and returns the last valid version of the object, if the cache has one.
 fn last_good<K>(store: &Store<K>, meta: &ObjectMeta, error: &str) -> Option<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,

@@ -1,4 +1,4 @@
-//! Objects by a key of ours (an owner, a referenced name), kept by the watch, so that no event scans a store.
+//! Indexes cached objects by a key, such as an owner or a referenced name, so that events don't scan a store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use parking_lot::RwLock;
 
 use crate::watchable::Watchable;
 
-/// The objects of each key; one name of an object serves all indexes.
+/// The object references per key. All indexes share one reference per object.
 type Names<K> = HashMap<String, HashSet<Arc<ObjectRef<K>>>>;
 
-/// A secondary index of a [`Cache`](crate::watch::Cache). Clones share one index.
+/// A secondary index for a [`Cache`](crate::watch::Cache). Clones share one index.
 pub struct Index<K: Watchable> {
     store: Store<K>,
     refs: Arc<RwLock<Names<K>>>,
@@ -29,7 +29,7 @@ impl<K: Watchable> Index<K> {
         Self { store, refs: Arc::default() }
     }
 
-    /// References to the objects of this key, in no order.
+    /// Returns references to the objects with this key, in arbitrary order.
     pub fn refs(&self, key: &str) -> Vec<ObjectRef<K>> {
         self.refs
             .read()
@@ -38,12 +38,12 @@ impl<K: Watchable> Index<K> {
             .unwrap_or_default()
     }
 
-    /// The objects of this key, in no order.
+    /// Returns the objects with this key, in arbitrary order.
     pub fn objects(&self, key: &str) -> Vec<Arc<K>> {
         self.refs(key).iter().filter_map(|reference| self.store.get(reference)).collect()
     }
 
-    /// The objects of this key, in no order. Each object is read from the cache when the iterator reaches it.
+    /// Same as [`Self::objects`], but reads each object from the cache only when the iterator reaches it.
     pub fn each(&self, key: &str) -> impl Iterator<Item = Arc<K>> + use<K> {
         let names: Vec<_> =
             self.refs.read().get(key).map(|refs| refs.iter().cloned().collect()).unwrap_or_default();
@@ -67,12 +67,12 @@ impl<K: Watchable> Index<K> {
     }
 }
 
-/// A reference with what identifies the object, and no more: there are many of one object.
+/// Returns a reference with only the fields that identify the object, to save memory: there are many references per object.
 pub fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRef<K> {
     reference_to(object.meta().namespace.as_deref(), &object.name_any())
 }
 
-/// Returns a reference to the object of this name, in this namespace if it has one.
+/// Returns a reference to the object with this name, in `namespace` if the object is namespaced.
 pub(crate) fn reference_to<K>(namespace: Option<&str>, name: &str) -> ObjectRef<K>
 where
     K: Resource<DynamicType = ()>,
@@ -84,7 +84,7 @@ where
     }
 }
 
-/// The key of an object in a namespace: `namespace/name`.
+/// Returns the key for an object: `namespace/name`, or `/name` without a namespace.
 pub fn key(namespace: Option<&str>, name: &str) -> String {
     format!("{}/{name}", namespace.unwrap_or_default())
 }

@@ -1,8 +1,8 @@
-//! Whether this replica may act: while it holds the lease, or always where it is surely the only one.
+//! Decides if this replica may act: while it holds the lease, or always if leader election is disabled.
 //!
-//! The lease is contended for, renewed and given up on a thread of its own, with a runtime and a client of its own: work that
-//! blocks every thread of the program's runtime keeps no renewal waiting. If the lease is lost all the same and the program does
-//! not end, since those threads are blocked, that thread ends the process.
+//! The lease is acquired, renewed and released on its own thread, with its own runtime and client, so that
+//! work which blocks all threads of the program's runtime doesn't delay a renewal. If the lease is lost
+//! and the program doesn't exit because those threads are blocked, the lease thread ends the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,38 +17,39 @@ use crate::boot_time::Clock;
 use crate::lease::Elections;
 use crate::tenure::Tenure;
 
-/// The program gets this long to end by itself when the lease is lost. Others act after 15 s without a renewal; it is lost after 10 s.
+/// The time that the program gets to exit by itself after it loses the lease. The lease is lost
+/// 10 s after the last renewal, and another replica acts after 15 s.
 const LAST_GRACE: Duration = Duration::from_secs(3);
-/// How long giving the lease up may take: it has a limit of its own, which is shorter.
+/// The timeout for waiting for the lease thread to release the lease. The release itself has a shorter timeout.
 const RELEASE: Duration = Duration::from_secs(5);
 
-/// The program is ending before it came to lead.
+/// The program shut down before it became the leader.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("shut down before this replica held the lease")]
 pub struct NotLeader;
 
-/// Makes the elections on the thread of the lease: a client lives in the runtime that it was made in.
+/// Creates the elections on the lease thread, because a client belongs to the runtime in which it was created.
 pub(crate) type MakeElections =
     Box<dyn FnOnce() -> Result<Elections, Box<dyn std::error::Error + Send + Sync>> + Send>;
 
 /// This replica's claim to lead. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Leadership {
-    /// None where there is no other replica to contend with, and once the thread of the lease runs.
+    /// `None` without leader election, and once the lease thread runs.
     elections: Arc<Mutex<Option<MakeElections>>>,
-    /// Cancelled when the lease is lost: another replica may act then.
+    /// Cancelled when the lease is lost, because another replica may act then.
     pub lost: CancellationToken,
     /// The age of the lease.
     pub tenure: Tenure,
     ended: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
-    /// Cancelled to have the lease given up.
+    /// Cancelled to release the lease.
     give_up: CancellationToken,
     last_grace: Duration,
     end_process: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Leadership {
-    /// Leads by the lease of `elections`, or from the beginning where there is none.
+    /// Creates a claim that needs the lease in `elections`. Without elections, this replica leads from the start.
     pub fn new(elections: Option<MakeElections>) -> Self {
         Self {
             elections: Arc::new(Mutex::new(elections)),
@@ -61,7 +62,7 @@ impl Leadership {
         }
     }
 
-    /// Resolves when this replica leads. The lease is renewed from then on; `lost` is cancelled when that fails.
+    /// Waits until this replica leads. From then on, the lease is renewed, and `lost` is cancelled when renewing fails.
     pub async fn acquire(&self, shutdown: &CancellationToken) -> Result<(), NotLeader> {
         let Some(elections) = self.elections.lock().take() else { return Ok(()) };
         tracing::info!("waiting for the lease");
@@ -70,7 +71,7 @@ impl Leadership {
         *self.ended.lock() = Some(ended);
         let leadership = self.clone();
         let thread = std::thread::Builder::new().name("lease".to_owned()).spawn(move || {
-            // A guard, so that a panic on the way ends the program too, and not only the renewals.
+            // A guard, because a panic must end the program and not only the renewals.
             let lost = leadership.lost.clone().drop_guard();
             if leadership.hold(elections, leads) {
                 lost.disarm();
@@ -89,7 +90,7 @@ impl Leadership {
         Ok(())
     }
 
-    /// Contends for the lease and renews it until it is lost, or given up: then true.
+    /// Acquires the lease and renews it. Returns true after it was released, or false after it was lost.
     fn hold(&self, elections: MakeElections, leads: oneshot::Sender<()>) -> bool {
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -126,18 +127,18 @@ impl Leadership {
         })
     }
 
-    /// Gives the lease up, so that a successor need not wait for its end.
+    /// Releases the lease, so that a successor doesn't have to wait until it expires.
     pub async fn release(&self) {
         self.give_up.cancel();
         let ended = self.ended.lock().take();
         if let Some(ended) = ended {
-            // The thread says itself what went wrong.
+            // The lease thread logs errors itself.
             let _ = timeout(RELEASE, ended).await;
         }
     }
 }
 
-/// Ends the process at once, whatever its other threads do.
+/// Ends the process at once, even if its other threads are blocked.
 fn end_process() {
     eprintln!(
         "the lease is lost and the program does not exit by itself; exiting now, because another replica is active"

@@ -1,9 +1,9 @@
-//! Leader election on a coordination Lease, by compare-and-swap.
+//! Elects the leader with a coordination Lease, by compare-and-swap.
 //!
-//! Every step is get, decide, `replace` with the resourceVersion that was read: of two candidates one loses with a
-//! conflict. Whether a holder is dead is settled by our own clock since the record last changed, as client-go does, so
-//! clocks that disagree do no harm. It is the time since boot, which goes on while the machine is suspended. Whoever can't
-//! renew in time stops before anyone else may begin.
+//! Every attempt reads the Lease, decides, and replaces it with the resourceVersion that was read, so one of two
+//! concurrent candidates gets a conflict. As in client-go, a holder counts as dead if the record hasn't changed for
+//! the lease duration by the candidate's own clock, so clock skew does no harm. That clock measures the time since
+//! boot, which includes suspension. A holder that can't renew in time stops before another replica may take over.
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ use crate::api_error::is_conflict;
 use crate::boot_time::{BootTime, Clock};
 use crate::tenure::{RENEW_WITHIN, Tenure};
 
-/// After so long without a renewal others may take over.
+/// The lease duration. Without a renewal for this long, another replica may take over.
 const DURATION: Duration = Duration::from_secs(15);
-/// How long giving the lease up may take.
+/// The timeout for releasing the lease.
 pub(crate) const RELEASE: Duration = Duration::from_secs(3);
 
-/// When the holder does what.
+/// The intervals and timeouts that a holder uses.
 #[derive(Clone, Copy)]
 struct Timing {
-    /// After so long without a renewal the holder must have stopped.
+    /// The time without a renewal after which the holder must have stopped.
     renew_within: Duration,
-    /// How often the holder renews, and a candidate retries after an error.
+    /// The renewal interval, and a candidate's delay after an error.
     renew_every: Duration,
-    /// How soon the holder tries again after an error.
+    /// The holder's delay after an error.
     retry_after: Duration,
-    /// A renewal that takes longer is given up: on another connection there is time for one more.
+    /// The timeout for one renewal attempt. It leaves time for another attempt on a new connection.
     attempt: Duration,
 }
 
@@ -45,7 +45,7 @@ const TIMING: Timing = Timing {
     attempt: Duration::from_secs(4),
 };
 
-/// Our side of one Lease.
+/// A candidate for one Lease.
 #[derive(Clone)]
 pub struct Elections {
     api: Api<Lease>,
@@ -55,34 +55,34 @@ pub struct Elections {
     clock: Clock,
 }
 
-/// What a candidate may do about a Lease.
+/// A candidate's next step.
 #[derive(Debug, PartialEq)]
 enum Step {
-    /// Nobody holds it, or its holder has not renewed it for too long: write this.
+    /// The Lease is free, expired or already held by this replica. Write this spec.
     Take(Box<LeaseSpec>),
-    /// Somebody holds it; look again after this long unless it changes.
+    /// Another replica holds the Lease. Check again after this time, or when the Lease changes.
     Wait(Duration),
 }
 
-/// The record as last seen, and since when it is the same.
+/// The last record that was read, and the time since which it hasn't changed.
 struct Observed {
     spec: Option<LeaseSpec>,
     since: BootTime,
 }
 
 impl Elections {
-    /// Contends for the Lease `namespace/name` as `identity`, which no other living replica has.
+    /// Creates a candidate for the Lease `namespace/name`. `identity` must differ from every other running replica's.
     pub fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
         let api = Api::namespaced(client, namespace);
         let clock = Clock::default();
         Self { api, name: name.to_owned(), identity: identity.to_owned(), timing: TIMING, clock }
     }
 
-    /// Resolves when we hold the lease; with the time from which on we do.
+    /// Waits until this replica holds the lease, and returns the time from which it holds the lease.
     pub(crate) async fn acquire(&self) -> BootTime {
         let mut observed = Observed { spec: None, since: self.clock.now() };
         loop {
-            // The answer may come late: others count from the write, which is no earlier than this.
+            // The response may come late. Other replicas count from the write, which can't happen before this.
             let began = self.clock.now();
             let wait = match timeout(self.timing.renew_within, self.attempt(&mut observed)).await {
                 Ok(Ok(None)) => return began,
@@ -98,8 +98,8 @@ impl Elections {
         }
     }
 
-    /// Renews what was last renewed at `renewed`, until that fails for too long; then we must not act any more.
-    /// `tenure` knows of each renewal.
+    /// Renews the lease, which was last renewed at `renewed`, and records each renewal in `tenure`. Returns
+    /// when renewing fails for too long or this replica isn't the holder. The replica must not act after that.
     pub(crate) async fn keep(&self, mut renewed: BootTime, tenure: &Tenure) {
         let mut wait = self.timing.renew_every;
         let left = |renewed| self.timing.renew_within.saturating_sub(self.clock.since(renewed));
@@ -122,12 +122,12 @@ impl Elections {
         }
     }
 
-    /// Gives the lease up, so that a successor need not wait for its end.
+    /// Releases the lease, so that a successor doesn't have to wait until it expires.
     pub async fn release(&self) {
         let released = timeout(RELEASE, async {
             loop {
                 match self.give_up().await {
-                    // Our own renewal came in between.
+                    // This replica renewed the lease in between.
                     Err(error) if is_conflict(&error) => {}
                     ended => return ended,
                 }
@@ -141,7 +141,7 @@ impl Elections {
         }
     }
 
-    /// For tests: as it is, in milliseconds.
+    /// Returns the candidate with intervals of 1 ms, for tests.
     #[cfg(test)]
     pub(crate) fn quick(self, renew_within: Duration) -> Self {
         let short = Duration::from_millis(1);
@@ -160,7 +160,7 @@ impl Elections {
         Ok(())
     }
 
-    /// One look at the Lease. None when it is ours now, else how long to wait.
+    /// Tries once to take the lease. Returns `None` if this replica now holds the lease, otherwise the time to wait.
     async fn attempt(&self, observed: &mut Observed) -> kube::Result<Option<Duration>> {
         let lease = self.api.get_opt(&self.name).await?;
         let spec = lease.as_ref().and_then(|lease| lease.spec.clone());
@@ -182,7 +182,7 @@ impl Elections {
         Ok(None)
     }
 
-    /// True when renewed, false when somebody else holds the lease.
+    /// Returns true if the lease was renewed, or false if this replica doesn't hold it.
     async fn renew(&self) -> kube::Result<bool> {
         let mut lease = self.api.get(&self.name).await?;
         let Some(spec) =
@@ -195,7 +195,7 @@ impl Elections {
         Ok(true)
     }
 
-    /// Resolves when the Lease is no longer as observed, or after `wait`.
+    /// Waits until the Lease differs from `observed`, but no longer than `wait`.
     async fn changed(&self, observed: &Observed, wait: Duration) {
         let mut versions = std::pin::pin!(watch_object(self.api.clone(), &self.name));
         let changed = async {
@@ -204,7 +204,7 @@ impl Elections {
                     return;
                 }
             }
-            // The watch failed: the time decides.
+            // The watch failed, so wait for the timeout.
             std::future::pending::<()>().await;
         };
         let _ = timeout(wait, changed).await;
@@ -215,7 +215,7 @@ fn holder(spec: Option<&LeaseSpec>) -> Option<&str> {
     spec?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
 
-/// Judges a Lease whose record has been the same for `unchanged`.
+/// Decides if `identity` may take a Lease whose `spec` hasn't changed for `unchanged`.
 fn decide(spec: Option<&LeaseSpec>, identity: &str, unchanged: Duration, now: Timestamp) -> Step {
     let before = holder(spec);
     if before.is_some_and(|holder| holder != identity) {
@@ -298,7 +298,7 @@ mod tests {
         assert!(renew_every + attempt + retry_after < renew_within, "there is time for a second attempt");
     }
 
-    /// An API server that holds one Lease, and replaces it only by a version that knows the last one.
+    /// Starts an API server with one Lease. It rejects a replace that doesn't have the latest resourceVersion.
     fn server() -> Client {
         let lease = Mutex::new((0_u64, None::<serde_json::Value>));
         support::api_server::server(move |request| {
@@ -353,8 +353,8 @@ mod tests {
         assert!(!candidates[winner].renew().await.unwrap());
     }
 
-    /// An API server with a lease of `me` that refuses, with this code, every request that `refused` names by its
-    /// method and its number.
+    /// Starts an API server with a Lease that `me` holds. It rejects each request for which `refused` returns true, with the
+    /// status `code`. `refused` gets the request's method and number.
     fn failing(
         code: u16,
         timing: Timing,
@@ -375,7 +375,7 @@ mod tests {
         (Elections { timing, ..Elections::new(client, "n", "l", "me") }, requests)
     }
 
-    /// What a holder does every second or so, in milliseconds.
+    /// Timing for tests: intervals in milliseconds instead of seconds.
     const QUICK: Timing = Timing {
         renew_within: Duration::from_secs(20),
         renew_every: Duration::from_millis(1),

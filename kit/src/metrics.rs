@@ -1,4 +1,4 @@
-//! What Prometheus can read of a controller: reconciles by outcome, how long they take, API writes.
+//! Prometheus metrics for a controller: reconciles by outcome, their duration, and API writes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The registry of a program and the families that all controllers share.
+/// A program's metrics registry and the families that all controllers share.
 pub struct Metrics {
     registry: Mutex<Registry>,
     reconciles: Family<Reconcile, Counter>,
@@ -40,10 +40,10 @@ struct Write {
 }
 
 impl Metrics {
-    /// What [`Self::text`] is.
+    /// The content type for [`Self::text`].
     pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// An own registry, with the shared families in it.
+    /// Creates a registry with the shared families.
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let reconciles = Family::default();
@@ -63,23 +63,23 @@ impl Metrics {
         Self { registry: Mutex::new(registry), reconciles, seconds, writes, dropped_events, leader }
     }
 
-    /// Lets a crate register families of its own.
+    /// Registers more families. Crates use this for their own metrics.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock());
     }
 
-    /// Counts one reconcile.
+    /// Counts one reconcile with this outcome, and records the duration `took`.
     pub fn reconciled(&self, controller: &'static str, outcome: &'static str, took: Duration) {
         self.reconciles.get_or_create(&Reconcile { controller, outcome }).inc();
         self.seconds.get_or_create(&Of { controller }).observe(took.as_secs_f64());
     }
 
-    /// Counts one write to the API server.
+    /// Counts one write to the API server, by field manager, kind and verb.
     pub fn wrote(&self, manager: &'static str, kind: &str, verb: &'static str) {
         self.writes.get_or_create(&Write { manager, kind: kind.to_owned(), verb }).inc();
     }
 
-    /// Counts an event that is not published.
+    /// Counts an event that is dropped instead of published.
     pub(crate) fn dropped_event(&self, controller: &'static str) {
         self.dropped_events.get_or_create(&Of { controller }).inc();
     }
@@ -88,10 +88,10 @@ impl Metrics {
         self.leader.set(i64::from(leads));
     }
 
-    /// The registry in the OpenMetrics text format.
+    /// Returns all metrics in the OpenMetrics text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Writing into a String can't fail.
+        // Writing to a String can't fail.
         let _ = encode(&mut text, &self.registry.lock());
         text
     }

@@ -1,12 +1,12 @@
-//! Objects that go because they live on in another management cluster.
+//! Detects objects that `clusterctl move` moves to another management cluster.
 
 use api::names::annotation;
 use kube::{Resource, ResourceExt};
 
-/// Whether the object is, or is about to be, deleted here because it was moved: what it stands for is another's now.
+/// Returns true if the object is deleted here only because it moved. Another management cluster now manages its resources.
 ///
-/// `clusterctl move` marks an object, deletes it and takes its finalizers off. Where it ends in between, an object that nobody
-/// deletes has the mark: it is left alone, too.
+/// `clusterctl move` annotates an object, deletes it and removes its finalizers. If the command is interrupted in
+/// between, the annotated object remains. Controllers ignore that object too.
 pub fn is_moving<K: Resource>(object: &K) -> bool {
     object.annotations().contains_key(annotation::DELETE_FOR_MOVE)
 }

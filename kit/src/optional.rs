@@ -1,7 +1,7 @@
-//! Kinds that another product brings, or does not: watched from when they are served.
+//! Watches kinds that another product may install, once they are served.
 //!
-//! A watch of a kind that is not served would ask again and again, and whoever waits for its first list
-//! would wait for ever. Here the kind's definition is watched, by its name, and the kind only once it is there.
+//! A watch for an unserved kind would retry forever, and readers would wait for its first list forever. So this module
+//! watches the kind's CustomResourceDefinition by its name, and the kind itself only once the definition exists.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use tokio::sync::watch as state;
 use crate::runtime::Runtime;
 use crate::watch::{self, Cache, Watchable, feed};
 
-/// All objects of a kind, if it is served. Clones share one cache.
+/// The objects of a kind that may not be served. Clones share one cache.
 pub struct Optional<K: Watchable> {
     cache: Cache<K>,
-    /// Unknown at first.
+    /// `None` until it is known if the kind is served.
     served: state::Receiver<Option<bool>>,
 }
 
@@ -28,7 +28,7 @@ impl<K: Watchable> Clone for Optional<K> {
     }
 }
 
-/// Watches whole objects, without their managed fields, from when their kind is served.
+/// Watches whole objects, without their managed fields, once their kind is served.
 pub fn optional<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Optional<K> {
     let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
     let (found, served) = state::channel(None);
@@ -42,34 +42,34 @@ pub fn optional<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Optional<K> {
         }
         drop(seen);
         found.send_replace(Some(true));
-        // A kind that is no longer served is an error of this watch, which logs it and tries again.
+        // If the kind is no longer served, this watch logs the error and retries.
         tokio::join!(feed(&runtime, api, watcher::Config::default(), fill, writer), found.closed());
     });
     Optional { cache, served }
 }
 
 impl<K: Watchable> Optional<K> {
-    /// One of a kind that is not served, for tests of who reads it.
+    /// Creates a kind that isn't served, for tests.
     pub fn unserved() -> Self {
         Self { cache: Cache::new(Arc::default()).0, served: state::channel(Some(false)).1 }
     }
 
-    /// An optional kind that is served, with the objects of this cache. For tests.
+    /// Creates a served kind with the objects in `cache`, for tests.
     pub fn served(cache: Cache<K>) -> Self {
         Self { cache, served: state::channel(Some(true)).1 }
     }
 
-    /// The cache, for indexes and listeners; empty while the kind is not served.
+    /// Returns the cache, for indexes and listeners. It is empty while the kind isn't served.
     pub fn cache(&self) -> &Cache<K> {
         &self.cache
     }
 
-    /// Whether the kind is served.
+    /// Returns true if the kind is served.
     pub fn is_served(&self) -> bool {
         *self.served.borrow() == Some(true)
     }
 
-    /// Resolves when it is known whether the kind is served and, if it is, the cache is complete.
+    /// Waits until it is known if the kind is served and, if it is, until the cache is complete.
     pub async fn settled(&self) {
         let mut served = self.served.clone();
         // The sender lives as long as the program.
@@ -109,7 +109,7 @@ mod tests {
         let (client, _) = support::api_server::server(|request| {
             let object = json!({"metadata": {"name": "x", "namespace": "n", "resourceVersion": "6"}});
             match (request.path.contains("customresourcedefinitions"), request.path.contains("watch=")) {
-                // The definition comes while it is watched for.
+                // The definition appears during the watch.
                 (true, true) => (200, json!({"type": "ADDED", "object": object})),
                 (true, false) => list(&json!([])),
                 (false, _) => list(&json!([object])),

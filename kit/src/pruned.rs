@@ -1,30 +1,30 @@
-//! What a cache keeps of an object's metadata.
+//! Reduces the metadata that a cache keeps.
 //!
-//! A user may put 256 KiB of annotations on each of many objects. Nobody reads them, but they would fill the memory of every
-//! program that watches the kind.
+//! A user can put 256 KiB of annotations on each of many objects. Controllers don't read these annotations, but
+//! caching them would fill the memory of every program that watches the kind.
 
 use std::collections::BTreeMap;
 
 use api::names::annotation;
 use kube::Resource;
 
-/// The longest value of an annotation that is kept.
+/// The maximum annotation value size in bytes.
 const LONGEST_VALUE: usize = 4 << 10;
-/// The longest value of an annotation that our programs write, such as the ledger of a resource policy.
+/// The maximum size in bytes of an annotation value that Layercake writes, such as a resource policy's ledger.
 const LONGEST_WRITTEN: usize = 32 << 10;
-/// How much is kept of the annotations that only administrators may set.
+/// The maximum total size in bytes of annotations that only administrators may set, including their names.
 const MOST_PROTECTED: usize = 16 << 10;
-/// How much is kept of all others: names and values.
+/// The maximum total size in bytes of all other annotations, including their names.
 const MOST_OTHERS: usize = 16 << 10;
-/// The most owners that are kept, besides the one that is the controller.
+/// The maximum number of owner references, not counting the controller's.
 const MOST_OWNERS: usize = 64;
-/// What `kubectl apply` keeps for itself.
+/// The annotation that only `kubectl apply` reads.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Drops what no controller reads.
+/// Removes metadata that controllers don't read.
 ///
-/// Of objects that no namespace holds all annotations stay: tenants do not write them, and images carry data of releases
-/// in theirs.
+/// Objects without a namespace keep all annotations except [`LAST_APPLIED`], because tenants can't
+/// write them, and images store release data in their annotations.
 pub(crate) fn prune<K: Resource>(object: &mut K) {
     let meta = object.meta_mut();
     meta.managed_fields = None;
@@ -36,7 +36,7 @@ pub(crate) fn prune<K: Resource>(object: &mut K) {
     prune_owners(object);
 }
 
-/// Annotations that our programs read stay, if need be with a shorter value; of others as many as there is room for.
+/// Keeps the annotations that Layercake reads, truncated if necessary, and as many others as the limits allow.
 fn prune_annotations(annotations: &mut BTreeMap<String, String>) {
     let (mut protected, mut others) = (0, 0);
     annotations.retain(|name, value| {
@@ -45,7 +45,7 @@ fn prune_annotations(annotations: &mut BTreeMap<String, String>) {
             cut(value, longest);
             return true;
         }
-        // Whoever adds annotations must not thereby hide one that holds his own work back.
+        // A separate limit, so that users can't push out an annotation that blocks their own requests.
         if annotation::PROTECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
             cut(value, LONGEST_VALUE);
             protected += name.len() + value.len();
@@ -59,7 +59,7 @@ fn prune_annotations(annotations: &mut BTreeMap<String, String>) {
     });
 }
 
-/// The annotations of ours whose values grow with what they list.
+/// Layercake's annotations whose values grow with the items that they list.
 const WRITTEN: &[&str] = &[
     annotation::RESOURCE_POLICY_LEDGER,
     annotation::AUTOSCALER_LABELS,

@@ -1,4 +1,4 @@
-//! What a reconcile can come to, and how long an object that fails waits before it is tried again.
+//! The results of a reconcile, and the delays before a failed object is retried.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,28 +8,28 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 use rand::RngExt;
 
-/// What a reconcile that came through asks for.
+/// The next reconcile after a success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing until something changes (or the slow resync comes round).
+    /// Reconcile on the next change or at the next resync.
     OnChange,
-    /// Another look after this time, change or not.
+    /// Reconcile after this delay, even without a change.
     After(Duration),
 }
 
-/// The three families of a reconcile that did not come through.
+/// The three families of reconcile errors, which determine when the object is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// The user must act: nothing is tried again before a change.
+    /// The user must change the object. The object isn't retried before a change or the next resync.
     Invalid,
-    /// Something else must happen first; with a time, if no watch shows it.
+    /// The object waits for something else. The delay is set if no watch reports when the wait is over.
     Waiting(Option<Duration>),
-    /// It went wrong, and may go right another time.
+    /// The reconcile failed and may succeed later. It is retried with backoff.
     Failed,
 }
 
 impl Disposition {
-    /// The family of an API server's refusal: a lost race is only a wait for the cache.
+    /// Returns the disposition for an API error. A conflict only waits until the cache catches up.
     pub fn from_api_error(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.is_conflict() => Self::Waiting(Some(REQUEUE_SOON)),
@@ -38,40 +38,40 @@ impl Disposition {
     }
 }
 
-/// When a cache that is behind has probably caught up.
+/// The delay after which a stale cache has probably caught up.
 pub const REQUEUE_SOON: Duration = Duration::from_millis(100);
 
-/// An error of a reconcile that knows its family.
+/// A reconcile error with its disposition and its metric label.
 pub trait ReconcileError: std::error::Error + Send + Sync + 'static {
-    /// The family this error belongs to.
+    /// Returns the family that this error belongs to.
     fn disposition(&self) -> Disposition;
-    /// The variant's name: the metric's label, and the log's.
+    /// Returns the variant name, which is the metric label.
     fn label(&self) -> &'static str;
 }
 
-/// `delay` give or take a fifth, so that a fleet does not march in step.
+/// Returns `delay` plus or minus up to 20 %, so that a fleet doesn't act in lockstep.
 pub fn jitter(delay: Duration) -> Duration {
     delay.mul_f64(rand::rng().random_range(0.8..1.2))
 }
 
-/// After so many doublings every delay has reached its longest.
+/// The number of doublings after which every delay has reached its maximum.
 const MOST_DOUBLINGS: usize = 20;
 
-/// Consecutive failures per object, and the delay they earn.
+/// Counts consecutive failures per object and computes retry delays.
 pub struct Failures<Key> {
     delays: ExponentialBuilder,
     counts: Mutex<HashMap<Key, usize>>,
 }
 
 impl<Key: Hash + Eq> Failures<Key> {
-    /// Delays that start at `first` and double up to `longest`.
+    /// Creates a counter with delays that start at `first` and double up to `longest`.
     pub fn new(first: Duration, longest: Duration) -> Self {
         let delays =
             ExponentialBuilder::new().with_min_delay(first).with_max_delay(longest).without_max_times();
         Self { delays, counts: Mutex::new(HashMap::new()) }
     }
 
-    /// Counts one more failure in a row, and says how long to wait before the next try.
+    /// Records another consecutive failure and returns the delay before the next attempt.
     pub fn next(&self, key: Key) -> Duration {
         let mut counts = self.counts.lock();
         let count = counts.entry(key).or_default();
@@ -80,12 +80,12 @@ impl<Key: Hash + Eq> Failures<Key> {
         jitter(delay)
     }
 
-    /// Returns true if the last try failed.
+    /// Returns true if the last attempt failed.
     pub fn has_failed(&self, key: &Key) -> bool {
         self.counts.lock().contains_key(key)
     }
 
-    /// Ends the row of failures: it worked, or the object is gone.
+    /// Ends a series of failures, after a success or when the object is gone.
     pub fn reset(&self, key: &Key) {
         self.counts.lock().remove(key);
     }
@@ -97,24 +97,24 @@ impl<Key: Hash + Eq> Default for Failures<Key> {
     }
 }
 
-/// How often one object may be reconciled: a burst at once, then one at a time.
+/// Limits the reconcile rate per object: first a burst without delay, then one reconcile per interval.
 ///
-/// A step that follows another waits for no timer. A loop (two writers of one field, a status that never settles)
-/// is slowed down before it becomes a storm.
+/// Steps that follow each other don't wait for a timer. But a loop (two writers of one field, a
+/// status that never settles) is slowed down.
 pub struct RateLimiter<Key> {
     burst: u32,
     each: Duration,
-    /// When each object will have its whole burst again; who has it is not here for long.
+    /// The time at which each object's burst is full again. Entries in the past are removed before the map grows.
     full_at: Mutex<HashMap<Key, Instant>>,
 }
 
 impl<Key: Hash + Eq> RateLimiter<Key> {
-    /// `burst` at once, and one more after each `each`.
+    /// Creates a limiter that admits `burst` reconciles at once, and then one per interval `each`.
     pub fn new(burst: u32, each: Duration) -> Self {
         Self { burst, each, full_at: Mutex::default() }
     }
 
-    /// Takes one from the burst, or says how long to wait for one.
+    /// Takes one reconcile from the burst, or returns the time to wait as the error.
     pub fn admit(&self, key: Key, now: Instant) -> Result<(), Duration> {
         let mut full_at = self.full_at.lock();
         if full_at.len() == full_at.capacity() {

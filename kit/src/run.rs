@@ -1,4 +1,4 @@
-//! The life of a controller program: flags, logs, client, servers, lease, work, a clean end.
+//! Runs a controller program: flags, logs, client, servers, lease, work and shutdown.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -21,18 +21,18 @@ use crate::runtime::{API_PERMITS, Runtime};
 use crate::serve::{self, Readiness};
 use crate::telemetry;
 
-/// Anything that ends a program; printed with its causes.
+/// An error that ends a program. It is printed with its causes.
 pub type Fatal = Box<dyn Error + Send + Sync>;
 
-/// Reconciles that have begun get this long to end after a shutdown is asked for.
+/// The time that running reconciles get to finish after the program is asked to shut down.
 const GRACE: Duration = Duration::from_secs(15);
-/// Tasks that do not look at a shutdown get this long to come to a point where they can be dropped.
+/// The time in which tasks that ignore the shutdown must reach a point where they can be dropped.
 const END: Duration = Duration::from_secs(1);
 
-/// Runs a controller program: all that programs have in common, then `start` until it ends.
+/// Runs a controller program: sets up what all programs share, then runs `start` until it returns. `name` is the Lease name.
 ///
-/// `start` is called on every replica. It serves webhooks, then awaits [`Runtime::lead`], then runs its
-/// controllers; they return once [`Runtime::shutdown`] is cancelled (SIGTERM, SIGINT). Then the lease is given up.
+/// `start` is called on every replica. It serves webhooks, waits for [`Runtime::lead`], then runs its controllers.
+/// The controllers return once [`Runtime::shutdown`] is cancelled (SIGTERM, SIGINT). Then the lease is released.
 pub fn run<F, Fut>(name: &'static str, common: Common, start: F) -> ExitCode
 where
     F: FnOnce(Runtime) -> Fut,
@@ -42,7 +42,7 @@ where
     if let Err(error) = forbid_core_dumps() {
         tracing::warn!(%error, "a crash may leave a core dump that contains secrets");
     }
-    // An Err means that one is installed already, which is as good.
+    // An error means that a provider is already installed. That provider works too.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -56,10 +56,12 @@ where
     }
 }
 
-/// A crash ends the program by an abort, and its memory has credentials and bootstrap data in it: none of it is to reach a disk.
+/// Prevents core dumps. A crash aborts the program, and its memory contains credentials and
+/// bootstrap data, which must not reach a disk.
 ///
-/// A limit binds what the kernel writes itself. Handlers such as systemd-coredump get the memory all the same, unless a process
-/// can't be dumped; then its own user can't read its memory maps either, which tools on a developer's machine do.
+/// The limit applies only to dumps that the kernel writes. Handlers such as systemd-coredump receive
+/// the memory regardless, unless the process isn't dumpable. A process that isn't dumpable also hides
+/// its memory maps from its own user, which breaks developer tools, so this is done only in a Pod.
 fn forbid_core_dumps() -> std::io::Result<()> {
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
@@ -85,7 +87,8 @@ where
     }
 }
 
-/// Runs `work` to its end; an error where it was cut short, and the lease must not be given up.
+/// Runs `work` to its end. Returns an error if the lease was lost or the grace period after a shutdown ended first. Then the lease
+/// must not be released.
 async fn run_until_shutdown<T>(
     work: impl Future<Output = T>,
     shutdown: &CancellationToken,
@@ -98,9 +101,9 @@ async fn run_until_shutdown<T>(
     };
     tokio::select! {
         ended = work => Ok(ended),
-        // Also while shutting down: another replica may act from here on.
+        // Also applies during a shutdown, because another replica may act from here on.
         () = lost.cancelled() => Err("the lease is lost; another replica is active".into()),
-        // Something is still being written: nobody may take over before the lease runs out.
+        // A write may still be running, so another replica must not take over before the lease expires.
         () = out_of_time => Err("reconciles did not finish in time".into()),
     }
 }
@@ -133,7 +136,7 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
     })
 }
 
-/// The lease has a client of its own: nothing that is asked for meanwhile keeps it back.
+/// Creates the elections with their own client, so that other requests don't delay the lease.
 fn elections(config: Config, namespace: String, name: &'static str, identity: String) -> MakeElections {
     Box::new(move || Ok(Elections::new(crate::client::client(config)?, &namespace, name, &identity)))
 }
@@ -163,7 +166,7 @@ async fn config(common: &Common) -> Result<Config, Fatal> {
     Ok(Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?)
 }
 
-/// The pod's name, which a restarted container keeps; else one that nobody else has.
+/// Returns the Pod name, which a restarted container keeps. Outside a Pod, returns a unique name.
 fn identity(name: &str) -> String {
     std::env::var("POD_NAME").unwrap_or_else(|_| {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -185,7 +188,7 @@ fn listen_for_signals(shutdown: CancellationToken) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Prints on stderr, whatever the log level, why the program ends.
+/// Prints the error that ends the program to stderr, regardless of the log level.
 fn report_failure(name: &str, error: &dyn Error) -> ExitCode {
     let mut message = error.to_string();
     let mut cause = error.source();
@@ -220,7 +223,7 @@ mod tests {
         assert!(lost.to_string().starts_with("the lease is lost"), "{lost}");
     }
 
-    /// The files of a folder and of those in it.
+    /// Returns all files below a folder.
     fn files(folder: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -240,7 +243,7 @@ mod tests {
                     .lines()
                     .find_map(|line| line.trim().strip_prefix("terminationGracePeriodSeconds: "));
                 let given = Duration::from_secs(given.expect("a grace period").parse().unwrap());
-                // What has begun ends, the lease is given up, the runtime goes.
+                // Running reconciles finish, the lease is released, the runtime shuts down.
                 let needed = GRACE + RELEASE + END;
                 assert!(given >= needed, "{}: {given:?} of {needed:?}", file.display());
             }

@@ -1,4 +1,4 @@
-//! What a running program hands to its parts. Each part takes from it what it needs, and keeps no more.
+//! The state that a running program shares with its parts. Each part keeps only what it needs.
 
 use std::sync::Arc;
 
@@ -13,37 +13,36 @@ use crate::metrics::Metrics;
 use crate::serve::Readiness;
 use crate::tenure::Tenure;
 
-/// Requests of controllers to the API server that are in flight at a time; watches and leases are none. They are first come,
-/// first served: each takes a place for one request, which has an end of its own, and a namespace has no more of them in the
-/// queue than it has slots.
+/// The maximum number of concurrent API requests by controllers, without watches and leases. Permits are granted in order of
+/// arrival. A permit is held for one request, which has its own timeout, and a namespace can't queue more requests than it has slots.
 pub(crate) const API_PERMITS: usize = 32;
 
-/// What a running program has to work with.
+/// The clients and shared state that a running program works with.
 #[derive(Clone)]
 pub struct Runtime {
-    /// The API server.
+    /// The client for the program's API server.
     pub client: Client,
-    /// What is measured.
+    /// The metrics registry.
     pub metrics: Arc<Metrics>,
-    /// What must be so before this replica counts as ready.
+    /// The requirements that this replica must meet to be ready.
     pub ready: Readiness,
-    /// Cancelled when the program is to end.
+    /// Cancelled when the program must shut down.
     pub shutdown: CancellationToken,
-    /// Who this replica is: in the lease, and in events.
+    /// The identity that this replica uses in the lease and in events.
     pub identity: String,
     /// The program's own namespace.
     pub namespace: String,
-    /// What this process wrote, and caches must show before anybody acts on them.
+    /// The writes by this process that a cache must contain before a controller acts on the cache.
     pub expectations: Arc<Expectations>,
-    /// Taken for each request to the API server: more at once make it slower, and the lease wait.
+    /// The permits for API requests. More concurrent requests would slow down the API server and delay the lease.
     pub api_permits: Arc<Semaphore>,
     pub(crate) leadership: Leadership,
 }
 
 impl Runtime {
-    /// Resolves when this replica may act. From then on the lease is renewed; once it is lost the process exits.
+    /// Waits until this replica may act. From then on, the lease is renewed, and the process exits once the lease is lost.
     ///
-    /// What the replica's readiness requires is named before.
+    /// Register all readiness requirements before this call.
     pub async fn lead(&self) -> Result<(), NotLeader> {
         self.ready.started();
         self.leadership.acquire(&self.shutdown).await?;
@@ -51,13 +50,14 @@ impl Runtime {
         Ok(())
     }
 
-    /// Tells whether this replica may still write, by the age of its lease. [`Self::client`] asks it before each request that
-    /// changes something; whoever changes something elsewhere asks it himself.
+    /// Returns the tenure, which tells from the age of the lease if this replica may still write. [`Self::client`] checks the
+    /// tenure before each request that changes something. Code that changes something elsewhere, such as in vCenter, must check
+    /// the tenure itself.
     pub fn tenure(&self) -> Tenure {
         self.leadership.tenure.clone()
     }
 
-    /// Everything but a lease: for tests, and for commands that only read.
+    /// Creates a runtime without a lease, for tests and for commands that only read.
     pub fn detached(client: Client) -> Self {
         Self {
             client,

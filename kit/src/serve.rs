@@ -1,4 +1,4 @@
-//! The plain HTTP side of a controller: is it alive, is it ready, what does it measure.
+//! Serves health, readiness and metrics over plain HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,52 +14,52 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::Metrics;
 use crate::server;
 
-/// What must be so before this replica counts as ready. Clones share one list.
+/// The unmet requirements for readiness. Clones share one list.
 #[derive(Clone, Default)]
 pub struct Readiness(Arc<Mutex<Vec<&'static str>>>);
 
-/// One thing that must be so; dropped without [`Requirement::met`], it keeps the replica unready.
+/// A requirement for readiness. If it is dropped without [`Requirement::met`], the replica stays unready.
 pub struct Requirement {
     missing: Readiness,
     what: &'static str,
 }
 
-/// What is missing until the program has named all that it requires.
+/// The requirement that remains until the program has registered all others.
 const START: &str = "its start";
 
 impl Readiness {
-    /// That of a program which has not yet named what it requires.
+    /// Creates the readiness for a program that hasn't registered its requirements yet.
     pub(crate) fn starting() -> Self {
         let ready = Self::default();
         ready.0.lock().push(START);
         ready
     }
 
-    /// Says that the program has named all that it requires.
+    /// Records that the program has registered all its requirements.
     pub(crate) fn started(&self) {
         self.0.lock().retain(|missing| *missing != START);
     }
 
-    /// Holds readiness back until `what` is met.
+    /// Adds a requirement. The replica isn't ready until the requirement is met. `what` names it in the response from `/readyz`.
     pub fn require(&self, what: &'static str) -> Requirement {
         self.0.lock().push(what);
         Requirement { missing: self.clone(), what }
     }
 
-    /// What is still missing.
+    /// Returns the unmet requirements.
     pub fn missing(&self) -> Vec<&'static str> {
         self.0.lock().clone()
     }
 }
 
 impl Requirement {
-    /// Says that it is so now, for good.
+    /// Marks the requirement as met, permanently.
     pub fn met(self) {
         self.missing.0.lock().retain(|missing| *missing != self.what);
     }
 }
 
-/// Serves /healthz and /readyz at `address`, in the background.
+/// Serves `/healthz` and `/readyz` at `address` in the background.
 pub async fn health(address: SocketAddr, ready: Readiness, stop: CancellationToken) -> std::io::Result<()> {
     let router = Router::new().route("/healthz", get(|| async { "ok" })).route(
         "/readyz",
@@ -77,7 +77,7 @@ pub async fn health(address: SocketAddr, ready: Readiness, stop: CancellationTok
     serve(address, router, stop).await
 }
 
-/// Serves /metrics at `address` in the background, over plain HTTP and to everybody who reaches it.
+/// Serves `/metrics` at `address` in the background, over plain HTTP and without authentication.
 pub async fn metrics(
     address: SocketAddr,
     metrics: Arc<Metrics>,

@@ -1,8 +1,8 @@
-//! The reconciles of one controller that run at a time, shared among namespaces.
+//! Shares a controller's concurrent reconciles among namespaces.
 //!
-//! A namespace whose reconciles all hang must not keep those of others waiting. So a namespace gets another slot only while it
-//! holds fewer than are free. An object without a slot is no task and no future: only its name is kept, and it is enqueued
-//! again when a slot is kept for it.
+//! A namespace whose reconciles all hang must not block other namespaces. So a namespace gets another
+//! slot only while it holds fewer slots than are free. An object without a slot doesn't have a task
+//! or a future. Only its reference is kept, and it is enqueued again when a slot is reserved for it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-/// The slots of one controller. Clones are the same.
+/// A controller's slots. Clones share them.
 pub(crate) struct Slots<K: Resource<DynamicType = ()>>(Arc<Shared<K>>);
 
 impl<K: Resource<DynamicType = ()>> Clone for Slots<K> {
@@ -29,27 +29,28 @@ struct Shared<K: Resource<DynamicType = ()>> {
 
 struct State<K: Resource<DynamicType = ()>> {
     places: Places<ObjectRef<K>>,
-    /// Those that wait in `places`.
+    /// The objects that wait in `places`.
     waiting: HashSet<ObjectRef<K>>,
-    /// Those for which a slot is kept: they are enqueued.
+    /// The objects for which a slot is reserved. They are enqueued.
     granted: HashSet<ObjectRef<K>>,
 }
 
-/// A slot for one reconcile; gives it back when dropped.
+/// A slot for one reconcile. It is returned on drop.
 pub(crate) struct Slot<K: Resource<DynamicType = ()>> {
     slots: Slots<K>,
     namespace: Option<String>,
 }
 
 impl<K: Resource<DynamicType = ()>> Slots<K> {
-    /// So many slots; `wake` enqueues an object.
+    /// Creates `width` slots. `wake` enqueues an object.
     pub fn new(width: usize, wake: mpsc::UnboundedSender<ObjectRef<K>>) -> Self {
         let places = Places::halved(width);
         let state = State { places, waiting: HashSet::new(), granted: HashSet::new() };
         Self(Arc::new(Shared { state: Mutex::new(state), wake }))
     }
 
-    /// A slot for the reconcile of an object; without one, the object is enqueued when there is one for it.
+    /// Returns a slot for the object. Without a free slot, returns `None`, and the object is enqueued
+    /// later, when a slot is reserved for it.
     pub fn enter(&self, object: &ObjectRef<K>) -> Option<Slot<K>> {
         let mut state = self.0.state.lock();
         let State { places, waiting, granted } = &mut *state;
@@ -63,7 +64,7 @@ impl<K: Resource<DynamicType = ()>> Slots<K> {
         Some(Slot { slots: self.clone(), namespace: object.namespace.clone() })
     }
 
-    /// Gives back the slot that is kept for an object which is gone.
+    /// Releases the slot that is reserved for an object, because the object is gone.
     pub fn give_up(&self, object: &ObjectRef<K>) {
         if self.0.state.lock().granted.remove(object) {
             self.leave(share(object));
@@ -77,13 +78,13 @@ impl<K: Resource<DynamicType = ()>> Slots<K> {
         while let Some((_, next)) = places.take_next() {
             waiting.remove(&next);
             granted.insert(next.clone());
-            // The receiver is gone only when the controller ended with the program.
+            // Fails only if the receiver is gone, because the program shuts down.
             let _ = self.0.wake.send(next);
         }
     }
 }
 
-/// Objects without a namespace share one name.
+/// Returns the key by which an object's slots are counted: its namespace, or an empty string for objects without a namespace.
 fn share<K: Resource<DynamicType = ()>>(object: &ObjectRef<K>) -> &str {
     object.namespace.as_deref().unwrap_or_default()
 }

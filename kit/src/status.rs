@@ -1,28 +1,28 @@
-//! Conditions: computed without a clock, stamped in one place.
+//! Computes conditions without a clock, and sets their times in one function.
 //!
-//! A status function says what is true; [`settle`] keeps the transition time of what was true before and stamps
-//! the rest. So status functions stay pure, and a status that did not change compares equal.
+//! A status function returns the current conditions. [`settle`] keeps the transition time of each condition whose status is
+//! unchanged, and updates the others. So status functions stay pure, and an unchanged status compares equal.
 
 use api::conditions::Condition as Graded;
 use bounds::printable;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// A condition of either kind: metav1's, or Cluster API's older one with a severity.
+/// A condition of either type: metav1's, or Cluster API's older type with a severity.
 pub trait Conditional: Clone + PartialEq {
-    /// `Ready`, say.
+    /// Returns the type, such as `Ready`.
     fn type_(&self) -> &str;
-    /// `True`, `False` or `Unknown`.
+    /// Returns `True`, `False` or `Unknown`.
     fn status(&self) -> &str;
-    /// Why, in one CamelCase word; may be empty.
+    /// Returns the reason, one CamelCase word. It may be empty.
     fn reason(&self) -> &str;
-    /// Why, for people; may be empty.
+    /// Returns the human-readable message. It may be empty.
     fn message(&self) -> &str;
-    /// Since when the status holds.
+    /// Returns the last transition time.
     fn since(&self) -> Time;
-    /// Says since when the status holds.
+    /// Sets the last transition time.
     fn set_since(&mut self, since: Time);
-    /// Says why, for people.
+    /// Sets the human-readable message.
     fn set_message(&mut self, message: String);
 }
 
@@ -50,17 +50,17 @@ impl Conditional for Condition {
     }
 }
 
-/// So many characters may a line of a message have.
+/// The maximum length of a message line in characters.
 const LINE: usize = 2000;
-/// So many lines may a message have: Cluster API lists one cause a line.
+/// The maximum message length in lines. Cluster API lists one cause per line.
 const LINES: usize = 50;
 
-/// Stamps `new` conditions: the old time where the status is the old one, else `now`.
+/// Sets the transition times in `new`: the old time if the status is unchanged, `now` otherwise.
 ///
-/// Messages repeat what guests, vCenter, other controllers and people wrote: what steers a terminal is taken out of them, and
-/// they have an end, so that the API server takes the status whatever was written.
+/// Messages repeat text from guests, vCenter, other controllers and people. So characters that control a terminal
+/// are replaced, and the length is limited, so that the API server always accepts the status.
 ///
-/// Conditions that are not in `new` are dropped: one function per kind computes them all.
+/// Conditions that aren't in `new` are dropped, because one function per kind computes them all.
 pub fn settle<C: Conditional>(old: &[C], mut new: Vec<C>, now: Timestamp) -> Vec<C> {
     for condition in &mut new {
         let before = old.iter().find(|old| old.type_() == condition.type_());
@@ -73,14 +73,15 @@ pub fn settle<C: Conditional>(old: &[C], mut new: Vec<C>, now: Timestamp) -> Vec
     new
 }
 
-/// The message as it may be shown, where that is another.
+/// Returns the message in printable form and within the limits, or `None` if that is the message itself.
 fn shown(message: &str) -> Option<String> {
     let lines = message.split('\n').take(LINES).map(|line| printable(line, LINE));
     let shown = lines.collect::<Vec<_>>().join("\n");
     (shown != message).then_some(shown)
 }
 
-/// A metav1 condition whose time [`settle`] will fill in.
+/// Creates a metav1 condition with the status `True` or `False`. `generation` is the object's observed generation. [`settle`] sets
+/// the transition time.
 pub fn condition(
     type_: &str,
     status: bool,
@@ -98,7 +99,7 @@ pub fn condition(
     }
 }
 
-/// The condition of this type, if there is one.
+/// Returns the condition with this type, if it exists.
 pub fn find<'a, C: Conditional>(conditions: &'a [C], type_: &str) -> Option<&'a C> {
     conditions.iter().find(|condition| condition.type_() == type_)
 }

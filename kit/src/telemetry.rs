@@ -1,15 +1,16 @@
-//! Log lines on stderr: one span a reconcile, as text or JSON.
+//! Writes log lines to stderr, as text or JSON, with one span per reconcile.
 
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::flags::LogFormat;
 
-/// Directives that hold beneath what the user asks for: these libraries repeat what our own lines say. The client
-/// prints an answer that it can't decode in full, as a warning: it may be a Secret.
+/// The directives that apply unless the user asks for these libraries, whose log lines repeat Layercake's own. `kube_client`'s
+/// warnings contain the whole response if a response can't be decoded, and the response may be a Secret.
 const QUIET: [&str; 4] = ["kube_runtime=warn", "kube_client=error", "hyper_util=warn", "rustls=warn"];
 
-/// Starts logging for this process; a second call changes nothing.
+/// Starts logging for this process. `level` is a level or a list of directives, such as `info,kit=debug`. An invalid level counts
+/// as `info`. A second call has no effect.
 pub fn start(format: LogFormat, level: &str) {
     let builder = fmt().with_env_filter(filter(level)).with_writer(std::io::stderr);
     let started = match format {

@@ -1,7 +1,7 @@
-//! Whether this replica may still act: asked right before each write.
+//! Checks right before each write if this replica may still act.
 //!
-//! A leader that was suspended wakes up in the middle of what it did, and does not know that another leads meanwhile. Its
-//! lease has an age, by a clock that went on.
+//! A leader that was suspended resumes in the middle of its work, and doesn't know that another
+//! replica leads by now. So the lease's age is measured by a clock that includes suspension.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,25 +11,25 @@ use axum::http::Method;
 
 use crate::boot_time::{BootTime, Clock};
 
-/// After so long without a renewal the holder must have stopped.
+/// The time without a renewal after which the holder must have stopped.
 pub(crate) const RENEW_WITHIN: Duration = Duration::from_secs(10);
 
-/// The lease of a replica became too old: another may act, so nothing is written any more.
+/// The error for a write that isn't sent because the lease is too old, so another replica may be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not sent: the lease was not renewed in time, so another replica may be active")]
 pub struct Expired;
 
-/// The age of this replica's lease. Clones are the same.
+/// The age of this replica's lease. Clones share it.
 #[derive(Clone)]
 pub struct Tenure(Arc<Inner>);
 
 struct Inner {
     clock: Clock,
-    /// When the lease was last renewed, in milliseconds since boot; [`NONE`] where there is no lease to lose.
+    /// The last renewal in milliseconds since boot, or [`NONE`] if this replica hasn't led with a lease.
     renewed: AtomicU64,
 }
 
-/// What a replica does before it leads is no leader's business, such as to keep its certificate.
+/// Marks a replica that hasn't led with a lease. Its writes, such as to its webhook certificate, don't need leadership.
 const NONE: u64 = u64::MAX;
 
 impl Tenure {
@@ -37,21 +37,21 @@ impl Tenure {
         Self(Arc::new(Inner { clock, renewed: AtomicU64::new(NONE) }))
     }
 
-    /// That of a replica whose lease was renewed at boot and not since, for tests of who asks.
+    /// Creates a tenure whose lease was last renewed at boot, to test code that checks the tenure.
     pub fn expired() -> Self {
         Self(Arc::new(Inner { clock: Clock::default(), renewed: AtomicU64::new(0) }))
     }
 
-    /// The lease is this replica's since then, or again.
+    /// Records that this replica acquired or renewed the lease at this time.
     pub(crate) fn renewed(&self, at: BootTime) {
         let millis = u64::try_from(at.0.as_millis()).unwrap_or(NONE);
         self.0.renewed.store(millis, Ordering::SeqCst);
     }
 
-    /// Whether the lease, if this replica has led by one, is younger than others wait for.
+    /// Returns an error if this replica has led with a lease that is now too old.
     ///
     /// # Errors
-    /// [`Expired`] from the moment on at which the lease had to be renewed.
+    /// [`Expired`] if the last renewal was 10 s ago or earlier.
     pub fn check(&self) -> Result<(), Expired> {
         let renewed = self.0.renewed.load(Ordering::SeqCst);
         if renewed == NONE {
@@ -61,7 +61,7 @@ impl Tenure {
         if self.0.clock.since(at) < RENEW_WITHIN { Ok(()) } else { Err(Expired) }
     }
 
-    /// As [`Self::check`], for a request with that method: reading is always fine.
+    /// Same as [`Self::check`], for a request with this method. Reads are always allowed.
     pub(crate) fn check_request(&self, method: &Method) -> Result<(), Expired> {
         if method.is_safe() { Ok(()) } else { self.check() }
     }
@@ -71,7 +71,7 @@ impl Tenure {
 pub(crate) mod tests {
     use super::*;
 
-    /// A clock that stands still until it is moved on.
+    /// Returns a clock that advances only when the counter is changed.
     pub fn stopped() -> (Clock, Arc<AtomicU64>) {
         let millis = Arc::new(AtomicU64::new(5000));
         let read = Arc::clone(&millis);

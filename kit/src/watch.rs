@@ -1,8 +1,9 @@
-//! The one way to watch: [`objects`], [`metadata`], [`selected`], or [`one`] alone.
+//! Watches kinds and caches their objects: [`objects`], [`metadata`], [`selected`], or [`one`] for
+//! a single object. Controllers must not watch in any other way.
 //!
-//! One watch per kind feeds one cache, however many controllers read it. Managed fields are dropped on arrival
-//! (four fifths of a cache's memory), and annotations that nobody reads; a kind of which only owners or labels matter is kept as metadata. Indexes
-//! and listeners are notified of every change with the object as it was and as it is, so nobody has to scan.
+//! One watch per kind feeds one cache, no matter how many controllers read it. Managed fields (four fifths of a cache's memory)
+//! and annotations that no controller reads are dropped on arrival. Kinds are kept as metadata if readers need only owners or
+//! labels. Indexes and listeners get the old and the new version of every changed object, so readers don't have to scan.
 
 use std::cell::OnceCell;
 use std::fmt::Debug;
@@ -28,30 +29,30 @@ use crate::pruned::prune;
 use crate::runtime::Runtime;
 pub use crate::watchable::Watchable;
 
-/// Objects of one page of a list: a user's may have more than a megabyte each, and a page is in memory as text, too.
+/// The number of objects per list page. An object can exceed 1 MB, and a page is also held in memory as raw JSON.
 const PAGE: u32 = 100;
 
-/// One object's change: absent before means new, absent now means gone.
+/// A change to one object. Without an old version the object is new, without a new version it is gone.
 #[derive(Debug)]
 pub struct Change<K> {
-    /// The object as the cache held it.
+    /// The object as the cache held it before the change.
     pub old: Option<Arc<K>>,
-    /// The object as the cache holds it now.
+    /// The object as the cache holds it after the change.
     pub new: Option<Arc<K>>,
 }
 
 impl<K> Change<K> {
-    /// The object as it was and as it is, whichever there is.
+    /// Returns the old and the new version of the object, as far as they exist.
     pub fn sides(&self) -> impl Iterator<Item = &Arc<K>> {
         self.old.iter().chain(self.new.iter())
     }
 }
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send>;
-/// Takes a change into an index; the name of its object is made once for all indexes, and only if one needs it.
+/// Applies a change to one index. The object reference is created lazily, once for all indexes.
 type Indexing<K> = Box<dyn Fn(&Change<K>, &dyn Fn() -> Arc<ObjectRef<K>>) + Send>;
 
-/// Who is notified of changes: indexes first, so that listeners can read them.
+/// The subscribers to changes. Indexes are notified first, so that listeners can read them.
 struct Subscribers<K: Watchable> {
     indexes: Vec<Indexing<K>>,
     listeners: Vec<Listener<K>>,
@@ -70,14 +71,14 @@ impl<K: Watchable> Subscribers<K> {
 struct Shared<K: Watchable> {
     store: Store<K>,
     expectations: Arc<Expectations>,
-    /// The highest resourceVersion that any event of this watch carried.
+    /// The highest resourceVersion in any event so far.
     seen: AtomicU64,
     subscribers: Mutex<Subscribers<K>>,
-    /// Whether the first list is in. The store's own wait wakes only the last of several that wait for it.
+    /// True once the first list is complete. The store's own wait isn't used, because it wakes only the last of several waiters.
     complete: watch::Sender<bool>,
 }
 
-/// All objects of one kind as the watch last showed them. Clones share one cache.
+/// All objects of one kind, as last reported by the watch. Clones share one cache.
 pub struct Cache<K: Watchable>(Arc<Shared<K>>);
 
 impl<K: Watchable> Clone for Cache<K> {
@@ -91,7 +92,7 @@ pub fn objects<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Cache<K> {
     selected(runtime, api, watcher::Config::default())
 }
 
-/// Watches only the metadata, without managed fields; enough for owners, labels and existence.
+/// Watches only metadata, without managed fields. This is enough for owners, labels and existence.
 pub fn metadata<K>(runtime: &Runtime, api: Api<PartialObjectMeta<K>>) -> Cache<PartialObjectMeta<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
@@ -99,16 +100,16 @@ where
     selected(runtime, api, watcher::Config::default())
 }
 
-/// Watches as `config` says (a label selector, say), without managed fields.
+/// Watches the objects that `config` selects, by a label selector for example, without managed fields.
 pub fn selected<K: Watchable>(runtime: &Runtime, api: Api<K>, config: watcher::Config) -> Cache<K> {
     let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
     tokio::spawn(feed(runtime, api, config, cache.clone(), writer));
     cache
 }
 
-/// Watches one object: as it is, then every change, `None` while it is absent.
+/// Watches one object. The stream yields its current state, then every change, and `None` while the object is absent.
 ///
-/// Only this object is asked for and kept, so it may be a Secret.
+/// Only this object is requested and kept, so it may be a Secret.
 pub fn one<K>(api: Api<K>, name: &str) -> BoxStream<'static, Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -125,7 +126,7 @@ where
     objects.boxed()
 }
 
-/// Feeds `cache` with what the API server has, as long as the program runs.
+/// Feeds `cache` from the API server until the program ends.
 pub(crate) fn feed<K: Watchable>(
     runtime: &Runtime,
     api: Api<K>,
@@ -139,7 +140,7 @@ pub(crate) fn feed<K: Watchable>(
         std::future::ready(event.map(|event| admit_event(&store, event)).transpose())
     });
     let events = events.modify(prune);
-    // A watch ends with its program, and a program with its watch: a cache that nobody feeds looks like peace.
+    // The program shuts down if the watch ends, because a cache without a watch would look as if the cluster doesn't change.
     let end = runtime.shutdown.clone().drop_guard();
     let followed = cache.follow(events, writer);
     async move {
@@ -149,7 +150,8 @@ pub(crate) fn feed<K: Watchable>(
 }
 
 impl<K: Watchable> Cache<K> {
-    /// A cache that nothing feeds; what [`Cache::follow`] is given fills it. For tests, which have no API server.
+    /// Creates an empty cache without a watch, and the writer with which [`Cache::follow`] fills the cache. Use it in tests. To watch
+    /// a kind, use [`objects`] or [`metadata`].
     pub fn new(expectations: Arc<Expectations>) -> (Self, Writer<K>) {
         let (store, feed) = reflector::store();
         let shared = Shared {
@@ -162,12 +164,12 @@ impl<K: Watchable> Cache<K> {
         (Self(Arc::new(shared)), feed)
     }
 
-    /// The object as the watch last showed it, however old that is.
+    /// Returns the object as last reported by the watch, regardless of its age.
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
         self.0.store.get(&reference_to(namespace, name))
     }
 
-    /// The object, unless the cache has not seen our own last write of it yet.
+    /// Returns the object, or an error if the cache doesn't contain this process's last write to it yet.
     pub fn current(&self, namespace: Option<&str>, name: &str) -> Result<Option<Arc<K>>, StaleCache> {
         let object = self.get(namespace, name);
         let shown = object
@@ -179,33 +181,33 @@ impl<K: Watchable> Cache<K> {
         Ok(object)
     }
 
-    /// Every object. A scan: for start-up and sweeps, never per event.
+    /// Returns every object. This is a scan, for start-up and sweeps, not for events.
     pub fn all(&self) -> Vec<Arc<K>> {
         self.0.store.state()
     }
 
-    /// Whether the cache holds nothing. Costs nothing.
+    /// Returns true if the cache is empty. Doesn't scan the cache.
     pub fn is_empty(&self) -> bool {
         self.0.store.is_empty()
     }
 
-    /// Whether the cache holds everything that was there when the watch began.
+    /// Returns true once the cache contains every object in the first list.
     pub fn is_complete(&self) -> bool {
         *self.0.complete.borrow()
     }
 
-    /// The store that kube's own controller reads.
+    /// Returns the store that kube's scheduler reads.
     pub(crate) fn store(&self) -> Store<K> {
         self.0.store.clone()
     }
 
-    /// Resolves when the cache holds everything that was there when the watch began.
+    /// Waits until the cache contains every object in the first list.
     pub async fn complete(&self) {
-        // The sender lives as long as the cache that is asked.
+        // The cache itself keeps the sender alive, so this can't fail.
         let _ = self.0.complete.subscribe().wait_for(|complete| *complete).await;
     }
 
-    /// A cache of these objects, which no watch changes.
+    /// Creates a complete cache with these objects and without a watch, for tests and for commands that list once.
     pub fn filled(objects: impl IntoIterator<Item = K>) -> Self {
         let (cache, mut writer) = Self::new(Arc::default());
         cache.take(&mut writer, &Event::Init);
@@ -216,7 +218,7 @@ impl<K: Watchable> Cache<K> {
         cache
     }
 
-    /// Keeps the objects by the keys that `keys` gives them.
+    /// Adds an index. `keys` returns an object's index keys.
     pub fn index(&self, keys: impl Fn(&K) -> Vec<String> + Send + 'static) -> Index<K> {
         let index = Index::new(self.store());
         let kept = index.clone();
@@ -236,9 +238,9 @@ impl<K: Watchable> Cache<K> {
         index
     }
 
-    /// Calls `listener` with every change; first of all objects that are there already.
+    /// Calls `listener` for each object in the cache, then for every change.
     ///
-    /// Listeners are called in the order they came, after all indexes know of the change.
+    /// Listeners are called in the order in which they were added, after all indexes are updated.
     pub fn listen(&self, listener: impl Fn(&Change<K>) + Send + 'static) {
         let mut subscribers = self.0.subscribers.lock();
         for object in self.all() {
@@ -247,7 +249,7 @@ impl<K: Watchable> Cache<K> {
         subscribers.listeners.push(Box::new(listener));
     }
 
-    /// Takes every event of a watch into the cache, until the stream ends.
+    /// Applies every watch event to the cache until the stream ends.
     pub async fn follow(self, events: impl Stream<Item = watcher::Result<Event<K>>>, mut writer: Writer<K>) {
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
@@ -262,7 +264,7 @@ impl<K: Watchable> Cache<K> {
     }
 
     pub(crate) fn take(&self, writer: &mut Writer<K>, event: &Event<K>) {
-        // Held across store and listeners, so that a new listener sees each object exactly once.
+        // Locked across the store and the listeners, so that a new listener gets each object exactly once.
         let subscribers = self.0.subscribers.lock();
         if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) = event {
             self.0.seen.fetch_max(version(object).unwrap_or(0), Ordering::AcqRel);
@@ -290,7 +292,7 @@ impl<K: Watchable> Cache<K> {
         }
     }
 
-    /// Notifies of what a new list changed: nobody is notified of objects that are as they were.
+    /// Notifies subscribers about the objects that differ after a new list. Unchanged objects are skipped.
     fn notify_relisted(&self, subscribers: &Subscribers<K>, before: Vec<Arc<K>>) {
         let mut gone: std::collections::HashMap<_, _> =
             before.into_iter().map(|object| (ObjectRef::from_obj(&*object), object)).collect();

@@ -1,5 +1,5 @@
-//! What guests' API servers can make a controller hold, which is why it has a process of its own: the most memory that it
-//! ever had is asked for at the end.
+//! Tests how much memory a guest's API server can make a controller use. The test has its own
+//! process, because it reads the peak memory use at the end.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 const PIECE: &str = "0,";
-/// What one answer has at least: four million numbers.
+/// The size of a large response in bytes, which is four million numbers.
 const LARGE: usize = 8 << 20;
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -47,7 +47,8 @@ fn repeated(piece: &str) -> Bytes {
     Bytes::from(piece.repeat((64 << 10) / piece.len()))
 }
 
-/// An answer that begins like one, and goes on with so many bytes of a piece.
+/// Returns a response body with a valid beginning, followed by `piece` repeated up to `bytes` bytes. If `hangs` is true, the body
+/// never ends.
 fn endless(beginning: &'static str, piece: &str, bytes: usize, hangs: bool) -> Body {
     let piece = repeated(piece);
     let count = bytes / piece.len();
@@ -71,14 +72,14 @@ fn guest(config: &Config, namespace: &str, name: &str) -> Guest {
     Guest::with_client(client, namespace, name, DEADLINE)
 }
 
-/// The most memory that this process ever had, in MiB.
+/// Returns the peak memory use of this process in MiB.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
 }
 
-/// Every kind of call, each answered with eight MiB.
+/// Makes every kind of call. The responses have 8 MiB, with an error status if `refuses` is true.
 async fn every_call(guest: &Guest, refuses: bool) {
     let request = || Request::new("/large").get("a", &kube::api::GetParams::default());
     let read = guest.read::<Numbers>(request(), 3 << 20).await;
@@ -120,7 +121,7 @@ async fn hostile_answers_take_little_memory_and_keep_no_other_guest_waiting() {
     }
     let before = peak();
 
-    // One guest takes all that it can get, and never ends.
+    // One guest uses as much memory as it can, and its responses never end.
     let bad = guest(&hangs, "bad", "hangs");
     let request = || Request::new("/large").get("a", &kube::api::GetParams::default());
     let held: Vec<_> = (0..20)
@@ -147,7 +148,7 @@ async fn hostile_answers_take_little_memory_and_keep_no_other_guest_waiting() {
         }
     };
     tokio::join!(working, served);
-    // Fewer bytes than are refused, and of a million objects.
+    // The response is below the byte limit, but contains hundreds of thousands of objects.
     let objects: Vec<Metadata<NoKeys>> =
         guest(&many, "many", "c").list("/large", "a=b").await.unwrap_or_default();
     assert!(objects.len() <= 50);

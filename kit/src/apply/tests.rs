@@ -95,7 +95,7 @@ mod sent {
         Arc::new(object)
     }
 
-    /// Answers a write with what it wrote, as of version 9.
+    /// Returns the written object with resourceVersion 9, as the response to a write.
     fn echo(request: &Request) -> (u16, Value) {
         let mut object = request.body.clone();
         object["metadata"]["name"] = json!("a");
@@ -221,7 +221,7 @@ mod sent {
         assert!(api.expectations.check_fresh(&*stored("1", 1)).is_ok());
     }
 
-    /// A kind with a status, as our own kinds are.
+    /// A kind that has a status, like Layercake's own kinds.
     #[derive(Clone, Debug, serde::Deserialize)]
     struct Deploy(Deployment);
 

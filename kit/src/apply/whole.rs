@@ -1,4 +1,4 @@
-//! Creation of an object whose intent changes later.
+//! Creates objects whose intents lose fields later.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::{Api, Applied, hash, is_conflict, typed};
 use crate::expectations::{Intent, version};
 use crate::watchable::Watchable;
 
-/// How often the fields of an object are handed over that others write meanwhile.
+/// The maximum number of attempts to transfer field ownership while other writers change the object.
 const ATTEMPTS: u8 = 5;
 
 impl Api {
-    /// As [`Self::create_or_apply`], for an intent whose fields come and go later.
+    /// Same as [`Self::create_or_apply`], for an intent that can lose fields later.
     ///
-    /// Fields of an object that was created belong to whoever created it, beside whoever applies it, and would stay when the intent
-    /// has them no more. So they are handed over at once, as if the object had been applied.
+    /// The fields of a created object belong to an `Update` entry in its managed fields, so a later apply without a field would not
+    /// remove it. This function turns the entry into an `Apply` entry right after the creation, as if the object had been applied.
     pub async fn create_or_apply_whole<K>(
         &self,
         intent: &K,
@@ -31,7 +31,7 @@ impl Api {
             applied => return Ok(applied),
         };
         let mut object = Arc::unwrap_or_clone(created);
-        // Somebody may write the object in between: it is read again then.
+        // If another writer changes the object in between, read it again.
         for _ in 0..ATTEMPTS {
             let Some(patch) = applied_fields(&object, self.manager) else { break };
             match self.patch(&object, patch).await {
@@ -52,7 +52,7 @@ impl Api {
     }
 }
 
-/// The patch that makes what `manager` created what it applied; `None` where there is nothing to make so.
+/// Returns the patch that turns the manager's `Update` entry into an `Apply` entry, or `None` if there isn't such an entry.
 fn applied_fields<K: Watchable>(object: &K, manager: &str) -> Option<Value> {
     let mut fields = object.managed_fields().to_vec();
     let created = fields.iter_mut().find(|entry| {

@@ -10,7 +10,7 @@ use support::api_server::server;
 use super::*;
 use crate::watch::Cache;
 
-/// How long a test waits for what must happen; it is never waited for what must not.
+/// The timeout for events that must happen. Tests don't wait for events that must not happen.
 const SOON_ENOUGH: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ impl ReconcileError for Refused {
     }
 }
 
-/// What the reconciles are to answer, and who was reconciled.
+/// The results that reconciles return, and the objects that were reconciled.
 struct Ctx {
     answers: Mutex<VecDeque<Result<Next, Refused>>>,
     reconciled: mpsc::UnboundedSender<String>,
@@ -42,7 +42,7 @@ struct Running {
 }
 
 impl Running {
-    /// A controller of ReplicaSets that own Pods; both caches are complete and empty.
+    /// Starts a controller for ReplicaSets that own Pods. Both caches are complete and empty.
     fn new(answers: Vec<Result<Next, Refused>>) -> Self {
         let runtime = Runtime::detached(server(|_| (404, serde_json::Value::Null)).0);
         let mut sets = Cache::new(Arc::clone(&runtime.expectations));
@@ -163,7 +163,7 @@ fn only_a_controller_of_the_right_kind_is_an_owner() {
     assert_eq!(controller_of::<ReplicaSet, _>(&pod), None);
 }
 
-/// Reconciles end at once but in namespace `slow`, where they hang until `release`.
+/// Reconciles end at once, except in namespace `slow`, where they hang until `release`.
 #[tokio::test]
 async fn a_namespace_whose_reconciles_hang_delays_no_other() {
     let runtime = Runtime::detached(server(|_| (404, serde_json::Value::Null)).0);

@@ -1,5 +1,4 @@
-//! Who may have a path: the API server is asked, by a TokenReview and a SubjectAccessReview, and its answer is kept
-//! for a moment.
+//! Authorizes access to a path with a TokenReview and a SubjectAccessReview, and caches the results briefly.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,21 +13,21 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-/// For how long a right that was taken away, or a token that was revoked, still opens.
+/// The time for which access is cached. A revoked token or right still works for this long.
 const ALLOWED_FOR: Duration = Duration::from_mins(1);
-/// For how long a right that was given does not open yet.
+/// The time for which a refusal is cached. A new right doesn't work yet for this long.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
-/// Answers that are kept: few scrape, and whoever invents tokens fills no memory.
+/// The number of cached results at which refusals and expired results are evicted, so that invented tokens can't fill the memory.
 const LARGEST: usize = 256;
-/// Reviews at a time, so that strangers can't have the API server asked for more.
+/// The maximum number of concurrent reviews, so that strangers can't cause more API requests.
 const REVIEWS: usize = 2;
-/// A scrape gets its answer in this time.
+/// The timeout for a review, including the wait for other reviews.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a path is not served to who asks for it.
+/// The reasons why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    /// No token, or one that the API server does not know.
+    /// The token is missing, or the API server doesn't accept it.
     #[error("a bearer token that the API server accepts is required")]
     Unauthenticated,
     /// The user lacks the right.
@@ -36,20 +35,20 @@ pub(super) enum Refusal {
         "{user} may not get {path}. Bind a ClusterRole with the verb get on this nonResourceURL (…-metrics-reader)"
     )]
     Forbidden {
-        /// Who asked.
+        /// The user who sent the request.
         user: String,
-        /// For what.
+        /// The requested path.
         path: String,
     },
-    /// The API server did not answer.
+    /// The API server didn't respond, or it refused the review.
     #[error("the API server did not identify the user. Try again")]
     Unknown,
 }
 
-/// What is kept of an answer, by the token's digest and the path: no token stays in memory.
+/// Cached results with their expiry time. The key is a digest of path and token, so that tokens don't stay in memory.
 type Known = HashMap<[u8; 32], (Instant, Result<(), Refusal>)>;
 
-/// The API server as the judge.
+/// Asks the API server if a token's user may access a path, and caches the result.
 pub(super) struct Access {
     client: Client,
     places: Semaphore,
@@ -61,7 +60,7 @@ impl Access {
         Self { client, places: Semaphore::new(REVIEWS), known: Mutex::default() }
     }
 
-    /// Whether the owner of the token may `get` the path.
+    /// Returns an error unless the token's user may `get` the path.
     pub(super) async fn review(&self, token: Option<&str>, path: &str) -> Result<(), Refusal> {
         let token = token.ok_or(Refusal::Unauthenticated)?;
         let key: [u8; 32] =
@@ -84,7 +83,7 @@ impl Access {
 
     async fn ask(&self, token: &str, path: &str, key: &[u8; 32]) -> Result<(), Refusal> {
         let Ok(_place) = self.places.acquire().await else { return Err(Refusal::Unknown) };
-        // Who waited for the place may find that the same token was reviewed meanwhile.
+        // Another request may have reviewed the same token while this one waited.
         if let Some(known) = self.known(key) {
             return known;
         }
@@ -99,7 +98,7 @@ impl Access {
         let mut known = self.known.lock();
         if known.len() >= LARGEST {
             let now = Instant::now();
-            // The allowed stay, whatever strangers try.
+            // Granted access stays cached, so that strangers can't push it out.
             known.retain(|_, (until, answer)| *until > now && answer.is_ok());
         }
         known.insert(*key, (Instant::now() + lasts, answer.clone()));

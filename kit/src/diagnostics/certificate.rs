@@ -1,5 +1,5 @@
-//! A certificate that a program signs itself and keeps in memory. Nobody is to trust it: it only keeps tokens from
-//! being read on their way.
+//! A self-signed certificate that is kept in memory. Clients can't verify the certificate. It only prevents
+//! tokens from being read in transit.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 
 use crate::webhook::bundle::CertBundle;
 
-/// The current certificate, and when another takes its place.
+/// The current certificate, and the time at which it is replaced.
 #[derive(Debug)]
 pub(super) struct SelfSigned(Mutex<(Arc<CertifiedKey>, OffsetDateTime)>);
 

@@ -9,7 +9,7 @@ use super::*;
 
 type Requests = Arc<Mutex<Vec<api_server::Request>>>;
 
-/// An API server that knows the tokens `scraper`, who may get the path, and `stranger`, who may not.
+/// Serves metrics with an API server that accepts two tokens: `scraper`, who may get the path, and `stranger`, who may not.
 fn diagnostics() -> (Router, Requests) {
     let (client, requests) = server(|request| {
         let spec = &request.body["spec"];

@@ -1,4 +1,4 @@
-//! Events that wait to be published: few, and fair to namespaces.
+//! Queues events until they are published, with a size limit and fairness between namespaces.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,12 +7,12 @@ use kube::runtime::events::{Event, EventType};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Events that wait; each takes some 2 KiB.
+/// The maximum number of queued events. Each takes about 2 KiB.
 const MOST: usize = 1000;
 
 type Queued = (Event, ObjectReference);
 
-/// The events that wait.
+/// The events that aren't published yet.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -21,7 +21,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// None of these is empty.
+    /// The queue per namespace. An empty queue is removed.
     by_namespace: BTreeMap<String, VecDeque<Queued>>,
     count: usize,
     /// The namespace that was served last.
@@ -29,19 +29,19 @@ struct State {
 }
 
 impl Queue {
-    /// Adds an event; true if one was dropped for it.
+    /// Adds an event. Returns true if an event was dropped to make room.
     ///
-    /// One that says anew what waits already takes its place, with the newer words.
+    /// If the event repeats a queued event, only the note of the queued event is replaced.
     pub fn push(&self, event: Event, object: ObjectReference) -> bool {
         let dropped = self.state.lock().push(event, object);
         self.added.notify_one();
         dropped
     }
 
-    /// Resolves to the next event: the oldest of the next namespace that has some.
+    /// Waits for the next event: the oldest one from the next namespace in turn.
     pub async fn pop(&self) -> Queued {
         loop {
-            // Registered first: an event that is added from here on wakes it.
+            // Registered before the queue is checked, so that an event that is added in between isn't missed.
             let added = self.added.notified();
             if let Some(queued) = self.state.lock().pop() {
                 return queued;
@@ -80,7 +80,7 @@ impl State {
         self.take_from(&namespace)
     }
 
-    /// Takes the oldest event of a namespace.
+    /// Removes the oldest event from a namespace.
     fn take_from(&mut self, namespace: &str) -> Option<Queued> {
         let waiting = self.by_namespace.get_mut(namespace)?;
         let oldest = waiting.pop_front();
@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-/// Whether it says the same of the same object.
+/// Returns true if both events have the same reason, type and object.
 fn repeats(there: &Event, about: &ObjectReference, event: &Event, object: &ObjectReference) -> bool {
     let warns = |event: &Event| matches!(event.type_, EventType::Warning);
     there.reason == event.reason && warns(there) == warns(event) && about == object

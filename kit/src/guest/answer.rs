@@ -1,7 +1,7 @@
-//! Answers: collected within bounds, and decoded into types that hold no more than was sent.
+//! Collects responses within limits, and decodes them into types that keep only the required fields.
 //!
-//! A document of one byte a value costs tens of bytes a value in a type that holds any document. So there is no such type
-//! here: texts are kept if a reader names them, lists up to a number, and all else is skipped while it is read.
+//! In a type for arbitrary documents, a value that is one byte of JSON takes tens of bytes. So this module doesn't have such
+//! a type: it keeps strings that a reader names, and lists up to a fixed length. Everything else is skipped while it is read.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -21,16 +21,16 @@ use super::error::{GuestError, Refusal};
 use super::intake::{Held, Share};
 use crate::bounded::{Exceeded, Limits, compute};
 
-/// Answers up to this size are decoded where they arrive: it takes less than to hand them over.
+/// Responses up to this size in bytes are decoded on the current thread, which costs less than moving them to another thread.
 const SMALL: usize = 32 << 10;
-/// How long the decoding of a large answer may take.
+/// The timeout for decoding a large response.
 const DECODING: Duration = Duration::from_secs(5);
-/// The most bytes of a name, a version or the like.
+/// The maximum size of a short string in bytes, such as a name or a version.
 const LONGEST_WORD: usize = 512;
-/// The most bytes of a label or annotation that is kept.
+/// The maximum size of a label or annotation value in bytes. Longer values aren't kept.
 const LONGEST_MARK: usize = 16 << 10;
 
-/// The body of an answer, if it has no more bytes.
+/// Collects a response body. Fails if it has more than `most` bytes. The bytes count against `share` while the returned [`Held`] lives.
 pub(super) async fn collect<B>(body: B, most: usize, share: &Share) -> Result<(Vec<u8>, Held), GuestError>
 where
     B: Body<Data = Bytes>,
@@ -51,7 +51,7 @@ where
     Ok((bytes, held))
 }
 
-/// The document in an answer, which is held until it was decoded.
+/// Decodes a response on behalf of `namespace`, and releases `held` afterwards.
 pub(super) async fn decode<T>(namespace: &str, bytes: Vec<u8>, held: Held) -> Result<T, GuestError>
 where
     T: DeserializeOwned + Send + 'static,
@@ -68,10 +68,10 @@ where
     .await
 }
 
-/// The document in an answer.
+/// Decodes a response from JSON.
 ///
 /// # Errors
-/// One that is not what was asked for.
+/// Fails if the response doesn't have the expected form.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, GuestError> {
     serde_json::from_slice(bytes)
         .map_err(|_| Refusal::new("its answer does not have the expected form").into())
@@ -83,13 +83,13 @@ impl From<Exceeded> for GuestError {
     }
 }
 
-/// The labels or annotations that a reader wants to see.
+/// The labels or annotations that a reader needs.
 pub trait Keys {
-    /// Their keys.
+    /// The keys of these labels or annotations.
     const KEYS: &'static [&'static str];
 }
 
-/// Labels or annotations: those that `K` names, and a number that changes with any of them.
+/// An object's labels or annotations: the values for the keys in `K`, and a hash for all labels or annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks<K> {
     kept: BTreeMap<&'static str, String>,
@@ -104,12 +104,12 @@ impl<K> Default for Marks<K> {
 }
 
 impl<K> Marks<K> {
-    /// The value at a key that `K` names.
+    /// Returns the value for a key in `K`. A value with more than 16 KiB isn't kept.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.kept.get(key).map(String::as_str)
     }
 
-    /// A number that is another one when any of them was added, removed or changed.
+    /// Returns a hash that changes if any label or annotation is added, removed or changed.
     pub fn hash(&self) -> u64 {
         self.hash
     }
@@ -135,7 +135,7 @@ impl<'de, K: Keys> Deserialize<'de> for Marks<K> {
                 while let Some((key, value)) = pairs.next_entry::<String, String>()? {
                     let mut hasher = DefaultHasher::new();
                     (&key, &value).hash(&mut hasher);
-                    // Whatever the order of the keys is.
+                    // A sum, so that the order doesn't matter.
                     marks.hash = marks.hash.wrapping_add(hasher.finish());
                     let named = K::KEYS.iter().find(|named| **named == key);
                     if let Some(named) = named.filter(|_| value.len() <= LONGEST_MARK) {
@@ -150,30 +150,30 @@ impl<'de, K: Keys> Deserialize<'de> for Marks<K> {
     }
 }
 
-/// What is kept of an object's metadata.
+/// The metadata that is kept for an object.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(bound = "K: Keys", default, rename_all = "camelCase")]
 pub struct Metadata<K> {
-    /// Its name.
+    /// The object's name.
     #[serde(deserialize_with = "word")]
     pub name: Option<String>,
-    /// Its namespace.
+    /// The object's namespace.
     #[serde(deserialize_with = "word")]
     pub namespace: Option<String>,
-    /// What tells it from others of its name.
+    /// The UID, which differs between objects that have the same name one after the other.
     #[serde(deserialize_with = "word")]
     pub uid: Option<String>,
-    /// Its version.
+    /// The object's resourceVersion.
     #[serde(deserialize_with = "word")]
     pub resource_version: Option<String>,
-    /// How often its spec changed.
+    /// The generation, which increases with every spec change.
     pub generation: Option<i64>,
-    /// When its deletion began.
+    /// The time at which the deletion was requested.
     #[serde(deserialize_with = "word")]
     pub deletion_timestamp: Option<String>,
-    /// Its labels.
+    /// The labels that `K` names, and a hash for all labels.
     pub labels: Marks<K>,
-    /// Its annotations.
+    /// The annotations that `K` names, and a hash for all annotations.
     pub annotations: Marks<K>,
 }
 
@@ -192,16 +192,16 @@ impl<K> Default for Metadata<K> {
     }
 }
 
-/// An object of which the metadata is read.
+/// An object from which only the metadata is read.
 #[derive(Deserialize)]
 #[serde(bound = "K: Keys")]
 pub struct MetadataOnly<K> {
-    /// Its metadata.
+    /// The object's metadata.
     #[serde(default)]
     pub metadata: Metadata<K>,
 }
 
-/// A text that is short if it is what it should be.
+/// Deserializes a short string, or null. Fails if the string is longer than [`LONGEST_WORD`].
 pub(super) fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     match text {

@@ -1,4 +1,4 @@
-//! The kinds that a guest serves.
+//! Discovers the kinds that a guest serves.
 
 use axum::http;
 use kube::core;
@@ -8,32 +8,33 @@ use super::error::{GuestError, Refusal};
 use super::few::Few;
 use super::{Guest, MadeRequest};
 
-/// The most bytes of an answer about kinds. A group of a hundred kinds needs a tenth.
+/// The maximum size of a discovery response in bytes. A group with a hundred kinds needs a tenth of this.
 const MOST: usize = 1 << 20;
-/// The most kinds of a version, with their subresources.
+/// The maximum number of kinds per version, including subresources.
 const MAX_KINDS: usize = 2000;
-/// The most versions of a group.
+/// The maximum number of versions per group.
 const MAX_VERSIONS: usize = 32;
-/// Where objects are that name no namespace.
+/// The namespace for objects that don't name one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// A kind as a guest serves it.
+/// A kind that a guest serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
-    /// Its API group; empty for the core's.
+    /// The API group, or an empty string for the core group.
     pub group: String,
-    /// The version.
+    /// The version, without the group.
     pub version: String,
-    /// The kind.
+    /// The kind, such as `ConfigMap`.
     pub kind: String,
-    /// Its name in paths.
+    /// The plural name, which is used in paths.
     pub plural: String,
-    /// Whether its objects are in namespaces.
+    /// True if objects belong to namespaces.
     pub namespaced: bool,
 }
 
 impl ServedKind {
-    /// The path of its objects in a namespace, or of all of them where it has none.
+    /// Returns the path for objects in `namespace` ([`DEFAULT_NAMESPACE`] if `None`), or for all objects
+    /// if the kind isn't namespaced.
     pub fn path(&self, namespace: Option<&str>) -> String {
         let namespace = self.namespaced.then(|| namespace.unwrap_or(DEFAULT_NAMESPACE));
         match namespace {
@@ -44,7 +45,7 @@ impl ServedKind {
         }
     }
 
-    /// The path of its objects in all namespaces.
+    /// Returns the path for objects in all namespaces.
     pub fn path_of_all(&self) -> String {
         format!("{}/{}", version_path(&self.group, &self.version), self.plural)
     }
@@ -83,10 +84,10 @@ struct GroupVersion {
 }
 
 impl Guest {
-    /// How the guest serves a kind in a version; none if it does not.
+    /// Looks up a kind in this API group and version. Returns `None` if the guest doesn't serve the kind.
     ///
     /// # Errors
-    /// As of [`Guest::read`].
+    /// Same as [`Guest::read`].
     pub async fn served(
         &self,
         group: &str,
@@ -109,10 +110,10 @@ impl Guest {
         }))
     }
 
-    /// How the guest serves a kind, in the version that it prefers of those that have it; none if it does not.
+    /// Looks up a kind in the group's preferred version, then in the other versions. Returns `None` if the guest doesn't serve the kind.
     ///
     /// # Errors
-    /// As of [`Guest::read`].
+    /// Same as [`Guest::read`].
     pub async fn served_anyhow(&self, group: &str, kind: &str) -> Result<Option<ServedKind>, GuestError> {
         if group.is_empty() {
             return self.served(group, "v1", kind).await;
@@ -144,14 +145,15 @@ fn get(path: &str) -> MadeRequest {
     http::Request::get(path).body(Vec::new()).map_err(core::request::Error::BuildRequest)
 }
 
-/// Whether a name of the guest's can be part of a path; a subresource is of another kind than its object.
+/// Returns true if a name from the guest is safe in a path: lowercase letters, digits, `-` and `.`, and the name doesn't begin with
+/// `.`. This excludes subresources, whose kind can differ from the object's.
 fn is_plain(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
     !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain)
 }
 
 impl ServedKind {
-    /// The refusal of an add-on's object whose kind a guest does not serve.
+    /// Returns the refusal for an add-on object whose kind the guest doesn't serve.
     pub fn unserved(group: &str, version: &str, kind: &str) -> Refusal {
         let of = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let remedy = "Add its CustomResourceDefinition to the bundle, or remove the object";

@@ -1,4 +1,4 @@
-//! Why a call of a guest came to nothing.
+//! The errors that calls to a guest return.
 
 use std::error::Error;
 use std::fmt;
@@ -9,33 +9,33 @@ use serde::Deserialize;
 
 use super::few::Few;
 
-/// The most characters of a text that the guest has a part in.
+/// The maximum length, in characters, of text that the guest can influence.
 const MAX_TEXT: usize = 400;
-/// The most causes of a refusal that are looked at.
+/// The maximum number of causes that are read from a refusal's `Status`.
 const MAX_CAUSES: usize = 64;
 
-/// In the place of a status: the answer is larger than it may be. No server's status is.
+/// The code for a response that is too large. Servers don't use this code as a status.
 const TOO_LARGE: u16 = 1;
 
-/// Why a call came to nothing.
+/// The reasons why a call fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuestError {
-    /// Nobody answers, or nobody knows us: nothing else will succeed either.
+    /// The API server doesn't respond or doesn't accept the credentials, so other calls will fail too.
     #[error("the cluster's API server does not answer: {0}")]
     Unreachable(String),
-    /// The API server does not take this one, or its answer is not believed.
+    /// The API server refuses this request, or its response is too large or invalid.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// What the API server says of a request that it does not carry out.
+/// The reason why the API server doesn't carry out a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
-    /// The status of HTTP; less than 100 where it is not the API server that refuses.
+    /// The HTTP status. It is less than 100 if the refusal doesn't come from the API server.
     pub code: u16,
-    /// What is wrong: one line, and not long.
+    /// The message: one line, with a limited length.
     pub message: String,
-    /// Whether all that is wrong is a change of what can't be changed.
+    /// True if, to judge by the causes in the response, the request fails only because it changes immutable fields.
     pub is_immutable: bool,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Refusal {
 
 impl Error for Refusal {}
 
-/// What is read of a `Status`.
+/// The fields that are read from a `Status`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct StatusAnswer {
@@ -68,22 +68,22 @@ struct Cause {
 }
 
 impl Refusal {
-    /// A refusal in words of our own, or of others.
+    /// Creates a refusal without a status.
     pub fn new(message: &str) -> Self {
         Self { message: bounded(message), ..Self::default() }
     }
 
-    /// An answer that has more bytes than are read.
+    /// Creates the refusal for a response with more than `most` bytes.
     pub(super) fn too_large(most: usize) -> Self {
         Self { code: TOO_LARGE, ..Self::new(&format!("its answer has more than {most} bytes")) }
     }
 
-    /// Whether it is the answer that is too large.
+    /// Returns true if the response was too large.
     pub(super) fn is_too_large(&self) -> bool {
         self.code == TOO_LARGE
     }
 
-    /// The refusal in an answer of this status.
+    /// Reads the refusal from an error response with the status `code`. `answer` is the body.
     pub(super) fn read(code: u16, answer: &[u8]) -> Self {
         let status: StatusAnswer = serde_json::from_slice(answer).unwrap_or_default();
         let message = match status.message.trim() {
@@ -102,7 +102,7 @@ impl GuestError {
         Self::Unreachable(format!("no answer within {} s", deadline.as_secs()))
     }
 
-    /// A request that was not answered, by its first cause.
+    /// Creates the error for a request without a response. The message is the root cause in `error`.
     pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
         let mut first = error;
         while let Some(cause) = first.source() {
@@ -112,7 +112,7 @@ impl GuestError {
     }
 }
 
-/// A text that others had a part in, as messages may hold it: one line, printable, and not long.
+/// Returns untrusted text in a form that is safe in messages: one printable line with a limited length.
 pub fn bounded(text: &str) -> String {
     printable(text, MAX_TEXT)
 }

@@ -1,4 +1,4 @@
-//! Lists of which only the first items are kept.
+//! Lists that keep only their first items.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
-/// The first `N` items of a list; the rest is skipped.
+/// The first `N` items in a list. The others are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Few<T, const N: usize>(pub Vec<T>);
 

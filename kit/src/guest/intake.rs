@@ -1,8 +1,8 @@
-//! The bytes of guests' answers that are held at a time.
+//! Limits the bytes that guests' responses hold in memory at the same time.
 //!
-//! An answer takes bytes as it arrives and gives them back when it was decoded. Who may take no more waits, and with it the
-//! guest: what it sends stays in its own buffers. So all guests together make this program hold no more than [`OF_ALL`], and
-//! one guest, or one namespace's, leaves room for the others.
+//! A reader takes bytes from the limits while a response arrives, and returns them when the response is decoded. If the
+//! limits are reached, the reader waits. Then the guest also waits, because unread data stays in the guest's buffers. So all
+//! guests together hold at most [`OF_ALL`], and one guest or one namespace leaves room for others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
@@ -12,26 +12,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::Refusal;
 
-/// Bytes of the answers of all guests.
+/// The maximum number of response bytes for all guests together.
 pub const OF_ALL: usize = 32 << 20;
-/// Bytes of the answers of one namespace's guests.
+/// The maximum number of response bytes for all guests in one namespace.
 pub const OF_A_NAMESPACE: usize = 8 << 20;
-/// Bytes of the answers of one guest: one whole object, and pieces of watches.
+/// The maximum number of response bytes for one guest. This is enough for one whole object and parts of watches.
 pub const OF_A_GUEST: usize = 4 << 20;
 
 static ALL: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(OF_ALL)));
 static SHARES: LazyLock<Mutex<HashMap<String, Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
 
-/// What one guest may take from. Clones are the same share.
+/// The limits that apply to one guest: the guest's, its namespace's and the total. Clones share the limits.
 #[derive(Clone)]
 pub struct Share([Arc<Semaphore>; 3]);
 
-/// Bytes that an answer has taken; gives them back when dropped.
+/// The bytes that a response holds from each limit in a [`Share`]. They are returned on drop.
 #[derive(Default)]
 pub struct Held([Option<OwnedSemaphorePermit>; 3]);
 
 impl Held {
-    /// Gives back all but so many bytes.
+    /// Releases all but `bytes` bytes.
     pub fn keep(&mut self, bytes: usize) {
         for held in self.0.iter_mut().flatten() {
             let more = held.num_permits().saturating_sub(bytes);
@@ -41,7 +41,7 @@ impl Held {
 }
 
 impl Share {
-    /// The share of a cluster.
+    /// Returns the limits for a cluster. All calls for the same namespace and cluster share the same limits.
     pub fn of(namespace: &str, cluster: &str) -> Self {
         let mut shares = SHARES.lock();
         shares.retain(|_, share| share.strong_count() > 0);
@@ -57,10 +57,11 @@ impl Share {
         Self([of_guest, named(namespace.to_owned(), OF_A_NAMESPACE), Arc::clone(&ALL)])
     }
 
-    /// Takes so many bytes more, the guest's own first, so that whoever waits holds nothing that others need.
+    /// Waits until `bytes` more bytes are free, and adds them to `held`. Takes from the guest's own limit first, so that
+    /// a reader that waits for its own guest doesn't hold bytes that other guests need.
     ///
     /// # Errors
-    /// More bytes than can be counted.
+    /// Fails if `bytes` doesn't fit into a `u32`.
     pub async fn take(&self, bytes: usize, held: &mut Held) -> Result<(), Refusal> {
         let bytes = u32::try_from(bytes).map_err(|_| Refusal::new("its answer is too large"))?;
         for (share, held) in self.0.iter().zip(&mut held.0) {

@@ -1,7 +1,6 @@
-//! A tenant's kubeconfig, as far as it is believed.
+//! Parses a tenant's kubeconfig. Only certificates, keys and tokens are used, because tenants can write the Secret.
 //!
-//! It lies in the tenant's namespace, whose users may write Secrets. So only certificates, a key and a token are taken from
-//! it, as data: no command, no path, no proxy, no server of its own.
+//! Commands, file paths, proxies and the server in the kubeconfig are ignored.
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,11 +17,11 @@ use serde::Deserialize;
 
 use crate::bounded::{Limits, compute};
 
-/// The key of the Secret that Cluster API writes.
+/// The key under which Cluster API stores the kubeconfig in the Secret.
 pub const KEY: &str = "value";
-/// Bytes of the longest kubeconfig that is read. Cluster API's have six thousand.
+/// The maximum kubeconfig size in bytes. A kubeconfig from Cluster API has about 6000 bytes.
 const LONGEST: usize = 256 << 10;
-/// What reading one may use.
+/// The limits for reading a kubeconfig.
 const LIMITS: Limits = Limits { bytes: 4 << 20, time: Duration::from_secs(5) };
 
 #[derive(Deserialize)]
@@ -57,7 +56,7 @@ struct User {
     token: Option<String>,
 }
 
-/// Why a kubeconfig can't be used. Quotes nothing of it.
+/// The reason why a kubeconfig can't be used. It doesn't quote the kubeconfig.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unusable(pub String);
 
@@ -67,12 +66,13 @@ impl From<Exceeded> for Unusable {
     }
 }
 
-/// The URL of the API server at this host; an IPv6 address stands in brackets where a port follows.
+/// Returns the URL for the API server at this host. An IPv6 address is put in brackets.
 pub fn server(host: &str, port: u16) -> String {
     if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
 }
 
-/// A client of the API server at `server`, with what the Secret holds, on behalf of its namespace.
+/// Creates a client for the API server at `server`, with the credentials in the Secret, on behalf of `namespace`. A response
+/// may have at most `most` bytes.
 pub(super) async fn client(
     namespace: &str,
     secret: &Secret,
@@ -86,10 +86,11 @@ pub(super) async fn client(
     .await
 }
 
-/// Makes something of what the Secret of a cluster holds, on behalf of its namespace: the connection to the API server at `server`.
+/// Calls `make` with the config for the API server at `server` and the credentials in the Secret, on behalf of `namespace`.
 ///
 /// # Errors
-/// What the Secret lacks. Its text is in no message, and neither is the error of `make`, which can quote it.
+/// Returns what is missing or invalid in the Secret. The message doesn't quote the Secret. It doesn't include
+/// the error from `make` either, because that error can quote the Secret.
 pub async fn read<T: Send + 'static>(
     namespace: &str,
     secret: &Secret,
@@ -111,10 +112,10 @@ pub async fn read<T: Send + 'static>(
     computed.await.map_err(|Unusable(what)| what)
 }
 
-/// How to reach the API server at `server`, with what the kubeconfig's text holds.
+/// Returns the config for the API server at `server`, with the credentials in the kubeconfig `text`.
 ///
 /// # Errors
-/// What it lacks. Its text is in no message.
+/// Returns what is missing or invalid. The message doesn't quote the kubeconfig.
 pub fn config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusable> {
     let unusable = |what: &str| Unusable(what.to_owned());
     let read: File = from_yaml(text, budget).map_err(|_| unusable("it is not a kubeconfig"))?;
@@ -143,7 +144,7 @@ pub fn config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusa
     Ok(config)
 }
 
-/// The certificates in the base64 of a PEM text; none if one of them can't be read, or if there are none.
+/// Decodes base64-encoded PEM certificates to DER. Returns `None` if `data` contains no certificate, or one that can't be read.
 fn certificates(data: &str, budget: &Budget) -> Result<Option<Vec<Vec<u8>>>, Exceeded> {
     budget.spend(data.len().saturating_mul(2))?;
     let Ok(pem) = STANDARD.decode(data.trim()) else { return Ok(None) };

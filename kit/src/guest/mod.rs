@@ -1,18 +1,18 @@
-//! A guest cluster's API server: the only client of it.
+//! The only client for the API servers of workload clusters. This crate calls a workload cluster a guest.
 //!
-//! The guest is its tenant's, and whoever is root on one of its nodes answers in its name. So nothing that it sends is
-//! believed further than it must be, and no answer is larger or takes longer than its reader says:
+//! A tenant controls the guest, and a user with root access to one of the guest's nodes can impersonate the guest's
+//! API server. So responses are trusted as little as possible, and each response is limited in size and duration:
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`kubeconfig`] | certificates, key and token out of the tenant's Secret, as data: no command, no path, no server of its own |
-//! | [`client`](crate::client) | the connection: small windows, short headers, nothing compressed |
-//! | [`intake`] | the bytes of answers that are held at a time: of one guest, of one namespace's, and of all |
-//! | [`answer`] | answers, decoded into types that keep what is needed and skip the rest |
+//! | [`kubeconfig`] | parses certificates, key and token in the tenant's Secret, and ignores commands, paths and the server |
+//! | [`client`](crate::client) | the connection, with small windows, short headers and no compression |
+//! | [`intake`] | limits response bytes in memory: per guest, per namespace and in total |
+//! | [`answer`] | decodes responses into types that keep the required fields and skip the rest |
 //! | [`discovery`] | the kinds that a guest serves |
-//! | [`PodPort`] | pages of programs in Pods, such as each API server of several |
-//! | [`watch`] | lists and watches of metadata |
-//! | [`error`] | why a call came to nothing, in words that messages may hold |
+//! | [`PodPort`] | sends requests to programs in Pods, such as each of several API servers |
+//! | [`watch`] | lists and watches metadata |
+//! | [`error`] | errors whose text is safe in messages |
 
 pub mod answer;
 pub mod discovery;
@@ -43,18 +43,18 @@ pub use kubeconfig::{KEY, server};
 use pace::Pace;
 pub use pod_port::PodPort;
 
-/// The most bytes of any answer, and of any watch until it is begun again.
+/// The maximum size of a response in bytes. A watch that sends more is restarted.
 const MAX_ANSWER: usize = 8 << 20;
-/// The most lines of an answer that are kept.
+/// The maximum number of lines that are kept from a response.
 const MAX_LINES: usize = 64;
-/// The most bytes of a refusal that are read.
+/// The maximum number of bytes that are read from an error response.
 const MAX_REFUSAL: usize = 64 << 10;
 
-/// A guest's API server. Clones share the connection.
+/// A client for one guest's API server. Clones share the connection.
 #[derive(Clone)]
 pub struct Guest {
     client: Client,
-    /// None of a client that there was already.
+    /// `None` if the guest was created from an existing client.
     config: Option<Arc<Config>>,
     namespace: String,
     share: Share,
@@ -62,15 +62,15 @@ pub struct Guest {
     pace: Arc<Mutex<Pace>>,
 }
 
-/// A request that `kube::core::Request` made, or why it could not.
+/// A request that `kube::core::Request` built, or its error.
 pub type MadeRequest = Result<Request<Vec<u8>>, core::request::Error>;
 
 impl Guest {
-    /// The API server at `server` of a cluster, with the credentials of Cluster API's Secret; no request is sent yet. No
-    /// call takes longer than the deadline.
+    /// Creates a client for the API server at `server`, with the credentials in Cluster API's
+    /// kubeconfig Secret. Doesn't send a request. No call takes longer than `deadline`.
     ///
     /// # Errors
-    /// What the Secret lacks. Its text is in no message.
+    /// Fails if the Secret's credentials are missing or invalid. The message says what is wrong, but doesn't quote the Secret.
     pub async fn connect(
         namespace: &str,
         cluster: &str,
@@ -83,16 +83,16 @@ impl Guest {
         Ok(Self { config: Some(Arc::new(config)), ..guest })
     }
 
-    /// The same with a client that there is already.
+    /// Same as [`Self::connect`], with an existing client. Such a guest can't reach Pods ([`Guest::read_lines_of_pod`]).
     pub fn with_client(client: Client, namespace: &str, cluster: &str, deadline: Duration) -> Self {
         let (share, pace) = (Share::of(namespace, cluster), Arc::default());
         Self { client, config: None, namespace: namespace.to_owned(), share, deadline, pace }
     }
 
-    /// Sends a request and decodes the answer, of which at most so many bytes are read.
+    /// Sends a request and decodes the response, which is limited to `most` bytes.
     ///
     /// # Errors
-    /// See [`GuestError`]. An answer that is larger, or is not what was asked for, counts as a refusal.
+    /// See [`GuestError`]. A response that is too large, or that doesn't have the expected form, counts as a refusal.
     pub async fn read<T>(&self, request: MadeRequest, most: usize) -> Result<T, GuestError>
     where
         T: DeserializeOwned + Send + 'static,
@@ -104,10 +104,10 @@ impl Guest {
         .await
     }
 
-    /// The same, or none where the guest has no such object.
+    /// Same as [`Guest::read`], but returns `None` if the response has status 404, such as for a missing object or an unserved kind.
     ///
     /// # Errors
-    /// As of [`Guest::read`].
+    /// Same as [`Guest::read`].
     pub async fn read_if_there<T>(&self, request: MadeRequest, most: usize) -> Result<Option<T>, GuestError>
     where
         T: DeserializeOwned + Send + 'static,
@@ -118,7 +118,7 @@ impl Guest {
         }
     }
 
-    /// Sends a request whose answer says nothing but that it was carried out: it is not read.
+    /// Sends a request and ignores the response body. Use it if only the success matters.
     ///
     /// # Errors
     /// See [`GuestError`].
@@ -136,7 +136,7 @@ impl Guest {
         answer::collect(body, most, &self.share).await
     }
 
-    /// Sends a request; the body of the answer, unless it is a refusal.
+    /// Sends a request and returns the response body, or the error in the response.
     async fn open(&self, request: MadeRequest) -> Result<Body, GuestError> {
         let request = request.map_err(|error| Refusal::new(&error.to_string()))?;
         let sent = self.client.send(request.map(Body::from)).await;
@@ -154,7 +154,8 @@ impl Guest {
     }
 }
 
-/// The lines of an answer that begin with one of these words.
+/// Returns the lines in `answer` that begin with one of the prefixes in `begins`: at most [`MAX_LINES`], each with a limited length.
+/// Lines that aren't UTF-8 are skipped.
 fn lines(answer: &[u8], begins: &[&str]) -> Vec<String> {
     let lines = answer.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
     let is_wanted = |line: &&str| begins.iter().any(|word| line.starts_with(word));

@@ -1,13 +1,13 @@
-//! How fast watches are read.
+//! Limits the rate at which watches are read.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Bytes of the watches of one guest that are read in a second.
+/// The maximum number of bytes per second that are read from one guest's watches.
 const PACE: usize = 2 << 20;
 
-/// How much of its watches a guest has sent in the current second.
+/// The watch bytes that a guest has sent in the current second.
 pub struct Pace {
     since: Instant,
     bytes: usize,
@@ -20,7 +20,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Counts bytes, and says how long to wait before more are read.
+    /// Counts bytes. Returns the time to wait before more bytes are read, or `None` if they can be read at once.
     pub(super) fn count(&mut self, bytes: usize) -> Option<Duration> {
         let second = Duration::from_secs(1);
         let gone = self.since.elapsed();

@@ -1,5 +1,5 @@
-//! Requests to a program in a Pod of a guest: through the guest's API server and the kubelet of the Pod, as `kubectl port-forward`
-//! goes. Of several API servers, each is asked so.
+//! Sends requests to a program in a guest's Pod, through the guest's API server and the Pod's
+//! kubelet, as `kubectl port-forward` does. In this way, each of several API servers can be reached.
 
 use std::sync::Arc;
 
@@ -26,34 +26,34 @@ use super::answer;
 use super::error::{GuestError, Refusal, bounded};
 use super::{Guest, MAX_REFUSAL};
 
-/// The most bytes of a message of the forward, and of what waits in either direction.
+/// The maximum bytes in a port-forward message, and the buffer size for either direction.
 const MAX_MESSAGE: usize = 256 << 10;
 const BUFFER: usize = 32 << 10;
-/// The channels of the forward: each begins with the number of the port.
+/// The port-forward channels. Each begins with the port number.
 const DATA: u8 = 0;
 const ERRORS: u8 = 1;
 const PORT_BYTES: usize = 2;
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
-/// A port of a Pod that speaks TLS.
+/// A Pod's port that speaks TLS.
 #[derive(Clone, Copy, Debug)]
 pub struct PodPort<'a> {
-    /// The namespace of the Pod.
+    /// The Pod's namespace.
     pub namespace: &'a str,
-    /// The name of the Pod.
+    /// The Pod's name.
     pub pod: &'a str,
-    /// The port.
+    /// The port number.
     pub port: u16,
-    /// A name in the certificate of its program, which an authority of the guest signed.
+    /// A name in the program's certificate. One of the guest's authorities must have signed the certificate.
     pub server_name: &'static str,
 }
 
 impl Guest {
-    /// Reads the lines of a page of a Pod's program that begin with one of these words, with the client certificate of the guest's
-    /// administrator. At most so many bytes are read.
+    /// Requests a page from a Pod's program, with the guest administrator's client certificate, and
+    /// returns the lines that begin with one of the prefixes in `begins`. The page is limited to `most` bytes.
     ///
     /// # Errors
-    /// As of [`Guest::read`].
+    /// Same as [`Guest::read`].
     pub async fn read_lines_of_pod(
         &self,
         at: &PodPort<'_>,
@@ -64,7 +64,7 @@ impl Guest {
         self.within(async {
             let config = self.config.as_deref().ok_or_else(|| Refusal::new("no credentials are known"))?;
             let mut tls = config.rustls_client_config().map_err(|error| Refusal::new(&error.to_string()))?;
-            // Only HTTP/1.1 has upgrades.
+            // Only HTTP/1.1 supports upgrades.
             tls.alpn_protocols.clear();
             let tls = Arc::new(tls);
             let (tunnel, _pump) = forward(config, Arc::clone(&tls), at).await?;
@@ -88,7 +88,7 @@ fn of_pod(at: &PodPort<'_>, error: &dyn std::error::Error) -> Refusal {
     Refusal::new(&format!("Pod {} does not answer: {error}", at.pod))
 }
 
-/// Opens the forward. It ends with the handle.
+/// Opens the port forward. Dropping the returned handle closes the port forward.
 async fn forward(
     config: &Config,
     tls: Arc<ClientConfig>,
@@ -126,7 +126,7 @@ async fn forward(
     Ok((near, AbortOnDropHandle::new(pump)))
 }
 
-/// Sends a request over a connection of its own, which ends with the handle.
+/// Sends a request over a new connection. Dropping the returned handle closes the connection.
 async fn send<S>(
     stream: S,
     request: axum::http::request::Builder,
@@ -143,7 +143,7 @@ where
     Ok((answer, connection))
 }
 
-/// The refusal in an answer.
+/// Reads the refusal from an error response, up to [`MAX_REFUSAL`] bytes.
 async fn refusal(answer: axum::http::Response<Incoming>) -> GuestError {
     let code = answer.status().as_u16();
     let mut body = answer.into_body();
@@ -158,7 +158,7 @@ async fn refusal(answer: axum::http::Response<Incoming>) -> GuestError {
     Refusal::read(code, &bytes).into()
 }
 
-/// Moves bytes between the forward and whoever uses it, until either ends.
+/// Copies bytes between the port forward and its user, until either side ends or the kubelet reports an error.
 async fn pump<S>(mut socket: WebSocketStream<S>, mut far: DuplexStream)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -207,7 +207,7 @@ mod tests {
         let mut kubelet = WebSocketStream::from_raw_socket(other, Role::Server, None).await;
         let (mut near, far) = tokio::io::duplex(BUFFER);
         let pumping = tokio::spawn(pump(client, far));
-        // The number of the port, in two messages on the first channel.
+        // The port number, in two messages on the first channel.
         for message in [&[DATA, 43][..], &[ERRORS, 43, 25], &[DATA, 25, b'h'], &[7, b'x'], &[DATA, b'i']] {
             kubelet.send(Message::Binary(message.to_vec().into())).await.unwrap();
         }

@@ -20,7 +20,7 @@ fn get(path: &str) -> MadeRequest {
     Request::get(path).body(Vec::new()).map_err(core::request::Error::BuildRequest)
 }
 
-/// A guest that answers every request with these, by path and query.
+/// Creates a guest that responds to every request with the result of `reply`, which gets the path and the query.
 fn guest(name: &str, reply: impl Fn(&str) -> (u16, String) + Clone + Send + 'static) -> Guest {
     let service = tower::service_fn(move |request: Request<Body>| {
         let (status, text) = reply(&request.uri().to_string());

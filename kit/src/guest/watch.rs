@@ -1,5 +1,5 @@
-//! Lists and watches of metadata. A watch is an answer without end: each of its lines has a limit and a deadline, and all
-//! together come no faster than a pace.
+//! Lists and watches metadata. A watch is an endless response, so each line has a size limit and a
+//! deadline, and the total rate is limited.
 
 use std::time::Duration;
 
@@ -18,31 +18,30 @@ use super::few::Few;
 use super::intake::Held;
 use crate::retry::jitter;
 
-/// The most objects of a list that are looked at.
+/// The maximum number of objects that are read from a list.
 pub const MAX_OBJECTS: usize = 500;
-/// Objects of a page of a list, and of one where their metadata is large.
+/// The page size in objects, and the page size for objects with large metadata.
 const PAGE: usize = 50;
 const SMALL_PAGE: usize = 4;
-/// The most bytes of a page, and of an event: an object has at most 256 KiB of annotations, and as much again about who
-/// owns which field.
+/// The maximum size in bytes of a page and of an event. An object can have 256 KiB of annotations, and as much again in managed fields.
 const MAX_PAGE: usize = 2 << 20;
 const MAX_EVENT: usize = 1 << 20;
-/// The pauses before a watch that ended in an error is begun again.
+/// The first and the maximum delay before a watch that failed is restarted.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// A watch that lasted as long did not fail at once.
+/// A watch that lasts at least this long didn't fail at once.
 const LASTED: Duration = Duration::from_mins(1);
-/// How long the guest is asked to keep a watch open, and how long it may be silent at most.
+/// The time in seconds for which the guest is asked to keep a watch open, and the maximum time without a line.
 const OPEN: u32 = 290;
 const SILENCE: Duration = Duration::from_mins(5);
 
-/// What becomes of the objects of a kind.
+/// An update about a kind's objects.
 #[derive(Debug)]
 pub enum Event<K> {
-    /// These are all.
+    /// The complete list.
     Listed(Vec<Metadata<K>>),
-    /// One is as this.
+    /// An object was created or changed.
     Changed(Metadata<K>),
-    /// One is gone, or selected no more.
+    /// An object was deleted, or isn't selected any more.
     Gone(Metadata<K>),
 }
 
@@ -70,21 +69,21 @@ struct Line<K> {
     object: MetadataOnly<K>,
 }
 
-/// Why a watch ended.
+/// The reasons why a watch ends.
 enum Ended {
-    /// It was open for as long as it may be; what comes next is of this version.
+    /// The guest ended the watch without an error. The next watch can continue from this resourceVersion.
     Late(String),
-    /// Nobody wants to know any more.
+    /// The listener is gone.
     Unwanted,
-    /// The guest broke it off, or sent something else.
+    /// The guest broke off the watch, or sent invalid data.
     Failed,
 }
 
 impl Guest {
-    /// The metadata of the objects at a path that bear these labels; of too many, the first.
+    /// Lists the metadata of the objects at `path` that match the label selector `labels`, up to [`MAX_OBJECTS`].
     ///
     /// # Errors
-    /// As of [`Guest::read`].
+    /// Same as [`Guest::read`].
     pub async fn list<K>(&self, path: &str, labels: &str) -> Result<Vec<Metadata<K>>, GuestError>
     where
         K: Keys + Send + 'static,
@@ -92,7 +91,7 @@ impl Guest {
         Ok(self.list_at(path, labels).await?.0)
     }
 
-    /// The same, and the version of which it is.
+    /// Same as [`Self::list`], but also returns the list's resourceVersion.
     async fn list_at<K>(&self, path: &str, labels: &str) -> Result<(Vec<Metadata<K>>, String), GuestError>
     where
         K: Keys + Send + 'static,
@@ -131,7 +130,8 @@ impl Guest {
         }
     }
 
-    /// Reports what becomes of the objects at a path that bear these labels, until nobody listens any more.
+    /// Sends updates about the objects at `path` that match the label selector `labels`, until the listener is gone. `translate`
+    /// turns each event into the values to send.
     pub async fn watch<K, T>(
         self,
         path: String,
@@ -172,7 +172,7 @@ impl Guest {
         }
     }
 
-    /// Reports changes from a version on.
+    /// Watches from `version`, and sends the changes until the watch ends.
     async fn follow<K: Keys, T>(
         &self,
         path: &str,
@@ -212,7 +212,7 @@ impl Guest {
     }
 }
 
-/// Whether anybody listens still.
+/// Sends all values. Returns false if the listener is gone.
 async fn send_all<T>(listener: &mpsc::Sender<T>, all: Vec<T>) -> bool {
     for one in all {
         if listener.send(one).await.is_err() {
@@ -222,19 +222,19 @@ async fn send_all<T>(listener: &mpsc::Sender<T>, all: Vec<T>) -> bool {
     true
 }
 
-/// The lines of a watch.
+/// The lines that a watch sends.
 struct Lines<'g> {
     guest: &'g Guest,
     body: Body,
-    /// What arrived and was not read yet.
+    /// The bytes that arrived and aren't returned yet.
     rest: Vec<u8>,
-    /// How much of it has no line end.
+    /// The number of bytes at the start of `rest` that are known not to contain a line end.
     seen: usize,
     held: Held,
 }
 
 impl Lines<'_> {
-    /// The next line; none at the end.
+    /// Returns the next line that isn't blank, or `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<u8>>, GuestError> {
         loop {
             if let Some(end) = self.rest[self.seen..].iter().position(|byte| *byte == b'\n') {
@@ -248,7 +248,7 @@ impl Lines<'_> {
                 continue;
             }
             self.seen = self.rest.len();
-            // A line that is begun is ended soon.
+            // After a line has begun, its end must follow soon.
             let patience = if self.rest.is_empty() { SILENCE } else { self.guest.deadline };
             let late = |_| GuestError::late(patience);
             let Some(data) = timeout(patience, frame(&mut self.body)).await.map_err(late)?? else {

@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 
-/// Waits for it on a thread that no runtime needs.
+/// Waits until `is_so` returns true, on a thread that doesn't belong to a runtime.
 fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !is_so() {
@@ -16,8 +16,8 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A candidate of an API server that has one Lease, and refuses everything from the moment on that `broken` is true; with the
-/// number of its renewals.
+/// Creates a candidate and a counter for its renewals. The candidate's API server has one Lease, and refuses every request once
+/// `broken` is true.
 fn candidate(renew_within: Duration, broken: &Arc<AtomicBool>) -> (Leadership, Arc<AtomicUsize>) {
     let renewals = Arc::<AtomicUsize>::default();
     let (counted, broken) = (Arc::clone(&renewals), Arc::clone(broken));
@@ -38,7 +38,7 @@ fn candidate(renew_within: Duration, broken: &Arc<AtomicBool>) -> (Leadership, A
     (Leadership::new(Some(elections)), renewals)
 }
 
-/// The program's runtime, of which every worker is blocked until the sender goes.
+/// Blocks every worker thread of the program's runtime until the sender is dropped.
 fn blocked(runtime: &Runtime, workers: usize) -> Sender<()> {
     let (release, held) = channel::<()>();
     let held = Arc::new(Mutex::new(held));
@@ -47,7 +47,7 @@ fn blocked(runtime: &Runtime, workers: usize) -> Sender<()> {
         let (held, blocked) = (Arc::clone(&held), Arc::clone(&blocked));
         runtime.spawn(async move {
             blocked.fetch_add(1, Ordering::SeqCst);
-            // The first waits for the end, the others for the first.
+            // The first worker waits for the sender, the others wait for the lock.
             let _ = held.lock().recv();
         });
     }

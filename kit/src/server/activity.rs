@@ -1,4 +1,4 @@
-//! Whether a connection is used.
+//! Detects idle connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-/// The requests of one connection.
+/// The requests on one connection.
 pub(super) struct Activity(Mutex<State>);
 
 struct State {
     in_flight: usize,
-    /// When the connection was made, or its last request ended.
+    /// The time at which the connection was opened or its last request ended.
     since: Instant,
     used: bool,
 }
 
-/// One request; ends when dropped.
+/// A running request. It ends on drop.
 pub(super) struct Busy(Arc<Activity>);
 
 impl Default for Activity {
@@ -26,7 +26,7 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// A request has begun.
+    /// Records the start of a request.
     pub fn begin(self: &Arc<Self>) -> Busy {
         let mut state = self.0.lock();
         state.in_flight += 1;
@@ -34,7 +34,7 @@ impl Activity {
         Busy(Arc::clone(self))
     }
 
-    /// Resolves when there was no request for so long: `first` for the first one, `later` between others.
+    /// Waits until the connection has been idle for `first` before its first request, or for `later` after a request.
     pub async fn idle(&self, first: Duration, later: Duration) {
         loop {
             let deadline = {

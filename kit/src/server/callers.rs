@@ -1,4 +1,4 @@
-//! How a server recognizes the callers that it works for, beside strangers who reach its port.
+//! Recognizes a server's legitimate callers among all clients that reach its port.
 
 use std::io;
 use std::path::Path;
@@ -8,30 +8,29 @@ use axum::http::uri::PathAndQuery;
 use rustls::RootCertStore;
 use sha2::{Digest, Sha256};
 
-/// Fewer characters could be guessed.
+/// The minimum key length in characters. Shorter keys could be guessed.
 const SHORTEST_KEY: usize = 32;
 
-/// The callers of a server. By default it recognizes none.
+/// A server's callers. The default doesn't recognize any callers.
 #[derive(Clone, Default)]
 pub(crate) struct Callers {
-    /// The authorities of their certificates.
+    /// The authorities that sign the callers' certificates.
     pub authorities: Option<RootCertStore>,
-    /// The last segment of the paths that they ask for.
+    /// The last path segment in the callers' requests.
     pub key: Option<Key>,
 }
 
-/// A secret path segment. Only its digest is kept, so that comparing it takes the same time for every guess.
+/// A secret path segment. Only its digest is kept, so that a comparison takes the same time for every guess.
 #[derive(Clone)]
 pub(crate) struct Key([u8; 32]);
 
 impl Callers {
-    /// Returns true if every call that the server is meant for proves where it comes from: certificates for admission, a key for
-    /// conversions.
+    /// Returns true if every legitimate call proves its origin: admission by a certificate, conversion by a key.
     pub fn are_all_recognized(&self) -> bool {
         self.authorities.is_some() && self.key.is_some()
     }
 
-    /// Returns the URI without its last segment if that is the key.
+    /// Returns the URI without the last path segment and the query if that segment is the key, otherwise `None`.
     pub fn without_key(&self, uri: &Uri) -> Option<Uri> {
         let key = self.key.as_ref()?;
         let (path, last) = uri.path().rsplit_once('/')?;
@@ -45,7 +44,8 @@ impl Callers {
 }
 
 impl Key {
-    /// Reads the key from a file.
+    /// Reads the key from a file, ignoring surrounding whitespace. Fails unless the key consists of at least [`SHORTEST_KEY`]
+    /// letters and digits.
     pub fn read(file: &Path) -> io::Result<Self> {
         let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", file.display()));
         let text = std::fs::read_to_string(file).map_err(|error| named(&error))?;

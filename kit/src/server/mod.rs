@@ -1,9 +1,8 @@
-//! The one HTTP server of a program, within bounds: of connections, handshakes, headers, streams and time.
+//! The HTTP server that all ports of a program use, with limits on connections, handshakes, headers, streams and time.
 //!
-//! Whoever reaches a port may open connections and send what they like. So every connection has a place among few, shared
-//! between addresses; a client that is slow or silent is cut off; and one address can't keep out the others ([`shares`]).
-//! Clients that have proved who they are ([`callers`]) have places of their own. What is read of a body is bounded by who
-//! reads it.
+//! Any client that reaches a port can open connections and send arbitrary data. So connections are limited and shared between
+//! addresses, slow or silent clients are disconnected, and one address can't keep out the others ([`shares`]). Clients that
+//! proved their identity ([`callers`]) have reserved connection slots. Handlers limit the size of the bodies that they read.
 
 mod activity;
 pub(crate) mod callers;
@@ -39,20 +38,20 @@ use crate::server::peer::Peer;
 pub(crate) use crate::server::place::Limits;
 use crate::server::place::{Place, Places};
 
-/// Bytes of the headers of a request.
+/// The maximum header size per HTTP/1.1 request, in bytes.
 const HEADER_BYTES: u16 = 16 << 10;
-/// Bytes of the headers of a request over HTTP/2, of which a connection has many.
+/// The maximum header size per HTTP/2 request, in bytes. A connection can carry many requests at once.
 const STREAM_HEADER_BYTES: u32 = 8 << 10;
-/// Requests at the same time on one HTTP/2 connection; the API server opens another connection for more.
+/// The maximum number of concurrent requests per HTTP/2 connection. For more requests, the API server opens another connection.
 const STREAMS: u32 = 32;
-/// Bytes that an HTTP/2 client may send of one request, and of all of its connection, before they are read.
+/// The maximum number of unread bytes from an HTTP/2 client: per request, and per connection.
 const WINDOWS: (u32, u32) = (128 << 10, 256 << 10);
-/// An HTTP/2 connection on which nothing came for so long is asked whether it lives.
+/// The idle time after which an HTTP/2 connection is pinged.
 const ASKED_AFTER: Duration = Duration::from_secs(30);
-/// The last answers of a connection that is closed get this long.
+/// The additional time in which a client must read the last responses before its connection is closed.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// The limits of all servers.
+/// The limits for all servers.
 pub(crate) const LIMITS: Limits = Limits {
     connections: 96,
     per_address: 64,
@@ -71,7 +70,7 @@ struct Server {
     stop: CancellationToken,
 }
 
-/// Serves `router` in the background until `stop`; then connections end after the answers that they wait for.
+/// Serves `router` in the background until `stop` is cancelled. Pending responses are still sent, within a time limit.
 pub(crate) fn spawn(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -82,7 +81,7 @@ pub(crate) fn spawn(
     spawn_for(Callers::default(), listener, tls, router, limits, stop);
 }
 
-/// As [`spawn`], and recognizes these callers, for which it keeps places that strangers cannot take.
+/// Same as [`spawn`], but recognizes `callers` and reserves connection slots for them that other clients can't take.
 pub(crate) fn spawn_for(
     callers: Callers,
     listener: TcpListener,
@@ -104,7 +103,7 @@ impl Server {
                 () = self.stop.cancelled() => return,
             };
             let Ok((stream, peer)) = accepted else {
-                // Out of file descriptors, most likely: the next accept fails too unless some are closed.
+                // Most likely, the process is out of file descriptors. The next accept fails too unless some are closed.
                 sleep(Duration::from_millis(100)).await;
                 continue;
             };
@@ -116,7 +115,7 @@ impl Server {
         }
     }
 
-    /// Serves one connection until it ends or its place is given to another address.
+    /// Serves one connection until it ends or its slot is given to another client.
     async fn keep(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: Place) {
         let evicted = place.evicted();
         tokio::select! {
@@ -131,7 +130,7 @@ impl Server {
         match timeout(self.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let session = stream.get_ref().1;
-                // A certificate that the authority did not sign ends the handshake.
+                // An untrusted certificate fails the handshake, so a certificate that is seen here is trusted.
                 let verified = session.peer_certificates().is_some_and(|chain| !chain.is_empty());
                 let is_http2 = session.alpn_protocol() == Some(b"h2");
                 if verified {
@@ -167,7 +166,7 @@ impl Server {
             () = self.stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
-        // Requests have an end of their own; answers that nobody takes do not.
+        // Requests have their own timeout, but responses that the client doesn't read don't.
         let _ = timeout(self.limits.request + CLOSE, async {
             tokio::select! {
                 _ = connection.as_mut() => {}
@@ -177,7 +176,7 @@ impl Server {
         .await;
     }
 
-    /// A request whose path ends with the callers' key is one of theirs, and is handed on without the key.
+    /// Marks the peer as verified and removes the key from the path if the path ends with the callers' key.
     fn recognize<B>(&self, mut request: Request<B>, peer: Peer, place: &Place) -> (Request<B>, Peer) {
         let Some(uri) = self.callers.without_key(request.uri()) else { return (request, peer) };
         *request.uri_mut() = uri;
@@ -185,7 +184,7 @@ impl Server {
         (request, Peer { verified: true, ..peer })
     }
 
-    /// One protocol, so that nobody waits without limit for the first bytes, which would decide it.
+    /// Configures either HTTP/2 or HTTP/1.1. Detecting the protocol would wait for the first bytes without a timeout.
     fn protocol(&self, is_http2: bool) -> Builder<TokioExecutor> {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -216,7 +215,7 @@ async fn answer(router: Router, request: Request<Incoming>, peer: Peer, limit: D
     }
 }
 
-/// The peer at an address; one of IPv4 is the same whichever socket it came through.
+/// Returns the peer at an address. An IPv4 address is the same through IPv4 and IPv6 sockets.
 fn of(address: SocketAddr) -> Peer {
     Peer { address: address.ip().to_canonical(), verified: false }
 }

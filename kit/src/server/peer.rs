@@ -1,12 +1,12 @@
-//! Who is at the other end of a connection.
+//! The client at the other end of a connection.
 
 use std::net::IpAddr;
 
-/// Who sent a request: an extension of each.
+/// The sender of a request, as a request extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// Where the connection comes from.
+    /// The IP address from which the connection comes.
     pub address: IpAddr,
-    /// Its client certificate is of the authority that the server was given.
+    /// True if the sender presented a certificate signed by the server's authorities, or the callers' key.
     pub verified: bool,
 }

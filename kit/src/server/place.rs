@@ -1,4 +1,4 @@
-//! The places of connections: for callers that have proved who they are, and for everybody else.
+//! Limits connections, separately for callers that proved their identity and for strangers.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,36 +9,36 @@ use tokio_util::sync::CancellationToken;
 use crate::server::callers::Callers;
 use crate::server::shares::{Full, Share, Shares};
 
-/// The limits of a server.
+/// A server's limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections at the same time: of callers that have proved who they are, and of others.
+    /// The maximum number of connections, separately for callers that proved their identity and for others.
     pub connections: usize,
-    /// The maximum number of connections from one address.
+    /// The maximum number of strangers' connections per address. It doesn't apply if all legitimate callers are recognized.
     pub per_address: usize,
-    /// The timeout of a TLS handshake.
+    /// The TLS handshake timeout.
     pub handshake: Duration,
-    /// The timeout for the headers of a request, and for the first request of a connection.
+    /// The timeout for request headers, and for a connection's first request.
     pub headers: Duration,
-    /// The timeout of a request, from its headers to the headers of its answer.
+    /// The timeout for a request, from its headers to the response headers.
     pub request: Duration,
     /// The time after which an idle connection is closed.
     pub idle: Duration,
 }
 
-/// The places of a server.
+/// A server's connection slots.
 pub(super) struct Places {
     strangers: Shares,
     callers: Shares,
 }
 
-/// The place of one connection.
+/// One connection's slot: the client's address, its share, and true if the connection was promoted to a caller.
 pub(super) struct Place(Mutex<(IpAddr, Share, bool)>);
 
 impl Places {
     pub fn new(limits: &Limits, callers: &Callers) -> Self {
         let strangers = if callers.are_all_recognized() {
-            // Who stays a stranger here is none that the server works for.
+            // Legitimate callers are promoted, so a connection that stays a stranger may be evicted.
             Shares::newest_first(limits.connections)
         } else {
             Shares::new(limits.connections, limits.per_address)
@@ -46,14 +46,14 @@ impl Places {
         Self { strangers, callers: Shares::new(limits.connections, limits.connections) }
     }
 
-    /// A place for a new connection, which has not proved anything.
+    /// Returns a slot for a new connection, which counts as a stranger's at first.
     pub fn enter(&self, address: IpAddr) -> Result<Place, Full> {
         let mut share = self.strangers.enter(address);
         share.take(1)?;
         Ok(Place(Mutex::new((address, share, false))))
     }
 
-    /// Gives a connection a place of the callers, if one is free. Its place among the strangers becomes free.
+    /// Moves a connection from the strangers' slots to the callers' slots, if there is a slot for it.
     pub fn promote(&self, place: &Place) {
         let mut place = place.0.lock();
         let (address, share, promoted) = &mut *place;
@@ -65,7 +65,7 @@ impl Places {
 }
 
 impl Place {
-    /// Cancelled when the place is given to another connection.
+    /// Returns a token that is cancelled when the slot is given to another connection.
     pub fn evicted(&self) -> CancellationToken {
         self.0.lock().1.evicted().clone()
     }

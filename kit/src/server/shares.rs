@@ -1,8 +1,8 @@
-//! A capacity that addresses share: connections, or bytes of bodies.
+//! Divides a capacity between addresses, such as connections or body bytes.
 //!
-//! An address takes its share and no more. When everything is taken, whoever holds less takes from who holds the most, so a
-//! flood from some addresses does not keep out the others. Addresses prove nothing where a stranger has as many as it likes,
-//! such as those of loopback: there the newest takes from the oldest ([`Shares::newest_first`]).
+//! An address can't take more than its share. If the capacity is used up, an address that holds less takes from the address that
+//! holds the most, so that a flood from some addresses doesn't keep out the others. This doesn't help if a stranger can use any
+//! number of addresses, such as on loopback. Then the newest holder takes from the oldest instead ([`Shares::newest_first`]).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// The capacity. Clones are the same.
+/// A capacity. Clones share it.
 #[derive(Clone)]
 pub struct Shares(Arc<Mutex<State>>);
 
 struct State {
     capacity: usize,
-    /// None if the newest takes from the oldest, whatever their addresses are.
+    /// The maximum per address, or `None` if the newest holder takes from the oldest regardless of addresses.
     per_address: Option<usize>,
     taken: usize,
     next: u64,
@@ -28,28 +28,28 @@ struct Holder {
     address: IpAddr,
     amount: usize,
     evicted: CancellationToken,
-    /// Nobody takes it away.
+    /// True if the holder can't be evicted.
     settled: bool,
 }
 
-/// What one connection or request holds; gives it back when dropped.
+/// The amount that one connection or request holds. It is returned on drop.
 pub struct Share {
     shares: Shares,
     id: u64,
     evicted: CancellationToken,
 }
 
-/// Nothing is left for this address.
+/// The error if the capacity that is left for an address is too small.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl Shares {
-    /// A capacity, of which one address gets `per_address` at most.
+    /// Creates a capacity with a maximum of `per_address` for one address.
     pub fn new(capacity: usize, per_address: usize) -> Self {
         Self::with(capacity, Some(per_address))
     }
 
-    /// A capacity of which a newcomer always gets some: what the oldest hold is taken away for it.
+    /// Creates a capacity in which a newcomer evicts the oldest holders if the capacity is used up.
     pub fn newest_first(capacity: usize) -> Self {
         Self::with(capacity, None)
     }
@@ -59,7 +59,7 @@ impl Shares {
         Self(Arc::new(Mutex::new(State { capacity, per_address, taken: 0, next: 0, holders })))
     }
 
-    /// A share that holds nothing yet.
+    /// Returns an empty share for a connection or request from `address`.
     pub fn enter(&self, address: IpAddr) -> Share {
         let mut state = self.0.lock();
         let id = state.next;
@@ -76,10 +76,10 @@ impl Shares {
 }
 
 impl Share {
-    /// Takes `amount` more.
+    /// Takes `amount` more. If the capacity is used up, other shares may be evicted.
     ///
     /// # Errors
-    /// As much is not left for its address.
+    /// [`Full`] if the capacity that is left for the address is too small, or if the share was evicted.
     pub fn take(&mut self, amount: usize) -> Result<(), Full> {
         let mut state = self.shares.0.lock();
         let address = state.holders.get(&self.id).ok_or(Full)?.address;
@@ -101,15 +101,15 @@ impl Share {
         Ok(())
     }
 
-    /// From here on nobody takes it away.
+    /// Protects the share from eviction.
     ///
     /// # Errors
-    /// It was taken away.
+    /// [`Full`] if the share was evicted before.
     pub fn settle(&mut self) -> Result<(), Full> {
         self.shares.0.lock().holders.get_mut(&self.id).map(|holder| holder.settled = true).ok_or(Full)
     }
 
-    /// Cancelled when it is taken away.
+    /// Returns a token that is cancelled when the share is evicted.
     pub fn evicted(&self) -> &CancellationToken {
         &self.evicted
     }
@@ -121,7 +121,8 @@ impl State {
         its.map(|holder| holder.amount).sum()
     }
 
-    /// The holder whose address holds the most, if that is another one and it holds more than `wanted`.
+    /// Returns the largest holder that can be evicted at the address that holds the most, not counting `address`. Returns `None` unless
+    /// that other address holds more than `wanted`.
     fn largest(&self, address: IpAddr, wanted: usize) -> Option<u64> {
         let others = self.holders.iter().filter(|(_, holder)| holder.can_lose() && holder.address != address);
         let largest = others.max_by_key(|(id, holder)| {
@@ -130,7 +131,7 @@ impl State {
         largest.filter(|(_, holder)| self.held_by(holder.address) > wanted).map(|(id, _)| *id)
     }
 
-    /// The holder that came first, but for `own`.
+    /// Returns the oldest holder that can be evicted, except `own`.
     fn oldest(&self, own: u64) -> Option<u64> {
         self.holders.iter().find(|(id, holder)| holder.can_lose() && **id != own).map(|(id, _)| *id)
     }

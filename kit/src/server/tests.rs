@@ -14,10 +14,10 @@ async fn start(limits: Limits) -> (SocketAddr, CancellationToken) {
     (address, stop)
 }
 
-/// What comes until the server closes the connection, in time.
+/// Reads until the server closes the connection, with a timeout.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
-    // A connection that is reset is closed, too.
+    // A connection that is reset counts as closed.
     let _ = timeout(Duration::from_secs(20), stream.read_to_end(&mut all)).await.expect("it is closed");
     String::from_utf8_lossy(&all).into_owned()
 }
@@ -32,7 +32,7 @@ async fn a_client_that_sends_a_header_now_and_then_is_cut_off() {
     slow.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
     let (mut reading, mut writing) = slow.into_split();
     let drip = async {
-        // Ends when the server has closed.
+        // Ends when the server has closed the connection.
         while writing.write_all(b"a: b\r\n").await.is_ok() {
             sleep(SHORT / 10).await;
         }

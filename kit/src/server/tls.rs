@@ -1,4 +1,4 @@
-//! The TLS side of a server.
+//! TLS for servers.
 
 use std::io;
 use std::path::Path;
@@ -11,9 +11,9 @@ use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-/// TLS with this certificate, by which HTTP/2 and HTTP/1.1 are offered.
+/// Creates a TLS acceptor that presents `certificate` and offers HTTP/2 and HTTP/1.1.
 ///
-/// With `authorities`, a client that shows a certificate must have it from one of them; it need not show one.
+/// With `authorities`, clients may present a certificate, which must then be signed by one of the authorities.
 pub(crate) fn acceptor(
     certificate: Arc<dyn ResolvesServerCert>,
     authorities: Option<RootCertStore>,
@@ -37,7 +37,7 @@ pub(crate) fn acceptor(
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The authorities in a file of PEM certificates.
+/// Reads the authorities from a file with PEM certificates. Fails if the file contains no certificate.
 pub(crate) fn read_authorities(file: &Path) -> io::Result<RootCertStore> {
     let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", file.display()));
     let pem = std::fs::read(file).map_err(|error| named(&error))?;

@@ -1,4 +1,4 @@
-//! What a cache shows, and whom it notifies.
+//! Tests which objects a cache contains and which subscribers it notifies.
 
 use std::collections::BTreeMap;
 

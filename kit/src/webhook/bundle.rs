@@ -1,7 +1,7 @@
-//! The certificates that a program makes for its own webhooks: an authority, and what it signs. Pure but for chance.
+//! The certificates that a program creates for its own webhooks: an authority and a serving certificate. Pure except for randomness.
 //!
-//! The authority outlives many serving certificates, so a renewal seldom concerns the API server. When the authority
-//! is renewed, the old one stays in the bundle: replicas change over one after the other.
+//! The authority outlives many serving certificates, so a renewal rarely concerns the API server. When the
+//! authority is renewed, the bundle keeps the old one too, because replicas switch over one after the other.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,33 +21,33 @@ use super::mounted::parse_pem;
 const AUTHORITY: Life = Life { days: 3650, renewed_before: 730 };
 const SERVING: Life = Life { days: 365, renewed_before: 120 };
 
-/// How long a certificate lives, and for how long it must still live so that it is not renewed, in days.
+/// A certificate's lifetime, and the remaining lifetime at which it is renewed, in days.
 struct Life {
     days: i64,
     renewed_before: i64,
 }
 
-/// The content of the Secret, by its keys. Private keys are wiped from memory when they are dropped.
+/// The Secret's content. Private keys are wiped from memory on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CertBundle {
-    /// `ca.crt`: the authorities that are trusted, the current one first; PEM.
+    /// `ca.crt`: the trusted authorities in PEM, the current one first.
     pub authorities: String,
-    /// `ca.key`: the key of the current authority; PEM.
+    /// `ca.key`: the current authority's private key in PEM.
     pub authority_key: Zeroizing<String>,
-    /// `tls.crt`: the serving certificate; PEM.
+    /// `tls.crt`: the serving certificate in PEM.
     pub certificate: String,
-    /// `tls.key`: its key; PEM.
+    /// `tls.key`: the serving certificate's private key in PEM.
     pub key: Zeroizing<String>,
 }
 
 impl CertBundle {
-    /// An authority and a certificate for these names.
+    /// Creates an authority and a serving certificate for these DNS names.
     pub fn generate(names: &[String], now: OffsetDateTime) -> io::Result<Self> {
         let (authority, key) = authority(now).map_err(io::Error::other)?;
         Self::signed(authority, &key, names, now).map_err(io::Error::other)
     }
 
-    /// What a Secret holds, if it is whole.
+    /// Reads a bundle from a Secret's data. Returns `None` if a key is missing or a value isn't UTF-8.
     pub fn read(data: &BTreeMap<String, Vec<u8>>) -> Option<Self> {
         let text = |key: &str| String::from_utf8(data.get(key)?.clone()).ok();
         Some(Self {
@@ -58,7 +58,7 @@ impl CertBundle {
         })
     }
 
-    /// As a Secret's data.
+    /// Returns the bundle as a Secret's data.
     pub fn data(&self) -> BTreeMap<&'static str, &str> {
         BTreeMap::from([
             ("ca.crt", self.authorities.as_str()),
@@ -68,12 +68,13 @@ impl CertBundle {
         ])
     }
 
-    /// The certificate to be presented.
+    /// Returns the serving certificate with its key.
     pub fn certified(&self) -> io::Result<CertifiedKey> {
         parse_pem(self.certificate.as_bytes(), self.key.as_bytes())
     }
 
-    /// When it must be renewed: whichever of its certificates is first; the past, if one can't be read.
+    /// Returns the earliest time at which the authority or the serving certificate must be renewed. The time is in the past if one of
+    /// them can't be parsed.
     pub fn due(&self) -> OffsetDateTime {
         let due = |pem: &str, life: &Life| {
             ends(pem).map_or(OffsetDateTime::UNIX_EPOCH, |end| end - Duration::days(life.renewed_before))
@@ -81,7 +82,7 @@ impl CertBundle {
         due(&self.authorities, &AUTHORITY).min(due(&self.certificate, &SERVING))
     }
 
-    /// The same authority, unless it is old itself, and a new certificate.
+    /// Creates a new serving certificate. Also creates a new authority if the current authority must be renewed or can't be used.
     pub fn renew(&self, names: &[String], now: OffsetDateTime) -> io::Result<Self> {
         let young =
             ends(&self.authorities).is_some_and(|end| end - Duration::days(AUTHORITY.renewed_before) > now);
@@ -132,7 +133,7 @@ fn authority(now: OffsetDateTime) -> Result<(String, KeyPair), rcgen::Error> {
 fn params(name: &str, life: &Life, now: OffsetDateTime) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
-    // A common name has at most 64 characters; who checks the certificate reads its other names.
+    // A common name is limited to 64 characters. Clients check the subject alternative names instead.
     params.distinguished_name.push(DnType::CommonName, name.get(..64).unwrap_or(name));
     // The API server's clock may be a little behind.
     params.not_before = now - Duration::hours(1);
@@ -141,14 +142,14 @@ fn params(name: &str, life: &Life, now: OffsetDateTime) -> CertificateParams {
     params
 }
 
-/// When the first certificate of some PEM ends.
+/// Returns the expiry time of the first PEM certificate.
 fn ends(pem: &str) -> Option<OffsetDateTime> {
     let block = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
     let (_, certificate) = parse_x509_certificate(&block.contents).ok()?;
     Some(certificate.validity().not_after.to_datetime())
 }
 
-/// The first certificate of some PEM.
+/// Returns the first PEM certificate.
 fn first(pem: &str) -> Option<&str> {
     const END: &str = "-----END CERTIFICATE-----";
     let end = pem.find(END)? + END.len();
@@ -170,7 +171,7 @@ mod tests {
         OffsetDateTime::from_unix_timestamp(1_800_000_000).unwrap() + Duration::days(days)
     }
 
-    /// Whether a client that trusts `authorities` accepts the certificate at that time.
+    /// Returns true if a client that trusts `authorities` accepts the certificate at this time.
     fn accepted(bundle: &CertBundle, authorities: &str, when: OffsetDateTime) -> bool {
         let mut roots = rustls::RootCertStore::empty();
         for root in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
@@ -207,7 +208,7 @@ mod tests {
         assert!(!accepted(&made, &other.authorities, at(1)));
     }
 
-    /// The type says so.
+    /// The annotated types are the actual check: keys of type `Zeroizing` are wiped on drop.
     #[test]
     fn private_keys_are_wiped_from_memory() {
         let CertBundle { authorities: _, authority_key, certificate: _, key } =
@@ -233,7 +234,7 @@ mod tests {
         assert_ne!(new.authorities, old.authorities);
         assert!(accepted(&old, &new.authorities, at(2922)), "one that still presents the old certificate");
         assert!(accepted(&new, &new.authorities, at(2922)));
-        // Only one predecessor is kept.
+        // Only one previous authority is kept.
         let next = new.renew(&names(), at(6000)).unwrap();
         assert_eq!(next.authorities.matches("BEGIN").count(), 2);
     }

@@ -1,4 +1,4 @@
-//! What the API server asks a conversion webhook, and what it is answered.
+//! Reads and answers ConversionReviews, which the API server sends to a conversion webhook.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::webhook::gate::{Refusal, Room, admit, check_whole};
 use crate::webhook::review::place;
 
-/// A ConversionReview's request.
+/// The request in a ConversionReview.
 pub struct Conversion {
     uid: String,
     wanted: String,
@@ -40,10 +40,10 @@ struct Asked<'a> {
 }
 
 impl Conversion {
-    /// Reads the request of a review.
+    /// Parses the request in a review.
     ///
     /// # Errors
-    /// A review that is too large, or none.
+    /// Fails if the review is too large or can't be parsed.
     pub fn read(body: impl Into<Bytes>) -> Result<Self, Refusal> {
         let body = body.into();
         check_whole(&body)?;
@@ -63,20 +63,21 @@ impl Conversion {
 impl<S: Sync> FromRequest<S> for Conversion {
     type Rejection = Refusal;
 
-    /// The API server has no certificate to show here. It may know a key; without one, anybody is answered: a conversion asks and tells
-    /// nothing.
+    /// Admits a conversion. The API server can't present a certificate here, but it may know a key. If no
+    /// key is configured, every client is served, because a conversion doesn't read or reveal any state.
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let (body, room) = admit(request, false).await?;
         Ok(Self { _room: Some(room), ..Self::read(body)? })
     }
 }
 
-/// Answers a ConversionReview: all its objects as `convert` makes them (object, wanted apiVersion), or none and why.
+/// Answers a ConversionReview with the objects that `convert` returns, or with the first error. `convert` gets
+/// an object and the requested apiVersion.
 pub fn answer<E: Display>(
     review: &Conversion,
     convert: impl Fn(&Value, &str) -> Result<Value, E>,
 ) -> Json<Value> {
-    // One after the other, so that only what comes out is held for all of them.
+    // Objects are parsed and converted one after the other, so that only the results are in memory for all objects.
     let objects = review.objects.iter().map(|place| convert(&review.object(place), &review.wanted));
     let response = match objects.collect::<Result<Vec<Value>, E>>() {
         Ok(objects) => {

@@ -1,4 +1,4 @@
-//! The facts that admission decides with: caches that a program fills when it starts.
+//! The facts that admission needs for its decisions: caches that a program fills when it starts.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use crate::serve::Requirement;
 
-/// The time that a review waits for facts. The API server waits at least five seconds for the answer.
+/// The time that a review waits for facts. The API server waits at least five seconds for a response.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// Tells whether a program has read everything that its admission reviews are decided with. Clones share it.
+/// Tells if a program has read everything that its admission decisions need. Clones share it.
 #[derive(Clone)]
 pub struct Facts {
     pub(super) known: watch::Receiver<bool>,
@@ -19,7 +19,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Facts that are read as soon as `complete` resolves. The program is not ready before.
+    /// Creates facts that are read once `complete` resolves. The program isn't ready before that.
     pub fn read_by(complete: impl Future<Output = ()> + Send + 'static, required: Requirement) -> Self {
         let (found, known) = watch::channel(false);
         tokio::spawn(async move {
@@ -30,15 +30,15 @@ impl Facts {
         Self { known, wait: WAIT }
     }
 
-    /// Returns true once the facts are read, or false if that takes too long.
+    /// Returns true once the facts are read, or false after the timeout.
     async fn wait(&self) -> bool {
         let mut facts = self.known.clone();
-        // An error means that the program ends.
+        // An error means that the program shuts down.
         timeout(self.wait, facts.wait_for(|known| *known)).await.is_ok_and(|known| known.is_ok())
     }
 }
 
-/// Waits for the facts of the server that a request came through. Servers without facts need none.
+/// Waits for the facts that belong to the request's server. Returns true at once if the server doesn't need facts.
 pub(super) async fn wait_for_facts(extensions: &Extensions) -> bool {
     match extensions.get::<Facts>() {
         Some(facts) => facts.clone().wait().await,

@@ -1,9 +1,9 @@
-//! What webhooks take in at the same time, in the whole process: bytes of bodies, values that become objects, reviews.
+//! Limits the reviews that the whole process handles at the same time: body bytes, decoded values and reviews.
 //!
-//! Anybody who reaches the port can send a review. A review is let in by steps: its body is read within a time and within
-//! bytes that addresses share; what it would become is counted before anything is decoded; and reviews are answered in turns, of
-//! which an address has a share. Callers that proved to be the API server are counted apart, so that strangers take nothing of
-//! theirs.
+//! Any client that reaches the port can send a review. The gate admits a review in three steps. It reads
+//! the body, within a timeout and a byte limit that addresses share. It counts the values that decoding
+//! would create. Then the review waits for its turn, and each address gets only a share of the turns.
+//! Callers that proved to be the API server have separate limits, so that strangers can't use them up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,31 +21,32 @@ use tokio::time::timeout;
 use crate::server::peer::Peer;
 use crate::server::shares::{Share, Shares};
 
-/// Bytes of a review. It holds the object twice, before and after; the API server takes 3 MiB of an object, and stores less.
+/// The maximum review size in bytes. A review contains the object twice, before and after the
+/// change. The API server accepts 3 MiB per object, and stores less.
 pub const LARGEST_REVIEW: usize = 8 << 20;
-/// Values of an object as it shall be: members, elements and what they are in.
+/// The maximum number of JSON values in a new object: members, elements, and the objects and lists that contain them.
 const MOST_VALUES_OF_NEW: usize = 20_000;
-/// Values of a whole review, in which the object as it is may have a few more than the one that was once let in.
+/// The maximum number of JSON values in a review. The old object may contain a few more values than when it was admitted.
 pub const MOST_VALUES: usize = 48_000;
 
-/// How much is let in: of callers that are verified, and of all others.
+/// The limits, which apply separately to verified callers and to all others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Bytes of bodies.
+    /// The maximum number of body bytes in total.
     pub bytes: usize,
-    /// How many of them are of one address.
+    /// The maximum number of body bytes per address. It doesn't apply to verified callers.
     pub bytes_per_address: usize,
-    /// Reviews that are answered at the same time.
+    /// The maximum number of concurrent reviews.
     pub reviews: usize,
-    /// How many of them are of one address.
+    /// The maximum number of concurrent reviews per address. It doesn't apply to verified callers.
     pub reviews_per_address: usize,
-    /// How long a body may take.
+    /// The timeout for reading a body.
     pub body: Duration,
-    /// How long a review waits for its turn.
+    /// The maximum time that a review waits until other reviews make room for it.
     pub wait: Duration,
 }
 
-/// The limits of a program.
+/// The limits that a program uses.
 pub(crate) const LIMITS: Limits = Limits {
     bytes: 2 * LARGEST_REVIEW,
     bytes_per_address: 3 * (LARGEST_REVIEW / 2),
@@ -55,7 +56,7 @@ pub(crate) const LIMITS: Limits = Limits {
     wait: Duration::from_secs(5),
 };
 
-/// What lets reviews in.
+/// Admits reviews within the limits.
 pub(crate) struct Gate {
     limits: Limits,
     verified: Pool,
@@ -63,58 +64,58 @@ pub(crate) struct Gate {
     only_verified: Verified,
 }
 
-/// The budget that reviews share.
+/// The limits that one group of callers shares.
 struct Pool {
     bytes: Shares,
     lane: Lane,
     values: Arc<Semaphore>,
 }
 
-/// The reviews that only verified callers may send.
+/// The types of reviews that only verified callers may send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verified {
-    /// Those of admission: the API server proves who it is by a certificate.
+    /// Admission reviews. The API server proves its identity with a certificate.
     pub admissions: bool,
-    /// Those of conversion, for which it has no certificate to show: it knows a key.
+    /// Conversion reviews. The API server can't present a certificate for these, so it uses a key.
     pub conversions: bool,
 }
 
-/// What a review that was let in takes, until it is answered.
+/// The resources that an admitted review holds until it is answered.
 pub(super) struct Room {
     _bytes: Share,
     _turn: Turn,
     _values: OwnedSemaphorePermit,
 }
 
-/// Why a review was not let in, or can't be read.
+/// The reasons why a review is rejected or can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It has too many bytes.
+    /// The review has too many bytes.
     #[error("a review has at most {LARGEST_REVIEW} bytes")]
     TooLarge,
-    /// It has too many values.
+    /// The object or the review has too many values.
     #[error("an object has at most {MOST_VALUES_OF_NEW} values, a review {MOST_VALUES}")]
     TooManyValues,
-    /// Its body did not come in time.
+    /// The body didn't arrive in time.
     #[error("the review did not arrive in time")]
     Late,
-    /// Others are served, and nothing is left for this one.
+    /// Other reviews use up the limits.
     #[error("too many concurrent reviews")]
     Busy,
-    /// It comes from somebody else than the API server.
+    /// The caller didn't prove that it is the API server.
     #[error(
         "only the API server may call this webhook, and the client presented no certificate signed by --webhook-client-ca"
     )]
     Stranger,
-    /// Its path lacks the key.
+    /// The path doesn't end with the key.
     #[error(
         "only the API server may call this webhook, and the path does not end with --webhook-conversion-key"
     )]
     NoKey,
-    /// It is no review.
+    /// The body isn't a review.
     #[error("not a review: {0}")]
     Unreadable(String),
-    /// The server that it came through knows no limits.
+    /// The server that received the review doesn't have a gate.
     #[error("this server does not accept reviews")]
     NoGate,
 }
@@ -142,14 +143,14 @@ impl Gate {
         };
         Self {
             limits,
-            // The API server is one, whatever its addresses are.
+            // The API server counts as one caller, whatever its addresses are.
             verified: pool(limits.bytes, limits.reviews),
             strangers: pool(limits.bytes_per_address, limits.reviews_per_address),
             only_verified,
         }
     }
 
-    /// Refuses who is not verified where others are not served.
+    /// Rejects an unverified peer if only verified callers may send this type of review.
     fn check(&self, peer: Peer, is_admission: bool) -> Result<(), Refusal> {
         match (is_admission, self.only_verified) {
             _ if peer.verified => Ok(()),
@@ -159,7 +160,7 @@ impl Gate {
         }
     }
 
-    /// Reads the body of a request and lets it in, or says why not.
+    /// Reads a request's body, and waits until the review is admitted. Returns the body and the resources that the review holds.
     async fn admit(&self, request: Request, peer: Peer) -> Result<(Bytes, Room), Refusal> {
         let length =
             request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -195,7 +196,7 @@ impl Pool {
     }
 }
 
-/// Lets a request in by the gate that its server has.
+/// Admits a request through the gate of the server that received it.
 pub(super) async fn admit(request: Request, is_admission: bool) -> Result<(Bytes, Room), Refusal> {
     let extensions = request.extensions();
     let gate = extensions.get::<Arc<Gate>>().cloned().ok_or(Refusal::NoGate)?;
@@ -204,7 +205,7 @@ pub(super) async fn admit(request: Request, is_admission: bool) -> Result<(Bytes
     gate.admit(request, peer).await
 }
 
-/// Reads a body to its end. What has come counts, not what was announced.
+/// Reads a whole body. `share` counts the bytes that arrive, not the announced `length`.
 async fn read_body(mut body: Body, length: Option<usize>, share: &mut Share) -> Result<Bytes, Refusal> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -222,12 +223,12 @@ async fn read_body(mut body: Body, length: Option<usize>, share: &mut Share) -> 
     Ok(whole.into())
 }
 
-/// Refuses an object that could not be changed once it is stored, since a review then holds it twice.
+/// Rejects an object that couldn't be changed once it is stored, because the review of a change contains the object twice.
 pub(super) fn check_new(object: &[u8]) -> Result<(), Refusal> {
     if count_values(object) > MOST_VALUES_OF_NEW { Err(Refusal::TooManyValues) } else { Ok(()) }
 }
 
-/// Refuses what is too large to be decoded.
+/// Rejects a review that is too large to be decoded.
 pub(super) fn check_whole(body: &[u8]) -> Result<(), Refusal> {
     if body.len() > LARGEST_REVIEW {
         return Err(Refusal::TooLarge);
@@ -235,7 +236,7 @@ pub(super) fn check_whole(body: &[u8]) -> Result<(), Refusal> {
     if count_values(body) > MOST_VALUES { Err(Refusal::TooManyValues) } else { Ok(()) }
 }
 
-/// An upper bound of the values in a JSON document.
+/// Returns an upper bound for the number of values in a JSON document.
 fn count_values(json: &[u8]) -> usize {
     let mut meter = JsonMeter::default();
     meter.take(json);

@@ -1,7 +1,7 @@
-//! The HTTPS side of a controller that serves webhooks. Every replica serves, leader or not.
+//! Serves webhooks over HTTPS. Every replica serves them, not only the leader.
 //!
-//! The certificate is either mounted (`mounted`), and read again when it changes, or the program's own
-//! ([`self_managed`]), made and renewed where nobody mounts one.
+//! The certificate is either mounted (`mounted`) and reloaded when it changes, or created and
+//! renewed by the program ([`self_managed`]).
 
 pub(crate) mod bundle;
 pub mod conversion;
@@ -30,10 +30,10 @@ pub use crate::webhook::facts::Facts;
 use crate::webhook::gate::{Gate, Verified};
 use crate::webhook::self_managed::SelfManaged;
 
-/// Serves `router` over HTTPS in the background, as the flags say. Ready counts from here.
+/// Serves `router` over HTTPS in the background, as configured by `flags`. The program isn't ready before this.
 ///
-/// Admission reviews wait for `facts`, and are refused with an error that clients retry while these are not read.
-/// Conversion reviews are answered at once.
+/// Admission reviews wait for `facts`. If the facts aren't read in time, the review is rejected with an
+/// error that clients retry. Conversion reviews don't wait.
 pub async fn serve(
     runtime: &Runtime,
     flags: &flags::Webhook,
@@ -44,7 +44,7 @@ pub async fn serve(
     serve_with(runtime, flags, router.layer(Extension(facts)), Arc::new(certificate)).await
 }
 
-/// As [`serve`], with a certificate of the program's own where none is mounted.
+/// Same as [`serve`], but the program creates its own certificate if there isn't a mounted one.
 pub async fn serve_with_fallback(
     runtime: &Runtime,
     flags: &flags::Webhook,

@@ -1,6 +1,6 @@
-//! A mounted certificate: two files in a folder, which whoever mounts them changes under a running program.
+//! A mounted certificate: two files in a folder, which can change while the program runs.
 //!
-//! They are read again on the handshake that finds them changed, so nothing polls.
+//! The files are reloaded by the first handshake after a change, so they aren't polled.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// The files are looked at no more often than this.
+/// The minimum interval between checks for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The certificate in a folder, as last read.
@@ -38,7 +38,7 @@ impl Certificate {
         Ok(Self { folder: folder.to_owned(), state })
     }
 
-    /// The key to present, read again if its files changed and are in order.
+    /// Returns the certificate and key to present. Reloads the files first if they have changed. Invalid files are ignored.
     fn current(&self, look_every: Duration) -> Arc<CertifiedKey> {
         let mut state = self.state.lock();
         if state.looked.elapsed() >= look_every {
@@ -83,9 +83,9 @@ fn certified(folder: &Path) -> io::Result<CertifiedKey> {
         .map_err(|error| io::Error::other(format!("webhook certificate {}: {error}", folder.display())))
 }
 
-/// A chain and a key, PEM, that belong together.
+/// Parses a PEM certificate chain and its PEM key. Fails if they don't match.
 pub(super) fn parse_pem(chain: &[u8], key: &[u8]) -> io::Result<CertifiedKey> {
-    // The parsers' own errors quote lines of the file.
+    // The parsers' own errors aren't returned, because they quote lines from the file.
     let chain = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| io::Error::other("tls.crt: it is not a chain of certificates in PEM"))?;

@@ -1,10 +1,10 @@
-//! What the API server asks an admission webhook, and what it is answered.
+//! Reads and answers AdmissionReviews, which the API server sends to an admission webhook.
 //!
-//! kube has types for this too (`kube::core::admission`). They refuse a review whose object is not what its kind says;
-//! here such an object is left to the schema, which explains better what is wrong with it.
+//! kube's own types (`kube::core::admission`) reject a review whose object doesn't match its kind.
+//! Here such an object is left to the schema validation, which explains the mistake better.
 //!
-//! Objects stay the bytes that came until somebody asks for them as a type: who sends a review may be anybody, and a small
-//! document becomes a large value.
+//! Objects stay raw bytes until they are requested as a type: any client can send a review, and a
+//! small document can become a large value.
 
 use std::ops::Range;
 
@@ -23,14 +23,14 @@ use crate::webhook::facts::wait_for_facts;
 pub use crate::webhook::gate::{LARGEST_REVIEW, MOST_VALUES, Refusal};
 use crate::webhook::gate::{Room, admit, check_new, check_whole};
 
-/// An AdmissionReview's request.
+/// The request in an AdmissionReview.
 pub struct Review {
     uid: String,
-    /// Who asks.
+    /// The user who sent the request.
     pub user: String,
-    /// The groups of who asks.
+    /// The user's groups.
     pub groups: Vec<String>,
-    /// The version of the API that the author used, such as `v1alpha1`, whatever version the objects are shown in.
+    /// The API version that the author used, such as `v1alpha1`, regardless of the version in which the objects are sent.
     pub version: String,
     body: Bytes,
     new: Option<Range<usize>>,
@@ -74,10 +74,10 @@ struct Kind {
 }
 
 impl Review {
-    /// Reads the request of a review.
+    /// Parses the request in a review.
     ///
     /// # Errors
-    /// A review that is too large, or none.
+    /// Fails if the review is too large or can't be parsed.
     pub fn read(body: impl Into<Bytes>) -> Result<Self, Refusal> {
         let body = body.into();
         check_whole(&body)?;
@@ -93,12 +93,12 @@ impl Review {
         Ok(Self { uid, user, groups: groups.unwrap_or_default(), version, body, new, old, _room: None })
     }
 
-    /// The object as it shall be, and as it is, if they can be read: none of it where it is deleted, or new.
+    /// Returns the new and the old object, if they can be decoded. A deletion has only an old object, a creation only a new one.
     pub fn objects<K: DeserializeOwned>(&self) -> (Option<K>, Option<K>) {
         (self.typed(self.new.as_ref()), self.typed(self.old.as_ref()))
     }
 
-    /// The object as it shall be, in full; null where it is deleted.
+    /// Returns the complete new object, or null for a deletion.
     pub fn document(&self) -> Value {
         self.new
             .clone()
@@ -108,11 +108,11 @@ impl Review {
 
     fn typed<K: DeserializeOwned>(&self, place: Option<&Range<usize>>) -> Option<K> {
         let text = self.body.get(place?.clone())?;
-        // A list would be read as the members of a type, one after the other.
+        // serde would also accept a list, as the type's fields in order.
         text.starts_with(b"{").then(|| serde_json::from_slice(text).ok()).flatten()
     }
 
-    /// Allows it, with warnings to who asks.
+    /// Allows the request, with warnings for the user.
     pub fn allow(self, warnings: &[String]) -> Json<Value> {
         if warnings.is_empty() {
             return self.answer(json!({ "allowed": true }));
@@ -120,7 +120,7 @@ impl Review {
         self.answer(json!({ "allowed": true, "warnings": warnings }))
     }
 
-    /// Allows it with these changes: operations of a JSON patch.
+    /// Allows the request with changes, as JSON patch operations.
     pub fn patch(self, operations: &[Value]) -> Json<Value> {
         if operations.is_empty() {
             return self.allow(&[]);
@@ -129,13 +129,13 @@ impl Review {
         self.answer(json!({ "allowed": true, "patchType": "JSONPatch", "patch": patch }))
     }
 
-    /// Denies it, and says why.
+    /// Denies the request. `message` tells the user why.
     pub fn deny(self, message: &str) -> Json<Value> {
         let status = json!({ "code": 422, "reason": "Invalid", "message": message });
         self.answer(json!({ "allowed": false, "status": status }))
     }
 
-    /// Refuses to decide now. The status has a delay, so that kubectl and other programs that use client-go retry.
+    /// Rejects the request for now. The status contains a delay, so that kubectl and other client-go programs retry.
     fn put_off(self) -> Json<Value> {
         let message = "the program that checks this object has just started and has not read the objects that it \
                        decides with. Try again in a few seconds";
@@ -165,7 +165,7 @@ impl<S: Sync> FromRequest<S> for Review {
     }
 }
 
-/// Where a part of a document is in it.
+/// Returns the byte range of `part`, which must be borrowed from `document`.
 pub(super) fn place(document: &[u8], part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr().addr().saturating_sub(document.as_ptr().addr());
     start..start + part.get().len()

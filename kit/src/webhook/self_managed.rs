@@ -1,8 +1,8 @@
-//! A certificate of the program's own, where nobody mounts one: kept in a Secret that all replicas share, renewed
-//! before it ends, presented without a restart, and trusted by the program's webhook configurations and by the definition of
-//! what it converts.
+//! Creates a webhook certificate if there isn't a mounted one. The certificate is kept in a Secret
+//! that all replicas share, renewed before it expires, and presented without a restart. The program adds the authority
+//! to its webhook configurations and to the CustomResourceDefinition whose objects it converts.
 //!
-//! Replicas agree through the Secret alone: whoever writes first wins, everybody presents what was written.
+//! Replicas coordinate only through the Secret: the first write wins, and all replicas present the written certificate.
 
 use std::fmt::Debug;
 use std::io;
@@ -32,27 +32,28 @@ use crate::retry::Failures;
 use crate::runtime::Runtime;
 use crate::watch;
 
-/// The first and the longest delay between tries. The API server may refuse for a while: its rights come with the rest of the deployment.
+/// The first and the maximum retry delay. The API server may refuse requests for a while, because
+/// the program's rights are installed along with the rest of the deployment.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// The longest sleep until the next look at the clock.
+/// The maximum sleep before the expiry time is checked again.
 const DAY: Duration = Duration::from_hours(24);
 
-/// The names under which a program's own certificate is kept and trusted.
+/// The names of the objects that store or trust the certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct SelfManaged {
-    /// The Secret in the program's namespace.
+    /// The Secret that stores the certificate, in the program's namespace.
     pub secret: &'static str,
-    /// The Service by which the API server reaches the webhooks.
+    /// The Service through which the API server reaches the webhooks.
     pub service: &'static str,
-    /// The MutatingWebhookConfiguration.
+    /// The MutatingWebhookConfiguration that must trust the certificate.
     pub mutating: &'static str,
-    /// The ValidatingWebhookConfiguration.
+    /// The ValidatingWebhookConfiguration that must trust the certificate.
     pub validating: &'static str,
     /// The CustomResourceDefinition whose objects the program converts.
     pub definition: &'static str,
 }
 
-/// The certificate to present, once there is one.
+/// The certificate to present, or `None` before the first one is created or read.
 #[derive(Debug, Default)]
 pub struct ServingCert(Mutex<Option<Arc<CertifiedKey>>>);
 
@@ -62,7 +63,7 @@ impl ResolvesServerCert for ServingCert {
     }
 }
 
-/// Makes and keeps the certificate in the background; ready counts from its first presentation.
+/// Creates and renews the certificate in the background. The program isn't ready until the certificate is presented.
 pub(super) fn spawn_keeper(runtime: &Runtime, names: SelfManaged) -> Arc<ServingCert> {
     let held = Arc::new(ServingCert::default());
     let requirement = runtime.ready.require("webhook certificate");
@@ -86,13 +87,13 @@ pub(super) fn spawn_keeper(runtime: &Runtime, names: SelfManaged) -> Arc<Serving
     held
 }
 
-/// What was seen of one of the objects that matter.
+/// An update for a watched object.
 enum Seen {
     Secret(Box<Option<Secret>>),
     Configuration(Configuration),
 }
 
-/// What has the program's webhooks called.
+/// The kind of object that makes the API server call the webhooks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caller {
     Mutating,
@@ -100,10 +101,10 @@ enum Caller {
     Definition,
 }
 
-/// What has the webhooks called as it is, or that it is not there.
+/// The current state of an object that makes the API server call the webhooks.
 struct Configuration {
     caller: Caller,
-    /// The version it was read at, and its webhooks.
+    /// The resourceVersion and the webhooks, or `None` if the object doesn't exist.
     seen: Option<(String, Vec<Value>)>,
 }
 
@@ -119,7 +120,7 @@ fn values<T: Serialize>(webhooks: Option<Vec<T>>) -> Vec<Value> {
     values.filter_map(Result::ok).collect()
 }
 
-/// The webhooks with these authorities; none where all trust them already.
+/// Returns the webhooks with these authorities as their CA bundle, or `None` if all webhooks already trust the authorities.
 fn with_authorities(webhooks: &[Value], authorities: &str) -> Option<Vec<Value>> {
     let wanted = serde_json::to_value(ByteString(authorities.as_bytes().to_vec())).unwrap_or_default();
     if webhooks.iter().all(|webhook| webhook["clientConfig"]["caBundle"] == wanted) {
@@ -138,7 +139,7 @@ struct Keeper {
     names: SelfManaged,
     held: Arc<ServingCert>,
     requirement: Option<crate::serve::Requirement>,
-    /// The Secret was looked for.
+    /// True once the watch has reported the Secret or its absence.
     looked: bool,
     secret: Option<Secret>,
     configurations: Vec<Configuration>,
@@ -181,7 +182,7 @@ impl Keeper {
         }
     }
 
-    /// One step nearer to a certificate that is presented and trusted; how long nothing is to be done then.
+    /// Takes one step toward a certificate that is presented and trusted. Returns the time to wait before the next step.
     async fn settle(&mut self) -> Result<Duration, Failed> {
         if !self.looked {
             return Ok(DAY);
@@ -190,7 +191,7 @@ impl Keeper {
         let bundle = self.secret.as_ref().and_then(read_bundle);
         let names = self.dns_names();
         let Some(bundle) = bundle.filter(|bundle| bundle.due() > now && bundle.certified().is_ok()) else {
-            // The watch shows what came of it, whoever was first.
+            // The watch reports the result, whichever replica was first.
             return self.write_secret(self.secret.as_ref(), &names, now).await.map(|()| DAY);
         };
         *self.held.0.lock() = Some(Arc::new(bundle.certified()?));
@@ -209,7 +210,7 @@ impl Keeper {
         vec![host.clone(), format!("{host}.cluster.local")]
     }
 
-    /// The Secret holds a certificate that is in order, unless another replica was faster.
+    /// Writes a valid certificate to the Secret, unless another replica was faster.
     async fn write_secret(
         &self,
         old: Option<&Secret>,
@@ -252,7 +253,7 @@ impl Keeper {
         }
     }
 
-    /// All webhooks that are called trust these authorities.
+    /// Makes the webhooks in `configuration` trust these authorities.
     async fn trust(&self, configuration: &Configuration, authorities: &str) -> Result<(), Failed> {
         let Some((version, webhooks)) = &configuration.seen else { return Ok(()) };
         let Some(webhooks) = with_authorities(webhooks, authorities) else { return Ok(()) };
@@ -274,7 +275,7 @@ impl Keeper {
             }
         };
         match patched {
-            // It changed meanwhile: the watch shows it.
+            // The object has changed or is gone. The watch reports that.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
             other => Ok(other?),
         }
@@ -313,7 +314,7 @@ impl Keeper {
     }
 }
 
-/// Why a step failed.
+/// The reasons why a step fails.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("{}", crate::api_error::message(.0))]

@@ -1,4 +1,4 @@
-//! What anybody who reaches the port can do to a webhook server.
+//! Tests that a client which reaches the port can't harm a webhook server.
 
 use axum::Json;
 use axum::body::Body;
@@ -23,7 +23,7 @@ use crate::webhook::conversion::Conversion;
 
 mod over_tls;
 
-/// Where the API server has a certificate and no key.
+/// The setting for an API server that has a certificate but doesn't have a key.
 const ADMISSIONS: Verified = Verified { admissions: true, conversions: false };
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -53,7 +53,7 @@ fn post_of(body: &str) -> String {
     format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Sends all of it, or as much as the server takes, and reads the answer.
+/// Sends the request from the address `from`, or as much as the server accepts, and reads the response.
 async fn send(from: [u8; 4], address: SocketAddr, request: &[u8]) -> String {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((from, 0).into()).unwrap();
@@ -72,7 +72,7 @@ async fn send(from: [u8; 4], address: SocketAddr, request: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The most memory that this process had so far, in MiB.
+/// Returns the peak memory use of this process in MiB.
 fn peak_mib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -81,7 +81,7 @@ fn peak_mib() -> usize {
 
 const REAL: &str = r#"{"request": {"uid": "u", "object": {"kind": "ConfigMap", "data": {"a": "b"}}}}"#;
 
-/// The review of finding out how much a server takes: an object of so many zeros.
+/// Returns a review that probes how much a server accepts: its object is a list of zeros with about this many bytes.
 fn zeros(bytes: usize) -> String {
     let mut body = String::from(r#"{"request":{"object":["#);
     body.push_str(&"0,".repeat(bytes / 2));
@@ -89,7 +89,7 @@ fn zeros(bytes: usize) -> String {
     body
 }
 
-/// Memory is measured of the whole process, so that this test has one of its own.
+/// Runs in its own process, because it measures the memory of the whole process.
 #[test]
 fn a_flood_of_huge_reviews_is_refused_costs_little_and_keeps_no_real_one_waiting() {
     const ALONE: &str = "KIT_FLOOD_ALONE";
@@ -102,7 +102,7 @@ fn a_flood_of_huge_reviews_is_refused_costs_little_and_keeps_no_real_one_waiting
     let own = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", NAME, "--nocapture"])
         .env(ALONE, "1")
-        // With a memory pool for each thread, the peak depends on which threads serve the requests.
+        // With a memory pool per thread, the peak would depend on which threads serve the requests.
         .env("MALLOC_ARENA_MAX", "1")
         .output()
         .unwrap();
@@ -114,7 +114,7 @@ fn a_flood_of_huge_reviews_is_refused_costs_little_and_keeps_no_real_one_waiting
 async fn withstand_a_flood() {
     let address = start(LIMITS).await;
     let announced = post_of(&zeros(16 << 20));
-    // These come in chunks, so that nothing tells how long they are; the last would be small enough.
+    // These are sent in chunks, so their length isn't announced. The last one is within the limit.
     let chunked =
         ["POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n", ""];
     let chunked: Vec<String> = [16 << 20, LARGEST_REVIEW - 100]
@@ -136,7 +136,7 @@ async fn withstand_a_flood() {
     };
     let (answers, refused) = tokio::join!(flood, real);
     for answer in answers {
-        // A server that refuses before all was sent may reset the connection.
+        // A server that rejects a request before it has received everything may reset the connection.
         let known = ["HTTP/1.1 413", "HTTP/1.1 503", "HTTP/1.1 408"];
         assert!(answer.is_empty() || known.iter().any(|line| answer.starts_with(line)), "{answer}");
     }
@@ -164,7 +164,7 @@ async fn a_body_that_comes_byte_by_byte_is_cut_off() {
     assert_eq!(&answer, b"HTTP/1.1 408");
 }
 
-/// A request as the server hands it on.
+/// Creates a request in the form in which the server forwards it.
 fn request(path: &str, peer: Peer, body: Body) -> Request<Body> {
     let mut request = Request::post(path).body(body).unwrap();
     request.extensions_mut().insert(peer);
@@ -204,7 +204,7 @@ async fn reviews_of_strangers_are_refused_where_the_api_server_has_a_certificate
     assert_eq!(status("/convert", peer(1)).await, StatusCode::OK, "there it has none to show");
 }
 
-/// Clients of client-go retry a status with a delay. Conversions need no facts.
+/// client-go retries a status that contains a delay. Conversions don't need facts.
 #[tokio::test]
 async fn a_review_is_put_off_until_the_facts_are_read() {
     let ready = Readiness::default();

@@ -1,4 +1,4 @@
-//! Clients that speak TLS, and HTTP/2 above it, as they please.
+//! Tests clients that use TLS, and HTTP/2 on top of it, in arbitrary ways.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,20 +16,20 @@ use crate::webhook::bundle::CertBundle;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Types of frames.
+/// The frame types.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
-/// Flags of HEADERS: these are all headers, and there is no body.
+/// The HEADERS flags: these are all headers, and there isn't a body.
 const END_HEADERS: u8 = 4;
 const END_STREAM: u8 = 1;
-/// Settings by their identifiers, and the reason of a stream that may be tried again.
+/// The setting identifiers, and the error code for a stream that may be retried.
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 const MAX_HEADER_LIST_SIZE: u16 = 6;
 const REFUSED_STREAM: u32 = 7;
 
-/// A server with TLS, and who trusts it.
+/// Starts a server with TLS. Returns its address, and a connector that trusts its certificate.
 async fn start_tls(limits: Limits, router: Router) -> (SocketAddr, TlsConnector) {
     let own = CertBundle::generate(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
     let certificate = Arc::new(SingleCertAndKey::from(own.certified().unwrap()));
@@ -57,9 +57,9 @@ fn frame(type_: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&head, payload].concat()
 }
 
-/// `GET https://x/` with a header `a` of so many bytes.
+/// Returns the frame for `GET https://x/` with a header `a` whose value has `header` bytes (at least 127).
 fn get(stream: u32, header: usize) -> Vec<u8> {
-    // HPACK: three fields by their numbers, and two as they are. A number that seven bits can't hold goes on in the next bytes.
+    // HPACK: three indexed fields and two literal ones. A length that doesn't fit into seven bits continues in the next bytes.
     let mut block = vec![0x82, 0x87, 0x84, 0x41, 1, b'x', 0, 1, b'a', 0x7f];
     let mut rest = header.checked_sub(127).unwrap();
     while rest >= 128 {
@@ -71,7 +71,7 @@ fn get(stream: u32, header: usize) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
 }
 
-/// The next frame: type, flags, stream and payload.
+/// Reads the next frame: type, flags, stream and payload.
 async fn next(stream: &mut TlsStream<TcpStream>) -> (u8, u8, u32, Vec<u8>) {
     let read = async {
         let mut head = [0; 9];
@@ -84,7 +84,7 @@ async fn next(stream: &mut TlsStream<TcpStream>) -> (u8, u8, u32, Vec<u8>) {
     timeout(DEADLINE, read).await.expect("a frame in time")
 }
 
-/// A connection of HTTP/2 that has begun, and the settings of the server.
+/// Starts an HTTP/2 connection, and returns it with the server's settings (identifier and value).
 async fn begin(address: SocketAddr, connector: &TlsConnector) -> (TlsStream<TcpStream>, Vec<(u16, u32)>) {
     let mut stream = connect(address, connector).await.unwrap();
     stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).await.unwrap();
@@ -107,10 +107,10 @@ async fn a_client_that_never_completes_its_tls_handshake_is_disconnected_and_fre
     let mut silent = TcpStream::connect(address).await.unwrap();
     assert_eq!(rest(&mut silent).await, "", "nobody waits for it");
     let mut begun = TcpStream::connect(address).await.unwrap();
-    // The first bytes of a greeting of 512, which never come.
+    // The start of a 512-byte TLS greeting that never arrives completely.
     begun.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
     assert_eq!(rest(&mut begun).await, "");
-    // The place is given back a moment after the connection is closed.
+    // The connection slot is freed a moment after the connection is closed.
     let served = async {
         while connect(address, &connector).await.is_err() {
             tokio::task::yield_now().await;
@@ -163,7 +163,7 @@ async fn requests_with_headers_that_are_too_long_do_not_reach_the_handler() {
     assert!(settings.contains(&(MAX_HEADER_LIST_SIZE, STREAM_HEADER_BYTES)), "{settings:?}");
     let longest = usize::try_from(STREAM_HEADER_BYTES).unwrap();
     stream.write_all(&[get(1, longest), get(3, longest / 2)].concat()).await.unwrap();
-    // Both end; the first without a body.
+    // Both requests end, the first one without a body.
     let mut ended = Vec::new();
     while ended.len() < 2 {
         let (type_, flags, id, _) = next(&mut stream).await;
@@ -175,7 +175,7 @@ async fn requests_with_headers_that_are_too_long_do_not_reach_the_handler() {
     assert_eq!(seen.load(Ordering::SeqCst), 1, "the shorter one");
 }
 
-/// How many requests a handler sees.
+/// Returns a router and the number of requests that its handler has received.
 fn counting() -> (Router, Arc<AtomicUsize>) {
     let seen = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&seen);

@@ -1,4 +1,4 @@
-//! Who is taken for the API server, and how it is served beside strangers.
+//! Tests which callers count as the API server, and that strangers don't impair the API server's calls.
 
 use std::net::Ipv4Addr;
 
@@ -19,7 +19,7 @@ const CONVERSION: &str = r#"{"request": {"uid": "u", "desiredAPIVersion": "a/v1"
 
 type Shown = (rcgen::Certificate, KeyPair);
 
-/// An authority: its certificate, and what signs.
+/// Creates an authority. Returns its certificate in PEM, and the issuer that signs with its key.
 fn authority(name: &str) -> (String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -33,7 +33,7 @@ fn signed(issuer: &Issuer<'static, KeyPair>) -> Shown {
     (CertificateParams::new(vec!["api".to_owned()]).unwrap().signed_by(&key, issuer).unwrap(), key)
 }
 
-/// A webhook server, and what its clients trust.
+/// A webhook server, and the authorities that its clients trust.
 struct Tls {
     address: SocketAddr,
     roots: RootCertStore,
@@ -62,7 +62,7 @@ impl Tls {
         Self { address, roots }
     }
 
-    /// Sends a request with this certificate from an address of loopback.
+    /// Sends a request with this certificate from a loopback address.
     async fn send(
         &self,
         from: Ipv4Addr,
@@ -89,7 +89,7 @@ impl Tls {
         Ok(stream)
     }
 
-    /// The status line of the answer, or why there is none.
+    /// Returns the start of the status line, or the error if there is no response.
     async fn status(&self, shown: Option<&Shown>, request: &str) -> std::io::Result<String> {
         let mut line = [0; 12];
         let answer =
@@ -129,7 +129,7 @@ async fn a_conversion_needs_the_key_where_there_is_one() {
     assert_eq!(server.status(Some(&signed(&known)), &post_of(REAL)).await.unwrap(), "HTTP/1.1 200");
 }
 
-/// A local user has all of 127.0.0.0/8, and so the API server's own address too.
+/// A local user can use every address in 127.0.0.0/8, including the API server's own.
 #[tokio::test]
 async fn strangers_of_many_addresses_take_nothing_of_the_api_server() {
     let (pem, known) = authority("known");
@@ -140,7 +140,7 @@ async fn strangers_of_many_addresses_take_nothing_of_the_api_server() {
     let mut held = Vec::new();
     for index in 0..150_u8 {
         let from = Ipv4Addr::new(127, 0, 0, 1 + index % 12);
-        // Those that find no place are closed; most are answered and stay open.
+        // Connections without a slot are closed. Most requests are answered and their connections stay open.
         held.push(server.send(from, None, &endless[usize::from(index % 2)]).await);
     }
     let mut silent = Vec::new();
