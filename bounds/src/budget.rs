@@ -1,26 +1,26 @@
-//! How many bytes one computation may read and make.
+//! A limit for the bytes that one computation reads and creates.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Why a computation ended before its result.
+/// The reasons why a computation ends without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
-    /// It would read or make more bytes than it may: it exceeds them whenever it is repeated.
+    /// The computation would read or create more bytes than the limit. A retry doesn't help.
     #[error("the computation needs more than {limit} bytes of memory")]
     Bytes {
-        /// How many bytes it may use.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// Its time is up.
+    /// The time is up.
     #[error("the computation takes too long")]
     Time,
 }
 
-/// The bytes that one computation may read, copy and make, all together. Nothing is given back when a value is dropped, so
-/// that the budget bounds work as well as memory.
+/// The total number of bytes that one computation may read, copy and create. Dropped values are not refunded, so that the
+/// budget limits work as well as memory.
 ///
-/// Code that computes on untrusted input takes a `&Budget` and calls [`Budget::spend`] before it copies or makes a value
-/// whose size the input decides.
+/// Code that processes untrusted input takes a `&Budget` and calls [`Budget::spend`] before it copies or creates a value
+/// whose size depends on the input.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -29,15 +29,15 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Creates a budget of this many bytes.
     pub const fn new(bytes: usize) -> Self {
         Self { limit: bytes, spent: AtomicUsize::new(0), stopped: AtomicBool::new(false) }
     }
 
-    /// Takes bytes from the budget. Once one call has failed, all later ones fail.
+    /// Takes bytes from the budget. After one call has failed, all later calls fail too.
     ///
     /// # Errors
-    /// [`Exceeded::Bytes`] if fewer are left, [`Exceeded::Time`] after [`Budget::stop`].
+    /// Returns [`Exceeded::Bytes`] if fewer bytes are left, and [`Exceeded::Time`] after [`Budget::stop`].
     pub fn spend(&self, bytes: usize) -> Result<(), Exceeded> {
         if self.stopped.load(Ordering::Relaxed) {
             return Err(Exceeded::Time);
@@ -52,12 +52,12 @@ impl Budget {
         Ok(())
     }
 
-    /// How many bytes are left.
+    /// Returns the number of remaining bytes.
     pub fn left(&self) -> usize {
         self.limit.saturating_sub(self.spent.load(Ordering::Relaxed))
     }
 
-    /// Makes every later call of [`Budget::spend`] fail: the time is up.
+    /// Makes all later calls to [`Budget::spend`] fail, because the time is up.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }

@@ -1,13 +1,13 @@
-//! Input that came from a Secret.
+//! A wrapper for input from Secrets.
 
-/// Input that came from a Secret. It has no `Debug` and no `Display`, so that no message, log line or event can contain it.
+/// Input from a Secret. It doesn't implement `Debug` or `Display`, so that messages, log lines and events can't contain it.
 ///
-/// Call [`expose`](Self::expose) only where the input is parsed or passed on, and never in the arguments of a message.
+/// Call [`expose`](Self::expose) only to parse the input or to pass it on, and never in the arguments of a message.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Confidential<T>(T);
 
 impl<T> Confidential<T> {
-    /// Wraps input that came from a Secret.
+    /// Wraps input from a Secret.
     pub fn new(input: T) -> Self {
         Self(input)
     }
@@ -17,7 +17,7 @@ impl<T> Confidential<T> {
         &self.0
     }
 
-    /// Returns the input itself, to pass it on.
+    /// Unwraps the input, to pass it on.
     pub fn into_exposed(self) -> T {
         self.0
     }

@@ -1,13 +1,13 @@
 //! Measures JSON as it arrives, without decoding it.
 
-/// The memory for one value in addition to its bytes: a field, or a map entry.
+/// The estimated memory in bytes for a value (a field or a map entry), in addition to its text.
 const VALUE_BYTES: usize = 64;
-/// The memory for one list entry: Go makes a whole structure of `{}` and of `null`. A Pod takes 1168 bytes.
+/// The estimated memory in bytes for a list entry: Go allocates a whole struct even for `{}` and `null`. A Pod takes 1168 bytes.
 const ELEMENT_BYTES: usize = 1 << 10;
 
-/// Counts the bytes and values of a JSON text that arrives in pieces.
+/// Counts the bytes and values in a JSON text that arrives in pieces.
 ///
-/// It does not check the syntax: of a text that is not JSON, no decoder makes more values than are counted.
+/// The meter doesn't check the syntax. Even for invalid JSON, a decoder doesn't create more values than the meter counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JsonMeter {
     bytes: usize,
@@ -16,7 +16,7 @@ pub struct JsonMeter {
     depth: usize,
     in_text: bool,
     escaped: bool,
-    /// The last byte outside of texts that is not white space.
+    /// The last byte outside strings that isn't white space.
     last: u8,
 }
 
@@ -28,8 +28,8 @@ impl JsonMeter {
         }
     }
 
-    /// Counts up to the end of the first object or list that is in no other. Returns how many bytes of the piece belong to it, or
-    /// `None` if its end is not in the piece.
+    /// Counts up to the end of the first top-level object or list. Returns the length of the object's or list's part in this piece,
+    /// or `None` if it doesn't end in this piece.
     pub fn take_document(&mut self, piece: &[u8]) -> Option<usize> {
         for (at, byte) in piece.iter().enumerate() {
             self.step(*byte);
@@ -40,17 +40,17 @@ impl JsonMeter {
         None
     }
 
-    /// The bytes so far.
+    /// Returns the number of bytes that have been counted so far.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// An upper bound of the values so far: each follows a comma or an opening bracket, or is the whole.
+    /// Returns an upper bound for the number of values so far: each follows a comma or an opening bracket, or is the whole text.
     pub fn values(&self) -> usize {
         self.separators.saturating_add(1)
     }
 
-    /// An estimate of the memory in bytes that a decoded form takes in a program that reads it into Go's types.
+    /// Returns an estimate of the memory in bytes after decoding into Go types.
     pub fn decoded_bytes(&self) -> usize {
         let values = self.values().saturating_mul(VALUE_BYTES);
         self.bytes.saturating_add(values).saturating_add(self.elements.saturating_mul(ELEMENT_BYTES))
@@ -78,7 +78,7 @@ impl JsonMeter {
             b',' => self.separators = self.separators.saturating_add(1),
             _ => {}
         }
-        // In an object, a name stands after a comma.
+        // In an object, a comma is followed by a name, so only list entries count here.
         if matches!(self.last, b'[' | b',') && matches!(byte, b'{' | b'n') {
             self.elements = self.elements.saturating_add(1);
         }

@@ -1,7 +1,7 @@
-//! Places for what takes long: few in all, and fewer for each of those that share them.
+//! A concurrency limit for slow work, with a lower limit for each share, such as a namespace.
 //!
-//! A call that vCenter answers only after an hour must neither hold a place of calls that take a moment, nor
-//! every place of its kind. So such work has a lane of its own, in which one share can never take all places.
+//! A call that takes vCenter an hour must block neither quick calls nor all other slow calls. Such work
+//! therefore has a separate lane, in which one share can never take all permits.
 
 use std::sync::Arc;
 
@@ -10,35 +10,37 @@ use tokio::sync::oneshot;
 
 use crate::places::Places;
 
-/// A lane. Clones are the same lane.
+/// A concurrency limit. Clones share it.
 #[derive(Clone)]
 pub struct Lane(Arc<Mutex<Places<oneshot::Sender<Turn>>>>);
 
-/// A place in a lane; gives it back when dropped.
+/// A permit to work in a lane. It is released on drop.
 pub struct Turn {
     lane: Lane,
     share: Arc<str>,
 }
 
 impl Lane {
-    /// A lane of `width` places, of which one share gets `per_share` at most.
+    /// Creates a lane with `width` permits, and at most `per_share` permits for each share.
     pub fn new(width: usize, per_share: usize) -> Self {
         Self(Arc::new(Mutex::new(Places::new(width, per_share))))
     }
 
-    /// A lane of `width` places, of which one share gets as many as it leaves to others ([`Places::halved`]).
+    /// Creates a lane with `width` permits, in which a share gets at most as many permits as it leaves to other shares
+    /// ([`Places::halved`]).
     pub fn halved(width: usize) -> Self {
         Self(Arc::new(Mutex::new(Places::halved(width))))
     }
 
-    /// Waits for a place on behalf of `share`: the share with the fewest comes first, then whoever came first.
+    /// Waits for a permit for `share`. The share that holds the fewest permits is served first. If shares hold equally many, the
+    /// share whose first waiter has waited longest is served first.
     pub async fn enter(&self, share: &str) -> Turn {
         let turn = {
             let mut places = self.0.lock();
             if places.take(share) {
                 return Turn { lane: self.clone(), share: share.into() };
             }
-            // Those that gave up are forgotten now and then: each time their number may have doubled.
+            // Remove canceled waiters each time the queue may have doubled.
             if places.waiting(share).is_power_of_two() {
                 places.retain(share, |waiting| !waiting.is_closed());
             }
@@ -48,7 +50,7 @@ impl Lane {
         };
         match turn.await {
             Ok(turn) => turn,
-            // The lane is alive (self), so its queue never drops a sender.
+            // `self` keeps the lane alive, so its queue never drops a sender.
             Err(_) => std::future::pending().await,
         }
     }
@@ -66,7 +68,7 @@ impl Lane {
                 (Turn { lane: self.clone(), share }, waiting)
             };
             let (turn, waiting) = next;
-            // A caller that gives up at this very moment drops its turn, which comes back here.
+            // If the caller is canceled at this moment, the dropped turn calls `leave` again.
             drop(waiting.send(turn));
         }
     }
@@ -119,7 +121,7 @@ mod tests {
         let mut second = Box::pin(lane.enter("b"));
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
-        // It was given its place and never took it.
+        // The second caller was given a permit but never used it.
         drop(second);
         assert!(lane.enter("c").now_or_never().is_some());
         assert!(lane.0.lock().is_empty());

@@ -1,9 +1,9 @@
-//! Bounds on work that others cause: how many bytes it may make ([`Budget`]), how many may work at a time ([`Lane`]),
-//! what of a stranger's text may be shown ([`printable`]), input from Secrets that no message can contain
-//! ([`Confidential`]), YAML that is read within a budget ([`from_yaml`]), and JSON that is measured before it is read ([`JsonMeter`]).
+//! Limits for work on untrusted input: byte budgets ([`Budget`]), concurrency limits ([`Lane`]), sanitized text for messages
+//! ([`printable`]), input from Secrets that messages can't contain ([`Confidential`]), YAML parsing within a budget
+//! ([`from_yaml`]), and JSON size estimates before decoding ([`JsonMeter`]).
 //!
-//! Knows neither Kubernetes nor vCenter, and has no clock: whoever starts the work stops its budget when time is up.
-//! `kit::bounded::compute` puts the parts together.
+//! The crate doesn't depend on Kubernetes, vCenter or a clock: the caller that starts the work stops the work's budget when
+//! the time is up. `kit::bounded::compute` combines the parts.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod budget;

@@ -1,29 +1,28 @@
-//! Places that shares have in common, and who waits for one. Knows no tasks: who waits is whatever the owner of the places
-//! can wake.
+//! A fair queue for a limited number of permits that several shares, such as namespaces, use. It doesn't depend on async
+//! tasks: a waiter is any value that the owner can wake.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// How many places one share gets at most.
+/// The maximum number of permits for one share.
 #[derive(Clone, Copy, Debug)]
 enum Most {
-    /// So many.
     Fixed(usize),
-    /// As many as are left to the others.
+    /// Half of the permits: a share can take another permit while it holds fewer permits than are free.
     Half,
 }
 
-/// Places, each of which is taken by a share; in front of them, those that wait, as `W`.
+/// A limited number of permits that shares take, and the queue of waiters (`W`) for permits.
 ///
-/// Whoever waits comes in the order of how many places its share has, the fewest first, and then in the order of arrival.
-/// A step costs the logarithm of the number of shares that wait.
+/// The share that holds the fewest permits is served first. If shares hold equally many, the share whose first waiter has
+/// waited longest is served first. Except for [`Places::retain`], each operation takes O(log n) time for n waiting shares.
 #[derive(Debug)]
 pub struct Places<W> {
     width: usize,
     most: Most,
     taken: usize,
     shares: HashMap<Arc<str>, Share<W>>,
-    /// The shares that have somebody waiting: places they hold, who came first, and their name.
+    /// The shares with waiters: the number of held permits, the first waiter's arrival number, and the share's name.
     waiting: BTreeSet<(usize, u64, Arc<str>)>,
     arrivals: u64,
 }
@@ -35,15 +34,15 @@ struct Share<W> {
 }
 
 impl<W> Places<W> {
-    /// So many places, of which one share gets `per_share` at most.
+    /// Creates `width` permits, and at most `per_share` permits for each share.
     pub fn new(width: usize, per_share: usize) -> Self {
         Self::with(width, Most::Fixed(per_share))
     }
 
-    /// So many places, of which a share takes another only while it holds fewer than are free.
+    /// Creates `width` permits. A share can take another permit only while it holds fewer permits than are free.
     ///
-    /// So one share alone gets half of them, the next half of what is left, and so on: there is a place for whoever comes
-    /// next, until as many shares hold all they can get as the width can be halved.
+    /// Thus a single share gets half of the permits, the next share half of the rest, and so on. A permit is left for the next
+    /// share until about log2(`width`) shares hold their maximum.
     pub fn halved(width: usize) -> Self {
         Self::with(width, Most::Half)
     }
@@ -52,7 +51,7 @@ impl<W> Places<W> {
         Self { width, most, taken: 0, shares: HashMap::new(), waiting: BTreeSet::new(), arrivals: 0 }
     }
 
-    /// Takes a place for `share`, if it may have one.
+    /// Takes a permit for `share`. Returns false if the share can't have another permit now.
     pub fn take(&mut self, share: &str) -> bool {
         let taken = self.shares.get(share).map_or(0, |share| share.taken);
         let free = self.admits(taken);
@@ -63,23 +62,24 @@ impl<W> Places<W> {
         free
     }
 
-    /// Has `waiter` wait for a place of `share`.
+    /// Queues `waiter` for a permit for `share`.
     pub fn wait(&mut self, share: &str, waiter: W) {
         self.arrivals += 1;
         let arrival = self.arrivals;
         self.change(share, |share| share.queue.push_back((arrival, waiter)));
     }
 
-    /// Gives back a place of `share`.
+    /// Releases a permit that `share` holds.
     pub fn leave(&mut self, share: &str) {
         self.change(share, |share| share.taken = share.taken.saturating_sub(1));
         self.taken = self.taken.saturating_sub(1);
     }
 
-    /// Whoever is next of those that wait, if there is a place, which is taken for it.
+    /// Takes a permit for the next waiter, and returns the waiter with its share. Returns `None` if there are no waiters, or if none
+    /// of them can have a permit now.
     pub fn take_next(&mut self) -> Option<(Arc<str>, W)> {
         let (taken, _, share) = self.waiting.first()?;
-        // If the share with the fewest gets none, no other does.
+        // If the share with the fewest permits can't get another permit, the other shares can't either.
         if !self.admits(*taken) {
             return None;
         }
@@ -93,17 +93,17 @@ impl<W> Places<W> {
         next.map(|(_, waiter)| (share, waiter))
     }
 
-    /// Forgets those of `share` that wait and of which `keeps` says no.
+    /// Removes the waiters for `share` for which `keeps` returns false.
     pub fn retain(&mut self, share: &str, keeps: impl Fn(&W) -> bool) {
         self.change(share, |share| share.queue.retain(|(_, waiter)| keeps(waiter)));
     }
 
-    /// How many of `share` wait.
+    /// Returns the number of waiters for `share`.
     pub fn waiting(&self, share: &str) -> usize {
         self.shares.get(share).map_or(0, |share| share.queue.len())
     }
 
-    /// Whether nobody has a place or waits for one.
+    /// Returns true if all permits are free and the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.shares.is_empty()
     }
@@ -116,7 +116,7 @@ impl<W> Places<W> {
         }
     }
 
-    /// Changes a share, and its row among those that wait.
+    /// Changes a share and updates its entry in `waiting`.
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Share<W>)) {
         let name = match self.shares.get_key_value(name) {
             Some((name, share)) => {

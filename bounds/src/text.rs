@@ -1,10 +1,10 @@
-//! Text that a stranger wrote, as people may be shown it.
+//! Sanitizes untrusted text for display.
 
-/// The text as one line of at most `max` characters, with a space for every control character and for every character that
-/// changes the direction of text or is invisible; what is cut off is marked by `…`.
+/// Returns the text as one line with at most `max` characters, plus `…` if it was longer. Control characters, invisible
+/// characters and characters that change the text direction become spaces.
 ///
-/// A terminal acts on control characters (titles, colours, the clipboard), and characters of direction make a line look
-/// like another.
+/// Terminals act on control characters (titles, colors, the clipboard), and direction characters can make a line look like a
+/// different line.
 pub fn printable(text: &str, max: usize) -> String {
     let mut shown: String = text.chars().map(|c| if is_shown(c) { c } else { ' ' }).take(max).collect();
     if text.chars().nth(max).is_some() {
@@ -13,7 +13,7 @@ pub fn printable(text: &str, max: usize) -> String {
     shown
 }
 
-/// Whether a character shows as itself and changes nothing around it.
+/// Returns true if a character shows as itself and doesn't affect its surroundings.
 fn is_shown(c: char) -> bool {
     let is_format = matches!(
         c,

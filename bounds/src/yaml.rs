@@ -1,7 +1,8 @@
-//! YAML that others wrote, read within a budget.
+//! Parses untrusted YAML within a budget.
 //!
-//! A parser of YAML makes more than it reads: an alias repeats what its anchor holds, and a mapping of one letter costs some
-//! hundred bytes. Here anchors, aliases and merge keys are refused, as JSON has none either, and each node has its price.
+//! A YAML parser can create more data than it reads: an alias repeats its anchor's value, and a mapping with one letter takes
+//! several hundred bytes. Therefore anchors, aliases and merge keys, which JSON doesn't have either, are rejected. Each node
+//! is charged to the budget.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,27 +14,27 @@ use serde_saphyr::{Error, Options};
 
 use crate::budget::{Budget, Exceeded};
 
-/// The bytes that a node (a mapping, a sequence, a key or another scalar) is counted with, besides its text.
+/// The cost in bytes for a node (a mapping, a sequence, a key or another scalar), in addition to its text.
 pub const NODE_BYTES: usize = 256;
-/// The most nodes of one text.
+/// The maximum number of nodes in an input.
 const MOST_NODES: usize = 250_000;
-/// The deepest nesting.
+/// The maximum nesting depth.
 const DEEPEST: usize = 64;
 
-/// Why a text is not the YAML that it should be. Quotes nothing of the text.
+/// The reasons why an input isn't the expected YAML. Errors don't quote the input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
-    /// It is not YAML, or not of the expected shape.
+    /// The text isn't YAML, or doesn't have the expected shape.
     #[error("{what}{}", place(*.line, *.column))]
     Invalid {
-        /// What is wrong.
+        /// The problem, as a predicate such as `has a duplicate key`.
         what: String,
-        /// The line, from 1; 0 if it is not known.
+        /// The line, from 1; 0 if it isn't known.
         line: u64,
-        /// The column, from 1; 0 if it is not known.
+        /// The column, from 1; 0 if it isn't known.
         column: u64,
     },
-    /// It does not fit into the budget.
+    /// Parsing the text exceeds the budget.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
 }
@@ -42,18 +43,18 @@ fn place(line: u64, column: u64) -> String {
     if line == 0 { String::new() } else { format!(" (line {line}, column {column})") }
 }
 
-/// Reads one document. The text, its nodes and their text are spent of the budget.
+/// Parses one document. The input, its nodes and the nodes' text are charged to the budget.
 ///
 /// # Errors
-/// See [`YamlError`]: no error quotes the text.
+/// Returns a [`YamlError`], which doesn't quote the text.
 pub fn from_yaml<T: DeserializeOwned>(text: &str, budget: &Budget) -> Result<T, YamlError> {
     read(text, budget, |options| serde_saphyr::from_str_with_options(text, options))
 }
 
-/// Reads all documents, without the empty ones. The text, its nodes and their text are spent of the budget.
+/// Parses all documents except empty ones. The input, its nodes and the nodes' text are charged to the budget.
 ///
 /// # Errors
-/// See [`YamlError`]: no error quotes the text.
+/// Returns a [`YamlError`], which doesn't quote the text.
 pub fn from_yaml_documents<T: DeserializeOwned>(text: &str, budget: &Budget) -> Result<Vec<T>, YamlError> {
     read(text, budget, |options| serde_saphyr::from_multiple_with_options(text, options))
 }
@@ -63,7 +64,7 @@ fn read<T>(
     budget: &Budget,
     parse: impl FnOnce(Options) -> Result<T, Error>,
 ) -> Result<T, YamlError> {
-    // Once for the text, once for the scalars, of which the parser compares keys by a copy.
+    // Once for the text, once for the scalars, and once for the keys, which the parser copies to compare them.
     budget.spend(text.len().saturating_mul(3))?;
     let affordable = budget.left() / NODE_BYTES;
     let nodes = Rc::new(Cell::new(0));
@@ -77,7 +78,7 @@ fn read<T>(
             max_depth: DEEPEST,
             flow_nesting_limit: DEEPEST,
             max_nodes: affordable.min(MOST_NODES),
-            // An escape of two bytes stands for three at most; a tag is counted with the name that it is short for.
+            // A two-byte escape expands to at most three bytes, and a tag counts with its full name.
             max_total_scalar_bytes: text.len().saturating_mul(2).saturating_add(1024),
             max_merge_keys: 0,
         },
@@ -90,7 +91,7 @@ fn read<T>(
     let spent = budget.spend(nodes.get().saturating_mul(NODE_BYTES));
     let value = parsed.map_err(|error| match error.without_snippet() {
         Error::Budget { breach: BudgetBreach::Nodes { .. }, .. } if affordable < MOST_NODES => {
-            // The text has more nodes than are left: say so with the budget's own limit.
+            // The text has more nodes than the budget allows: report the budget's limit.
             budget.spend(usize::MAX).map_or_else(YamlError::from, |()| invalid("is too large", &error))
         }
         known => invalid(&describe(known), &error),
@@ -105,7 +106,7 @@ fn invalid(what: &str, error: &Error) -> YamlError {
     YamlError::Invalid { what: what.to_owned(), line, column }
 }
 
-/// What is wrong, in words that are none of the text.
+/// Describes an error without quoting the text.
 fn describe(error: &Error) -> String {
     match error {
         Error::Budget { breach, .. } => match breach {
@@ -129,7 +130,7 @@ fn describe(error: &Error) -> String {
         Error::MultipleDocuments { .. } => "has more than one document".to_owned(),
         Error::DuplicateMappingKey { .. } => "has a duplicate key".to_owned(),
         Error::SerdeMissingField { field, .. } => format!("has no field {field}"),
-        // The expectation is the type's, not the text's.
+        // `expected` comes from the Rust type, not from the text.
         Error::SerdeInvalidType { expected, .. } => {
             format!("has a value of another type where {expected} is expected")
         }
