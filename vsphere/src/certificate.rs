@@ -1,4 +1,4 @@
-//! The certificate that a server shows, whether it is trusted or not.
+//! Reads a server's certificate without verifying it.
 
 use jiff::Timestamp;
 use reqwest::redirect::Policy;
@@ -10,19 +10,19 @@ use crate::http::root_cause;
 use crate::tls::{self, SeenThumbprint};
 use crate::{Config, Error, Kind, Result, Thumbprint, Trust};
 
-/// A certificate, as far as an administrator has to look at it.
+/// The certificate properties that an administrator checks before they trust a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
-    /// Its SHA-256.
+    /// The SHA-256 thumbprint.
     pub thumbprint: Thumbprint,
-    /// Whom it is for.
+    /// The subject distinguished name.
     pub subject: String,
-    /// The end of its validity.
+    /// The end of the validity period.
     pub not_after: Timestamp,
 }
 
 impl ShownCertificate {
-    /// Asks the server of `config` for its certificate, without judging it and without logging in.
+    /// Reads the certificate of the server in `config`. Doesn't verify it and doesn't log in.
     pub async fn of(config: &Config) -> Result<Self> {
         const METHOD: &str = "connect";
         let base = config.base_url();

@@ -1,4 +1,4 @@
-//! One vCenter, one session, whoever asks.
+//! The client: one vCenter and one session for all callers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ use crate::style::Style;
 use crate::wire::{Codec, Service, choose, policy_codec, refused};
 use crate::{Error, Kind, Metrics, MoRef, Object, Result, Value, WireKind};
 
-/// VMs that become items of content libraries at the same time, and how many of them for one share.
+/// The maximum number of concurrent captures of VMs as library items: in total, and per share of the lane.
 const CAPTURES: (usize, usize) = (6, 2);
-/// Items of content libraries that are deployed at the same time, and how many of them for one share.
+/// The maximum number of concurrent deployments of library items: in total, and per share of the lane.
 const DEPLOYMENTS: (usize, usize) = (12, 4);
 
 /// A connection to one vCenter. Clones share the session.
@@ -32,31 +32,32 @@ pub(crate) struct Inner {
     pub config: Config,
     pub http: Http,
     pub gate: Arc<Gate>,
-    /// Of calls with a place in a lane: it keeps none of them waiting.
+    /// The gate for calls that hold a lane slot. Initially, the gate is as wide as both lanes together, so these calls
+    /// wait only for their lane.
     pub long_calls: Arc<Gate>,
     captures: Lane,
     deployments: Lane,
     pub session: Session,
     pub style: Style,
     codec: Box<dyn Codec>,
-    /// For storage policies, where it is another.
+    /// The codec for storage policies, if it differs from `codec`.
     policy_codec: Option<Box<dyn Codec>>,
     about: About,
     content: Value,
 }
 
-/// What the server reports about itself.
+/// The server's self-description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Such as `VMware vCenter Server 8.0.3 build-24022515`.
+    /// The product name and build, such as `VMware vCenter Server 8.0.3 build-24022515`.
     pub full_name: String,
-    /// Such as `8.0.3`.
+    /// The product version, such as `8.0.3`.
     pub version: String,
-    /// The build's number.
+    /// The build number.
     pub build: String,
-    /// The newest VIM release it speaks, such as `8.0.3.0`.
+    /// The newest supported VIM API release, such as `8.0.3.0`.
     pub api_version: String,
-    /// Identifies the vCenter; managed object references hold for one of them only.
+    /// Identifies the vCenter. Managed object references are valid only within one vCenter.
     pub instance_uuid: String,
 }
 
@@ -74,7 +75,7 @@ impl About {
 }
 
 impl Client {
-    /// Finds the wire, reads what the server is, and logs in.
+    /// Detects the protocol, reads the server's `About`, and logs in.
     pub async fn connect(config: Config) -> Result<Self> {
         let http = Http::new(&config)?;
         Self::over(http, config).await
@@ -106,19 +107,21 @@ impl Client {
         Ok(client)
     }
 
-    /// What the server reported about itself when the client connected.
+    /// Returns the server's self-description, read when the client connected.
     pub fn about(&self) -> &About {
         &self.inner.about
     }
 
-    /// Which protocol carries the VIM API.
+    /// Returns the protocol that carries the VIM API.
     pub fn wire(&self) -> WireKind {
         self.inner.codec.kind()
     }
 
-    /// Logs in with other credentials and goes on with them; the old session ends when its last call has.
+    /// Logs in with other credentials and switches to them. The old session ends after its last call, or after twice
+    /// the call timeout.
     ///
-    /// If they are refused or vCenter can't be reached, everything goes on as before, and the error says why.
+    /// If vCenter refuses the new credentials or can't be reached, the client keeps the old session and returns the
+    /// error.
     pub async fn set_credentials(&self, credentials: Credentials) -> Result<()> {
         let Some(mut replaced) = self.inner.session.rotate(&self.transport(), credentials).await? else {
             return Ok(());
@@ -126,31 +129,32 @@ impl Client {
         let client = self.clone();
         tokio::spawn(async move {
             let longest = client.config().call_timeout * 2;
-            // What still runs by then hangs.
+            // Calls that are still running by then are stuck.
             drop(tokio::time::timeout(longest, &mut replaced.unused).await);
             client.inner.session.retire(&client.transport(), replaced).await;
         });
         Ok(())
     }
 
-    /// The lane of [`Client::capture_ovf`].
+    /// Returns the lane that limits concurrent [`Client::capture_ovf`] calls.
     pub fn captures(&self) -> &Lane {
         &self.inner.captures
     }
 
-    /// The lane of [`Client::deploy_ovf`].
+    /// Returns the lane that limits concurrent [`Client::deploy_ovf`] calls.
     pub fn deployments(&self) -> &Lane {
         &self.inner.deployments
     }
 
-    /// Ends the session. Further calls fail, and an inventory on this client stops.
+    /// Ends the session. Later calls fail, and an inventory that uses this client stops.
     pub async fn logout(&self) {
         self.inner.session.log_out(&self.transport()).await;
     }
 
-    /// Calls any method. The arguments' type is the request type of the VIM API, such as `CloneVMRequestType`.
+    /// Calls any method. `args` must have the method's request type in the VIM API, such as `CloneVMRequestType`.
     ///
-    /// Waits for a place among the calls in flight, logs in again if the session is gone, and repeats what may be repeated.
+    /// Waits for the concurrency limit, logs in again if the session has expired, and repeats a failed call if it is
+    /// idempotent or didn't reach vCenter.
     pub async fn call(&self, target: &MoRef, method: &'static str, args: Option<Object>) -> Result<Value> {
         let span = tracing::debug_span!("vcenter", method, object = %target);
         let request = Request { target, method, args: args.as_ref(), pool: Pool::Calls };
@@ -163,7 +167,8 @@ impl Client {
         })
     }
 
-    /// Calls in this session or not at all: what belongs to a session must not reach another one.
+    /// Sends a call once, in the given session only. Use this for objects that exist only in that session, such as
+    /// views.
     pub(crate) async fn call_in(
         &self,
         session: &SessionHandle,
@@ -178,7 +183,8 @@ impl Client {
         self.send_once(session, request, timeout).instrument(span).await.map_err(|error| error.on(target))
     }
 
-    /// The long poll's call in this session or not at all. Of an answer that is too large, its beginning is the inner error.
+    /// Sends a long poll once, in the given session only. If the response is too large, the inner error contains the
+    /// beginning of the response.
     pub(crate) async fn poll_in(
         &self,
         session: &SessionHandle,
@@ -217,7 +223,7 @@ impl Client {
         Transport { http, codec: &**codec, timeout: config.call_timeout, metrics: &config.metrics }
     }
 
-    /// The root folder: vCenter itself, as far as privileges go.
+    /// Returns the root folder. Its privileges apply to vCenter as a whole.
     pub fn root_folder(&self) -> Result<MoRef> {
         self.service("rootFolder")
     }
@@ -270,7 +276,7 @@ impl Client {
 }
 
 impl Inner {
-    /// What carries the calls of an object's service.
+    /// Returns the codec for the service that `target` belongs to.
     fn codec_for(&self, target: &MoRef) -> &dyn Codec {
         match (&self.policy_codec, Service::of(target)) {
             (Some(codec), Service::Pbm) => &**codec,
@@ -287,7 +293,7 @@ struct Request<'a> {
     pool: Pool,
 }
 
-/// A call of the VIM API.
+/// A VIM API call that can be retried.
 struct VimCall<'a> {
     client: &'a Client,
     request: Request<'a>,
@@ -320,7 +326,7 @@ impl Attempt for VimCall<'_> {
     }
 }
 
-/// Whether doing it twice is as good as doing it once. Anything that makes or changes a VM is not here.
+/// Returns true if sending the method twice is harmless. Methods that create or change a VM must not be listed here.
 fn is_repeatable(method: &str) -> bool {
     matches!(
         method,

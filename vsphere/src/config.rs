@@ -1,4 +1,4 @@
-//! Which vCenter, as whom, and what makes it trustworthy.
+//! The client's configuration: the vCenter, the credentials, and the trust settings.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,55 +8,58 @@ use zeroize::Zeroizing;
 
 use crate::{Error, Kind, Metrics, Recorder, Result, Thumbprint};
 
-/// An answer of hundreds of VMs has some megabytes; one that is longer is asked for in parts.
+/// The default limit for the response size in bytes. A response about hundreds of VMs takes a few megabytes. If a long
+/// poll response exceeds the limit, its content is requested again in smaller parts.
 const LONGEST_ANSWER: usize = 32 << 20;
 
-/// A vCenter and the credentials for it.
+/// The address of a vCenter, the credentials, and the client settings.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Host name or address, as in the certificate.
+    /// The host name or IP address, which must match the certificate.
     pub host: String,
-    /// HTTPS port, 443 as a rule.
+    /// The HTTPS port, usually 443.
     pub port: u16,
-    /// Who logs in, and how it is proved.
+    /// The user name and password.
     pub credentials: Credentials,
-    /// How the server's certificate is judged.
+    /// The method for verifying the server's certificate.
     pub trust: Trust,
-    /// Which protocol carries the VIM API.
+    /// The protocol that carries the VIM API.
     pub wire: WireChoice,
-    /// Which form of the Automation API is used.
+    /// The form of the Automation API.
     pub automation: PathStyle,
-    /// The longest time a connection may take to be made.
+    /// The maximum time to establish a connection.
     pub connect_timeout: Duration,
-    /// The longest time a call may take, without its retries.
+    /// The maximum duration of one attempt to send a call.
     pub call_timeout: Duration,
-    /// How long vCenter may hold the long poll; keep it below the idle timeout of any proxy between.
+    /// The maximum time that vCenter may hold the long poll. Keep this time below the idle timeout of any proxy in
+    /// between.
     pub poll_timeout: Duration,
-    /// How much later than `poll_timeout` an answer may come; after that the long poll counts as hung.
+    /// The additional time after `poll_timeout` before an unanswered long poll counts as hung.
     pub poll_grace: Duration,
-    /// The longest answer that is read, in bytes.
+    /// The maximum size of a response in bytes.
     pub longest_answer: usize,
-    /// How many calls may be in flight at first; adapts to what vCenter bears.
+    /// The initial limit for concurrent calls, 1 to 64. The client adapts the limit to vCenter's capacity.
     pub width: usize,
-    /// Where calls are counted.
+    /// The metrics that count calls.
     pub metrics: Metrics,
-    /// What is asked right before a call that changes something.
+    /// The check that runs right before each change.
     pub guard: Guard,
-    /// Keeps what is asked and answered, without secrets; off by default.
+    /// Records requests and responses without secrets. Disabled by default.
     pub recorder: Recorder,
 }
 
-/// Says whether changes may still be sent: a program that no longer leads must not make any. Without one they may.
+/// Decides whether changes may still be sent. A program that has lost its leadership must not change vCenter. The
+/// default guard allows all changes.
 #[derive(Clone, Default)]
 pub struct Guard(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl Guard {
-    /// Changes are sent while `may` is true.
+    /// Creates a guard that allows changes while `may` returns true.
     pub fn new(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(may)))
     }
 
-    /// An error where changes may not be sent any more.
+    /// Returns an error if changes are no longer allowed.
     pub(crate) fn check(&self, method: &'static str) -> Result<()> {
         let may = self.0.as_ref().is_none_or(|may| may());
         if may { Ok(()) } else { Err(Error::new(method, Kind::Canceled)) }
@@ -70,7 +73,7 @@ impl fmt::Debug for Guard {
 }
 
 impl Config {
-    /// Port 443, the system's trust anchors, everything else found by asking.
+    /// Returns a configuration with port 443, the system's trust anchors, and automatic detection of protocols.
     pub fn new(host: impl Into<String>, username: impl Into<String>, password: impl Into<Secret>) -> Self {
         Self {
             host: host.into(),
@@ -91,7 +94,7 @@ impl Config {
         }
     }
 
-    /// `https://host:port`.
+    /// Returns `https://host:port`.
     pub fn base_url(&self) -> String {
         let host = if self.host.contains(':') && !self.host.starts_with('[') {
             format!("[{}]", self.host)
@@ -105,18 +108,18 @@ impl Config {
 /// A user name and its password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// Such as `administrator@vsphere.local`.
+    /// The user name, such as `administrator@vsphere.local`.
     pub username: String,
-    /// Never printed.
+    /// The password, which is never printed.
     pub password: Secret,
 }
 
-/// Text that is never printed, and wiped from memory when it is dropped.
+/// A string that is never printed, and is wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// The text itself, for the one place that sends it.
+    /// Returns the secret itself. Call this only to send the secret.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -140,40 +143,40 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How the server's certificate is judged.
+/// The method for verifying the server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// It chains to one of these certificates (PEM) and names the host.
+    /// The certificate must chain to one of these PEM certificates and match the host.
     CaBundle(String),
-    /// It is exactly this one, whoever signed it and whatever it names.
+    /// The certificate must have this thumbprint. The certificate's issuer, names and validity period are ignored.
     Thumbprint(Thumbprint),
-    /// It chains to a trust anchor of the operating system and names the host.
+    /// The certificate must chain to a trust anchor of the operating system and match the host.
     System,
-    /// It is not judged. Anyone on the path can read the password.
+    /// The certificate isn't verified. Anyone on the network path can read the password.
     Insecure,
 }
 
-/// Which protocol carries the VIM API.
+/// The protocol that carries the VIM API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WireChoice {
-    /// VI/JSON where the server has it (8.0 U1 and later), else SOAP.
+    /// VI/JSON if the server supports it (8.0 U1 and later), otherwise SOAP.
     #[default]
     Auto,
-    /// VI/JSON.
+    /// Always VI/JSON.
     ViJson,
-    /// SOAP.
+    /// Always SOAP.
     Soap,
 }
 
-/// Which form of the Automation API is used.
+/// The form of the Automation API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathStyle {
-    /// `/api` where the server has it, else `/rest`; the first call finds out.
+    /// `/api` if the server supports it, otherwise `/rest`. The first call detects the form.
     #[default]
     Auto,
-    /// `/api`, from 7.0 on.
+    /// Always `/api`, which 7.0 introduced.
     Api,
-    /// `/rest`, deprecated since 7.0 U2 and still served.
+    /// Always `/rest`, which has been deprecated since 7.0 U2 but is still supported.
     Rest,
 }
 
@@ -181,7 +184,7 @@ pub enum PathStyle {
 mod tests {
     use super::*;
 
-    /// The type says so.
+    /// The type annotation is the assertion.
     #[test]
     fn a_password_is_wiped_from_memory() {
         let Config { credentials: Credentials { password: Secret(text), .. }, .. } =

@@ -1,4 +1,4 @@
-//! The way to a VM's console.
+//! Access to a VM's console.
 
 use crate::error::unexpected;
 use crate::{Client, MoRef, Object, Result, Secret, Value};
@@ -6,9 +6,9 @@ use crate::{Client, MoRef, Object, Result, Secret, Value};
 const METHOD: &str = "AcquireTicket";
 
 impl Client {
-    /// The URL of a VM's console, good for one visit: whoever has it is let in, so it is never printed.
+    /// Returns the URL of a VM's console. The URL authorizes one connection without a login, so it is a [`Secret`].
     ///
-    /// The VM must run.
+    /// The VM must be powered on.
     pub async fn console_url(&self, vm: &MoRef) -> Result<Secret> {
         let args = Object::new("AcquireTicketRequestType").with("ticketType", "webmks");
         let ticket = self.call(vm, METHOD, Some(args)).await?;
@@ -16,7 +16,8 @@ impl Client {
     }
 }
 
-/// Before 7.0 U3 a ticket has no URL of its own.
+/// Returns a ticket's URL. Before 7.0 U3, tickets don't contain a URL, so the URL is built from the host, the port and
+/// the ticket.
 fn url(ticket: &Value) -> Option<Secret> {
     let text = |name: &str| ticket.get(name).as_str().filter(|text| !text.is_empty());
     if let Some(url) = text("url") {

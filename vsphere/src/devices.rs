@@ -1,4 +1,4 @@
-//! The virtual hardware of one VM.
+//! A VM's virtual hardware.
 
 use crate::exact::exact;
 use crate::spec::{Controller, Disk, VirtualNic};
@@ -7,21 +7,21 @@ use crate::{Client, Error, Kind, MoRef, Result, Value};
 const DEVICES: &str = "config.hardware.device";
 const VERSION: &str = "config.changeVersion";
 
-/// What a VM is made of, as of one version of its settings.
+/// A VM's devices at one version of its settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Devices {
-    /// The settings' version: while it stays, so do the devices.
+    /// The VM's `changeVersion`. As long as this version doesn't change, the devices don't change either.
     pub change_version: String,
-    /// The disks, in their order.
+    /// The disks, in device order.
     pub disks: Vec<Disk>,
-    /// The network adapters, in their order.
+    /// The network adapters, in device order.
     pub nics: Vec<VirtualNic>,
-    /// What disks hang on.
+    /// The disk controllers.
     pub controllers: Vec<Controller>,
 }
 
 impl Devices {
-    /// Reads the list of a VM's devices.
+    /// Reads a VM's device list.
     pub fn read(change_version: &str, devices: &Value) -> Self {
         let devices = devices.items();
         Self {
@@ -32,9 +32,10 @@ impl Devices {
         }
     }
 
-    /// A free place on a SCSI controller: its key and the place; `None` where all are taken.
+    /// Returns the controller key and unit number of a free SCSI unit, or `None` if all units are taken.
     ///
-    /// `taken` are places that are promised to others already.
+    /// `taken` lists further units, as controller key and unit number, that the caller has already assigned to new
+    /// disks.
     pub fn free_place(&self, taken: &[(i32, i32)]) -> Option<(i32, i32)> {
         self.controllers.iter().filter(|controller| controller.is_scsi()).find_map(|controller| {
             let used = |unit: i32| {
@@ -51,7 +52,7 @@ impl Devices {
 }
 
 impl Client {
-    /// The virtual hardware of a VM or a template. One call.
+    /// Reads the virtual hardware of a VM or a template in one call.
     pub async fn devices(&self, vm: &MoRef) -> Result<Devices> {
         let read = self.retrieve(std::slice::from_ref(vm), &[DEVICES, VERSION]).await?;
         let Some(read) = read.first() else {
@@ -59,13 +60,14 @@ impl Client {
             return Err(Error::new("RetrievePropertiesEx", missing).on(vm));
         };
         if read.get(DEVICES).items().is_empty() {
-            // A VM has some: what vCenter can't read now must not pass for a VM without disks.
+            // Every VM has devices. An empty list means that vCenter can't read them now, which must not look like a VM
+            // without disks.
             return Err(Error::new("RetrievePropertiesEx", Kind::InvalidState).on(vm));
         }
         Ok(Devices::read(read.get(VERSION).as_str().unwrap_or_default(), read.get(DEVICES)))
     }
 
-    /// The network adapters of a VM or a template, in their order.
+    /// Reads the network adapters of a VM or a template, in device order.
     pub async fn read_nics(&self, vm: &MoRef) -> Result<Vec<VirtualNic>> {
         Ok(self.devices(vm).await?.nics)
     }

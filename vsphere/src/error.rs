@@ -1,4 +1,4 @@
-//! What went wrong, with what, and what can be done about it.
+//! The error type: the failed call, the object, the kind of failure, and advice for an administrator.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,10 +9,10 @@ use bounds::printable;
 use crate::fault::{Fault, kind_of};
 use crate::kind::Kind;
 
-/// A call that did not do what was asked.
+/// A failed vCenter call.
 ///
-/// Says which method failed on which object, what kind of failure it is, whether the same call may
-/// help later, and what a vSphere admin can do. Clones are cheap.
+/// Contains the method, the object and the kind of failure. Tells whether a retry may help and what a vSphere admin
+/// can do. Clones are cheap.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -24,54 +24,55 @@ struct Inner {
     fault: Option<Fault>,
 }
 
-/// The result of a call to vCenter.
+/// The result of a vCenter call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// A failure of `method` without a fault of vCenter.
+    /// Creates an error for `method` without a vCenter fault.
     pub fn new(method: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
         Self(Arc::new(Inner { method: method.into(), object: None, kind, fault: None }))
     }
 
-    /// A failure that vCenter reports by a fault.
+    /// Creates an error from a vCenter fault.
     pub fn from_fault(method: impl Into<Cow<'static, str>>, fault: Fault) -> Self {
         let kind = kind_of(&fault);
         Self(Arc::new(Inner { method: method.into(), object: None, kind, fault: Some(fault) }))
     }
 
-    /// The same failure, of this object.
+    /// Sets the object that the call failed on.
     #[must_use]
     pub fn on(mut self, object: impl fmt::Display) -> Self {
         Arc::make_mut(&mut self.0).object = Some(object.to_string());
         self
     }
 
-    /// The method that failed, such as `CloneVM_Task`.
+    /// Returns the failed method, such as `CloneVM_Task`.
     pub fn method(&self) -> &str {
         &self.0.method
     }
 
-    /// The object that it failed on: a reference or a name.
+    /// Returns the reference or name of the object that the call failed on.
     pub fn object(&self) -> Option<&str> {
         self.0.object.as_deref()
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> &Kind {
         &self.0.kind
     }
 
-    /// The fault of vCenter, if it is one.
+    /// Returns the vCenter fault, if vCenter reported one.
     pub fn fault(&self) -> Option<&Fault> {
         self.0.fault.as_ref()
     }
 
-    /// Whether the object does not exist.
+    /// Returns true if the object, or another object that the call refers to, doesn't exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self.0.kind, Kind::NotFound { .. })
     }
 
-    /// Whether the call may have been carried out although it failed. Look before doing it again.
+    /// Returns true if vCenter may have executed the call although it failed. Check the outcome before you repeat the
+    /// call.
     pub fn outcome_unknown(&self) -> bool {
         matches!(
             self.0.kind,
@@ -83,7 +84,7 @@ impl Error {
         )
     }
 
-    /// Whether the same call may succeed later without anybody's doing.
+    /// Returns true if the same call may succeed later without intervention.
     pub fn retryable(&self) -> bool {
         matches!(
             self.0.kind,
@@ -97,7 +98,7 @@ impl Error {
         )
     }
 
-    /// The failure as a word for metrics and condition reasons, such as `DuplicateName`.
+    /// Returns the name of the failure kind for metrics and condition reasons, such as `DuplicateName`.
     pub fn category(&self) -> &'static str {
         match self.0.kind {
             Kind::NotAuthenticated => "NotAuthenticated",
@@ -122,7 +123,7 @@ impl Error {
         }
     }
 
-    /// What a vSphere admin can do about it, as a sentence.
+    /// Returns a sentence that tells a vSphere admin what to do.
     pub fn advice(&self) -> Cow<'static, str> {
         match self.fault().map(|fault| fault.type_name.as_str()) {
             Some("NoCompatibleHost" | "NoActiveHostInCluster") => {
@@ -171,7 +172,7 @@ impl Error {
     }
 }
 
-/// So many characters of a failure are shown: names and messages in it are written by people, guests and hosts.
+/// The maximum length of a displayed error in characters. Parts of an error come from users, guests and hosts.
 const SHOWN: usize = 1000;
 
 impl fmt::Display for Error {
@@ -180,7 +181,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// A failure with all that others wrote in it.
+/// Formats an error in full, including untrusted text.
 struct Whole<'a>(&'a Inner);
 
 impl fmt::Display for Whole<'_> {
@@ -225,7 +226,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// A failure of `method` whose answer makes no sense.
+/// Creates an error for an invalid response to `method`.
 pub(crate) fn unexpected(method: &'static str, cause: &str) -> Error {
     Error::new(method, Kind::Unexpected { cause: cause.to_owned() })
 }

@@ -1,26 +1,26 @@
-//! What vCenter has noted: who removed a VM, and when.
+//! Reads the vCenter events that record VM removals, with the time and the user of each removal.
 
 use crate::{Client, MoRef, Object, Result, Value};
 
-/// A VM was removed from vCenter.
+/// The removal of a VM from vCenter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// The event's type, such as `VmRemovedEvent`.
+    /// The event type, such as `VmRemovedEvent`.
     pub event: String,
-    /// When, as vCenter's clock has it.
+    /// The time of the removal by vCenter's clock.
     pub at: Option<jiff::Timestamp>,
-    /// Who did it; vCenter itself leaves it empty.
+    /// The user who removed the VM. Empty if vCenter itself removed the VM.
     pub user: String,
     /// The VM's name.
     pub name: String,
-    /// The VM, by its former reference.
+    /// The VM's former reference.
     pub vm: Option<MoRef>,
 }
 
 impl Client {
-    /// The removals of VMs that vCenter has noted below `datacenter` since then, the newest last.
+    /// Returns the VM removals below `datacenter` since `since` (`None`: all), oldest first.
     ///
-    /// A removed VM can't be asked about by its reference any more; its datacenter can.
+    /// The query names the datacenter, because vCenter no longer accepts the reference of a removed VM.
     pub async fn removals(&self, datacenter: &MoRef, since: Option<jiff::Timestamp>) -> Result<Vec<Removal>> {
         let entity =
             Object::new("EventFilterSpecByEntity").with("entity", datacenter).with("recursion", "all");
@@ -34,7 +34,7 @@ impl Client {
         let manager = self.service("eventManager")?;
         let answer = self.call(&manager, "QueryEvents", Some(args)).await?;
         let mut events: Vec<_> = answer.items().iter().collect();
-        // Their keys have an order, whatever vCenter's clock was set to.
+        // Event keys are in order even if vCenter's clock was changed.
         events.sort_by_key(|event| event.get("key").as_i64());
         Ok(events.into_iter().map(removal).collect())
     }

@@ -1,4 +1,4 @@
-//! Faults as vCenter reports them, and what kind of failure each is.
+//! vCenter faults and their classification.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use bounds::printable;
 
 use crate::{Kind, Object, Value};
 
-/// So many characters of a message are kept: names of things and words of guests and hosts are in it.
+/// The maximum length of a message in characters. Messages contain text from users, guests and hosts.
 pub(crate) const MESSAGE: usize = 800;
 
-/// A fault as vCenter reports it.
+/// A fault that vCenter reported.
 #[derive(Clone, PartialEq)]
 pub struct Fault {
-    /// The fault's type, such as `DuplicateName`. Match on this, never on the message.
+    /// The fault type, such as `DuplicateName`. Match on this, never on the message.
     pub type_name: String,
-    /// The localised message; may be empty.
+    /// The localized message, which may be empty.
     pub message: String,
-    /// The fault's own fields.
+    /// The fault's fields.
     pub detail: Value,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// A field whose value can be shown in a word.
+/// Formats a boolean, integer, string or reference field. Returns `None` for other values and for empty strings.
 fn plain<'a>((name, value): (&'a str, &'a Value)) -> Option<(&'a str, String)> {
     let text = match value {
         Value::Bool(truth) => truth.to_string(),
@@ -55,10 +55,10 @@ fn plain<'a>((name, value): (&'a str, &'a Value)) -> Option<(&'a str, String)> {
 }
 
 impl Fault {
-    /// Reads a fault object, with or without the `LocalizedMethodFault` around it.
+    /// Reads a fault object, with or without the `LocalizedMethodFault` wrapper.
     ///
-    /// VI/JSON has none around it, and some faults have a field `fault` of their own: only the wrapper is opened,
-    /// to which SOAP need not give a type.
+    /// VI/JSON doesn't use the wrapper, and some faults have a field called `fault` themselves. Therefore, only an
+    /// object with the wrapper's type, or without a type as SOAP may send it, is unwrapped.
     pub fn read(value: &Value) -> Self {
         let inner = value.get("fault");
         let wraps = matches!(value.type_name(), "" | "LocalizedMethodFault") && inner.as_object().is_some();
@@ -66,7 +66,7 @@ impl Fault {
         let localized = outer.and_then(|outer| outer.get("localizedMessage").as_str());
         let mut message =
             localized.or_else(|| detail.get("faultstring").as_str()).unwrap_or_default().to_owned();
-        // The reasons below the fault, which say what exactly is wrong.
+        // Append the nested messages, which contain the actual cause.
         for reason in
             detail.get("faultMessage").items().iter().filter_map(|reason| reason.get("message").as_str())
         {
@@ -88,12 +88,12 @@ impl Fault {
     }
 }
 
-/// Sorts a fault by its type; base types are spelled out because the wire names the leaf only.
+/// Classifies a fault by its type. Subtypes are listed explicitly, because a response names only the concrete type.
 pub(crate) fn kind_of(fault: &Fault) -> Kind {
     let text = |name: &str| fault.detail.get(name).as_str().unwrap_or_default().to_owned();
     let moref = |name: &str| fault.detail.get(name).as_moref().cloned();
     match fault.type_name.as_str() {
-        // The later ones are those of 9.x.
+        // The names after the first are from 9.x.
         "NotAuthenticated" | "AuthenticationRequired" | "SessionNotFound" | "InvalidToken" => {
             Kind::NotAuthenticated
         }

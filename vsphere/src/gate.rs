@@ -1,6 +1,7 @@
-//! How many calls may be in flight: first come, first served, and as many as vCenter bears.
+//! Limits concurrent calls, in FIFO order, to the number that vCenter can handle.
 //!
-//! The width grows slowly while it is used up and calls succeed, and halves when vCenter is overloaded.
+//! The width (the number of slots) grows slowly while calls succeed and other calls wait, and is halved when vCenter is
+//! overloaded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::Metrics;
 
 const WIDEST: f64 = 64.0;
-/// Calls that fail together mean one overload, not of many.
+/// The minimum interval between two reductions. Calls that fail together indicate a single overload.
 const ONE_OVERLOAD: Duration = Duration::from_secs(1);
 
 pub(crate) struct Gate {
@@ -27,7 +28,7 @@ struct State {
     narrowed: Option<Instant>,
 }
 
-/// Room for one call; gives it back when dropped.
+/// A slot for one call, released on drop.
 pub(crate) struct Permit {
     gate: Arc<Gate>,
 }
@@ -56,7 +57,7 @@ impl Gate {
         };
         match turn.await {
             Ok(permit) => permit,
-            // The gate is alive (self), so its queue never drops a sender.
+            // `self` keeps the gate alive, so its queue never drops a sender.
             Err(_) => std::future::pending().await,
         }
     }
@@ -77,12 +78,12 @@ impl Gate {
                 next
             };
             let Some(next) = next else { return };
-            // A caller that gives up at this very moment drops its permit, which comes back here.
+            // If the caller has just given up, the permit is dropped, which calls `leave` again.
             drop(next.send(Permit { gate: self.clone() }));
         }
     }
 
-    #[allow(clippy::cast_possible_truncation)] // a width is small
+    #[allow(clippy::cast_possible_truncation)] // the width is at most 64
     fn show(&self, state: &State) {
         self.metrics.width.set(state.width as i64);
         self.metrics.in_flight.set(i64::try_from(state.in_flight).unwrap_or(i64::MAX));
@@ -90,14 +91,14 @@ impl Gate {
 }
 
 impl State {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a width is small and positive
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the width is between 1 and 64
     fn room(&self) -> bool {
         self.in_flight < self.width as usize
     }
 }
 
 impl Permit {
-    /// The call ended, and vCenter did not mind.
+    /// Records success. Widens the gate if other calls are waiting.
     pub fn succeeded(self) {
         let mut state = self.gate.state.lock();
         if !state.waiting.is_empty() {
@@ -105,7 +106,7 @@ impl Permit {
         }
     }
 
-    /// The call ended because vCenter had no room for it.
+    /// Records that vCenter was overloaded. Halves the width at most once per `ONE_OVERLOAD`.
     pub fn overloaded(self, now: Instant) {
         let mut state = self.gate.state.lock();
         if state.narrowed.is_none_or(|last| now.duration_since(last) >= ONE_OVERLOAD) {

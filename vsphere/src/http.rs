@@ -1,4 +1,4 @@
-//! Bytes to vCenter and back, and what became of them when they are lost.
+//! The HTTP connections to vCenter, and the classification of their failures.
 
 use std::error::Error as _;
 use std::fmt;
@@ -13,18 +13,18 @@ use crate::config::Config;
 use crate::tls::{self, SeenThumbprint};
 use crate::{Error, Kind, Recorder, Result};
 
-/// The token of a session travels in this header, both ways.
+/// The header that carries the session token in requests and responses.
 pub(crate) const SESSION_HEADER: &str = "vmware-api-session-id";
 
-/// The longest answer to a call that opens a session, or that only says that something was done.
+/// The maximum size in bytes of a response that only opens a session or confirms an action.
 pub(crate) const SHORT_ANSWER: usize = 1 << 20;
 
-/// Which connections carry a request.
+/// The connection pool for a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Pool {
-    /// Shared by all calls.
+    /// The pool that all calls share.
     Calls,
-    /// The long poll's own, so that no call waits behind it.
+    /// The long poll's own pool, so that calls don't queue behind it.
     Poll,
 }
 
@@ -35,14 +35,14 @@ pub(crate) struct Http {
     base: String,
     shown: SeenThumbprint,
     recorder: Recorder,
-    /// The longest answer that is read, in bytes.
+    /// The maximum size of a response in bytes.
     pub longest: usize,
 }
 
-/// One call as an HTTP request. `Debug` prints neither headers nor body: a session and a password are in them.
+/// A call as an HTTP request. `Debug` hides headers and body, because they contain sessions and passwords.
 pub(crate) struct Outgoing {
     pub method: Method,
-    /// Path, escaped.
+    /// The percent-encoded path.
     pub path: String,
     pub headers: Vec<(HeaderName, String)>,
     pub body: Vec<u8>,
@@ -54,7 +54,7 @@ impl fmt::Debug for Outgoing {
     }
 }
 
-/// An answer, whatever its status.
+/// An HTTP response with any status.
 pub(crate) struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
@@ -90,7 +90,7 @@ impl Http {
         })
     }
 
-    /// Connections without TLS, to a server of this process.
+    /// Creates connections without TLS to a server in the test process.
     #[cfg(test)]
     pub fn plain(base: String, longest: usize) -> Self {
         let client = reqwest::Client::builder().redirect(Policy::none()).no_proxy();
@@ -102,7 +102,7 @@ impl Http {
         Self { calls: client.clone(), poll: client, base, shown, recorder, longest }
     }
 
-    /// A request to a path of this vCenter, or to a URL that vCenter gave.
+    /// Builds a request for a path on this vCenter, or for a URL from one of vCenter's responses.
     pub fn request(&self, pool: Pool, method: Method, path: &str) -> RequestBuilder {
         let client = match pool {
             Pool::Calls => &self.calls,
@@ -115,12 +115,13 @@ impl Http {
         }
     }
 
-    /// Whether what is sent to this path or URL reaches the configured vCenter: by the same scheme, host and port.
+    /// Returns true if a request to this path or URL goes to the configured vCenter, with the same scheme, host and
+    /// port.
     pub fn is_own(&self, path: &str) -> bool {
         path.starts_with('/') || self.compare(path, |url, own| url.origin() == own.origin())
     }
 
-    /// Fails unless the URL, which an answer named, is of the scheme of the configured vCenter: HTTPS.
+    /// Fails unless a URL from a response has the configured vCenter's scheme, which is HTTPS.
     pub fn check_scheme(&self, name: &'static str, url: &str) -> Result<()> {
         if self.compare(url, |url, own| url.scheme() == own.scheme()) {
             return Ok(());
@@ -133,7 +134,7 @@ impl Http {
         matches!((Url::parse(url), Url::parse(&self.base)), (Ok(url), Ok(own)) if is_same(&url, &own))
     }
 
-    /// A request as a codec made it.
+    /// Builds the request that a codec has encoded.
     pub fn outgoing(&self, pool: Pool, out: Outgoing) -> RequestBuilder {
         let Outgoing { method, path, headers, body } = out;
         let request = self.request(pool, method, &path);
@@ -141,10 +142,11 @@ impl Http {
         if body.is_empty() { request } else { request.body(body) }
     }
 
-    /// Sends it and reads the whole answer. `name` is the call's name in errors.
+    /// Sends a request and reads the whole response. `name` is the call's name in errors.
     ///
-    /// An answer of more than `longest` bytes, or longer than any may be, is not read to its end, and fails as too large.
-    /// What this takes is on the heap while it is sent, and not before: many wait for their turn.
+    /// Fails with [`Kind::TooLarge`] and stops reading if the response exceeds `longest` bytes or the configured limit.
+    /// The future is boxed only while the request is in flight, so that the futures of the many callers that wait at
+    /// the gate stay small.
     pub async fn send_within(
         &self,
         name: &'static str,
@@ -157,7 +159,7 @@ impl Http {
         answer.map_err(|_beginning| Error::new(name, Kind::TooLarge { limit: longest }))
     }
 
-    /// As [`Http::send_within`]; of an answer that is too large, what was read of it is the inner error.
+    /// Like [`Http::send_within`], but if the response is too large, the inner error contains the bytes that were read.
     pub async fn try_send(
         &self,
         name: &'static str,
@@ -185,7 +187,7 @@ impl Http {
         request.timeout(timeout).send().await.map_err(|error| Error::new(name, self.became(&error)))
     }
 
-    /// The whole body; as an error what was read of one that is longer. Nothing after the chunk that is too much is read.
+    /// Reads the body. If the body is too large, stops reading and returns the bytes read so far as the inner error.
     async fn read(
         &self,
         name: &'static str,
@@ -198,7 +200,7 @@ impl Http {
         if first.len() > longest || announced.is_some_and(|length| length > longest) {
             return Ok(Err(first));
         }
-        // Most answers are one chunk, which needs no copy.
+        // Most responses consist of one chunk, which is returned without a copy.
         let Some(second) = response.chunk().await.map_err(lost)? else { return Ok(Ok(first)) };
         let mut body = BytesMut::with_capacity(announced.unwrap_or_default().max(first.len() + second.len()));
         body.extend_from_slice(&first);
@@ -213,7 +215,7 @@ impl Http {
         Ok(Ok(body.freeze()))
     }
 
-    /// Distinguishes a request that never left from one whose answer was lost.
+    /// Classifies a failure. Distinguishes a request that was never sent from a request whose response was lost.
     fn became(&self, error: &reqwest::Error) -> Kind {
         if error.is_builder() {
             return Kind::Unexpected { cause: root_cause(error) };
@@ -255,12 +257,12 @@ fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
 
 type Cause<'a> = &'a (dyn std::error::Error + 'static);
 
-/// Every cause below an error.
+/// Returns all causes below an error, outermost first.
 fn causes(error: &reqwest::Error) -> impl Iterator<Item = Cause<'_>> {
     std::iter::successors(error.source(), |cause| below(*cause))
 }
 
-/// The source of an I/O error is its content's source, so its content is taken first.
+/// Returns the next cause. `source` on an I/O error skips the wrapped error, so the wrapped error is returned first.
 fn below(cause: Cause<'_>) -> Option<Cause<'_>> {
     match cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
         Some(content) => Some(content),
@@ -268,7 +270,7 @@ fn below(cause: Cause<'_>) -> Option<Cause<'_>> {
     }
 }
 
-/// The innermost cause: the outer ones only repeat the URL.
+/// Returns the innermost cause. The outer causes only repeat the URL.
 pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -1,76 +1,78 @@
-//! The kinds of failure that callers distinguish.
+//! The error kinds that callers distinguish.
 
 use crate::{MoRef, Thumbprint};
 
-/// The kinds of failure that callers distinguish.
+/// An error kind that callers distinguish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The session is gone, and logging in again did not help.
+    /// The session is gone and logging in again didn't help, or the change is bound to an earlier session.
     NotAuthenticated,
-    /// vCenter refuses the user name or the password.
+    /// vCenter rejects the user name or the password.
     InvalidLogin,
     /// The user lacks a privilege.
     NoPermission {
-        /// Such as `VirtualMachine.Inventory.CreateFromExisting`; empty if vCenter did not say.
+        /// A privilege ID such as `VirtualMachine.Inventory.CreateFromExisting`; empty if vCenter didn't report it.
         privilege: String,
     },
-    /// The object, or one that the call names, does not exist (any more).
+    /// The object, or another object that the call refers to, doesn't exist (any more).
     NotFound {
-        /// The object that is missing, where vCenter reports it.
+        /// The missing object, if vCenter reports it.
         missing: Option<MoRef>,
     },
-    /// The name is taken in that folder.
+    /// An object with this name already exists in the folder, resource pool or library.
     DuplicateName {
-        /// The name.
         name: String,
-        /// Who has it, where vCenter reports it.
+        /// The object with that name, if vCenter reports it.
         holder: Option<MoRef>,
     },
-    /// No host, pool or datastore has room.
+    /// Hosts, resource pools or datastores don't have enough capacity.
     InsufficientResources,
-    /// The object is in a state that does not allow the call, such as a running VM that is destroyed.
+    /// The object's state doesn't allow the call: for example, a running VM can't be destroyed.
     InvalidState,
-    /// The object is busy or was changed meanwhile (`TaskInProgress`, `ConcurrentAccess`).
+    /// The object is busy or was changed meanwhile (`TaskInProgress`, `ConcurrentAccess`), or vCenter can't reach the
+    /// object's host.
     Busy,
-    /// The request itself is wrong.
+    /// The request itself is invalid.
     InvalidRequest,
-    /// vCenter (or the proxy before it) has no time: 503, 429, an HTML page.
+    /// vCenter is overloaded or starting: vCenter, or a proxy in front of it, responds with 503, 429 or an HTML page,
+    /// for example.
     Overloaded,
-    /// No connection came about, so nothing was done.
+    /// The connection failed, so the request was not sent.
     Unreachable {
-        /// The cause, from the operating system.
+        /// The innermost cause, such as an operating system error.
         cause: String,
     },
-    /// The request went out and no answer came back: it may or may not have been carried out.
+    /// The request was sent, but the response was lost. The call may or may not have been carried out.
     AnswerLost {
-        /// The cause.
+        /// The transport error.
         cause: String,
     },
-    /// The call took longer than allowed; it may or may not have been carried out.
+    /// The call timed out. It may or may not have been carried out.
     TimedOut,
-    /// The answer is longer than any is read; it was not read, and what was asked may have been carried out.
+    /// The response exceeds the size limit and was not read. The call may have been carried out.
     TooLarge {
-        /// How many bytes it may have.
+        /// The size limit in bytes.
         limit: usize,
     },
-    /// The server's certificate was refused, so nothing was sent.
+    /// The server's certificate was rejected, or the TLS connection failed, so the request was not sent.
     Tls {
-        /// Why it was refused.
+        /// The reason for the rejection or failure.
         cause: String,
-        /// The SHA-256 thumbprint of the certificate that the server showed.
+        /// The SHA-256 thumbprint of the rejected certificate; `None` for other TLS failures.
         shown: Option<Thumbprint>,
     },
-    /// vCenter ended the call, because the session or the collector went away.
+    /// The call was canceled: the session or the property collector ended, or this client must not send calls or
+    /// changes any more.
     Canceled,
-    /// This server, or this build, can't do that.
+    /// The server, or this version of the client, doesn't support the call.
     Unsupported {
-        /// What can't be done.
+        /// The missing feature, described for users.
         what: String,
     },
-    /// The answer makes no sense.
+    /// The response can't be interpreted.
     Unexpected {
-        /// What does not fit.
+        /// The reason, described for users.
         cause: String,
     },
     /// Any other fault.

@@ -1,21 +1,23 @@
-//! The vCenter client. It knows no Kubernetes.
+//! The vCenter client. It doesn't depend on Kubernetes.
 //!
-//! One [`Client`] per vCenter holds one session, whoever uses it. [`Inventory`] keeps a cache of all VMs below some
-//! folders by one long poll, and awaits tasks on the same stream, so a caller reads the cache and sends only calls
-//! that change something. [`Inventory::wait_until`] waits for what the stream will show.
+//! One [`Client`] per vCenter shares one session among all callers. [`Inventory`] caches all VMs below a set of
+//! folders through one long poll and receives task results on the same stream, so callers read the cache and call
+//! vCenter only to make changes. [`Inventory::wait_until`] waits until the cache reaches a given state.
 //!
-//! Calls that may be repeated are repeated, in one loop: it takes a place among the calls in flight, logs in again
-//! if the session is gone, and pauses longer after each failure. What makes or changes a VM is never sent twice.
+//! One retry loop sends all calls. It waits for the concurrency limit, logs in again if the session has expired, and
+//! backs off after each failure. Idempotent calls are repeated after any transient failure. A call that creates or
+//! changes a VM is repeated only if it didn't reach vCenter.
 //!
-//! # Two wires, one tree
+//! # Two wire protocols, one value tree
 //!
-//! Two wires carry the VIM API: VI/JSON (vCenter 8.0.1 and later) and SOAP (all others). Both are read into and
-//! written from one tree, [`Value`], so that everything above the codec is written once, and callers don't see which
-//! wire is in use. A codec of its own is small because of that: it knows JSON, XML and the order of the fields that
-//! SOAP asks for, and no type of the API. Generated clients, such as `vim_rs`, speak VI/JSON first and bring
-//! thousands of types, of which a controller needs some dozen; those that we send stand in [`spec`].
+//! The client supports two wire protocols for the VIM API: VI/JSON (vCenter 8.0.1 and later) and SOAP (all releases).
+//! Both are decoded into and encoded from one tree, [`Value`], so the code above the codec exists once, and callers
+//! don't see which protocol is in use. The codec is written by hand and small: it handles JSON, XML and the field order
+//! that SOAP requires, but doesn't define API types. Generated clients, such as `vim_rs`, target VI/JSON first and
+//! contain thousands of types, but a controller needs only a few dozen. [`spec`] defines the types that the client
+//! sends.
 //!
-//! The Automation API (content libraries, cluster modules) is in [`automation`].
+//! [`automation`] contains the Automation API (content libraries, cluster modules).
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,11 +1,12 @@
-//! The calls that Layercake makes, each with its arguments in the order of the WSDL.
+//! The VIM API methods that Layercake calls. Methods that start a task return the task's reference. Arguments are in
+//! WSDL order.
 
 use crate::error::unexpected;
 use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk, escape_name};
 use crate::{Client, MoRef, Object, Result, Value};
 
 impl Client {
-    /// Starts a clone. Never sent twice: when the answer is lost, look the VM up by its name and UUID.
+    /// Starts to clone a VM. If the response is lost, the call isn't repeated: look up the VM by its name and UUID.
     pub async fn clone_vm(
         &self,
         source: &MoRef,
@@ -20,21 +21,22 @@ impl Client {
         self.task_of(source, "CloneVM_Task", Some(args)).await.map_err(|error| error.on(name))
     }
 
-    /// Starts a change of a VM's settings.
+    /// Starts to reconfigure a VM.
     pub async fn reconfigure_vm(&self, vm: &MoRef, spec: ConfigSpec) -> Result<MoRef> {
         let args = Object::new("ReconfigVMRequestType").with("spec", spec);
         self.task_of(vm, "ReconfigVM_Task", Some(args)).await
     }
 
-    /// Starts to raise a VM's virtual hardware to that version; it must be off.
+    /// Starts to upgrade a VM's virtual hardware to a version. The VM must be powered off.
     pub async fn upgrade_hardware(&self, vm: &MoRef, version: u32) -> Result<MoRef> {
         let args = Object::new("UpgradeVMRequestType").with("version", format!("vmx-{version}"));
         self.task_of(vm, "UpgradeVM_Task", Some(args)).await
     }
 
-    /// Starts to make linked disks of a VM its own: what they rest on is copied, and they rest on nothing then.
+    /// Starts to promote a VM's linked disks to full disks, by copying the content of their parent disks and unlinking
+    /// the parents.
     ///
-    /// Without disks it is for vCenter to choose which.
+    /// If `disks` is empty, vCenter chooses the disks.
     pub async fn promote_disks(&self, vm: &MoRef, disks: &[Disk]) -> Result<MoRef> {
         let args = Object::new("PromoteDisksRequestType")
             .with("unlink", true)
@@ -42,18 +44,18 @@ impl Client {
         self.task_of(vm, "PromoteDisks_Task", Some(args)).await
     }
 
-    /// Has a VM that is off set up its guest at the next power-on.
+    /// Starts to set a guest customization, which is applied at the next power-on. The VM must be powered off.
     pub async fn customize_vm(&self, vm: &MoRef, spec: CustomizationSpec) -> Result<MoRef> {
         let args = Object::new("CustomizeVMRequestType").with("spec", spec);
         self.task_of(vm, "CustomizeVM_Task", Some(args)).await
     }
 
-    /// Starts to power a VM on.
+    /// Starts to power on a VM.
     pub async fn power_on(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "PowerOnVM_Task", Some(Object::new("PowerOnVMRequestType"))).await
     }
 
-    /// Starts to power a VM off, hard.
+    /// Starts to power off a VM without a guest shutdown.
     pub async fn power_off(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "PowerOffVM_Task", None).await
     }
@@ -63,17 +65,17 @@ impl Client {
         self.task_of(vm, "SuspendVM_Task", None).await
     }
 
-    /// Starts to reset a VM, hard.
+    /// Starts to reset a VM without a guest reboot.
     pub async fn reset(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "ResetVM_Task", None).await
     }
 
-    /// Asks the guest to shut down; watch the power state.
+    /// Asks the guest to shut down. The VM's power state changes when the guest has shut down.
     pub async fn shutdown_guest(&self, vm: &MoRef) -> Result<()> {
         self.call(vm, "ShutdownGuest", None).await.map(drop)
     }
 
-    /// Asks the guest to stand by; watch the power state.
+    /// Asks the guest to stand by. The VM's power state changes when the guest is suspended.
     pub async fn standby_guest(&self, vm: &MoRef) -> Result<()> {
         self.call(vm, "StandbyGuest", None).await.map(drop)
     }
@@ -83,18 +85,18 @@ impl Client {
         self.call(vm, "RebootGuest", None).await.map(drop)
     }
 
-    /// Starts to give a folder, a pool or a VM another name.
+    /// Starts to rename a folder, a pool or a VM.
     pub async fn rename(&self, object: &MoRef, name: &str) -> Result<MoRef> {
         let args = Object::new("RenameRequestType").with("newName", escape_name(name));
         self.task_of(object, "Rename_Task", Some(args)).await
     }
 
-    /// Starts to destroy a VM with its disks, a folder with all in it, or a pool.
+    /// Starts to destroy a VM with its disks, a folder with its contents, or a pool.
     pub async fn destroy(&self, object: &MoRef) -> Result<MoRef> {
         self.task_of(object, "Destroy_Task", None).await
     }
 
-    /// Starts a snapshot; the task's result is the snapshot.
+    /// Starts to create a snapshot without memory and without quiescing the guest. The task's result is the snapshot.
     pub async fn create_snapshot(&self, vm: &MoRef, name: &str, description: &str) -> Result<MoRef> {
         let args = Object::new("CreateSnapshotRequestType")
             .with("name", name)
@@ -104,18 +106,19 @@ impl Client {
         self.task_of(vm, "CreateSnapshot_Task", Some(args)).await
     }
 
-    /// Makes a VM a template.
+    /// Converts a VM to a template.
     pub async fn mark_as_template(&self, vm: &MoRef) -> Result<()> {
         self.call(vm, "MarkAsTemplate", None).await.map(drop)
     }
 
-    /// Creates a folder; `DuplicateName` names who has the name.
+    /// Creates a folder and returns its reference. A `DuplicateName` error contains the existing object's reference.
     pub async fn create_folder(&self, parent: &MoRef, name: &str) -> Result<MoRef> {
         let args = Object::new("CreateFolderRequestType").with("name", escape_name(name));
         moref(self.call(parent, "CreateFolder", Some(args)).await?, "CreateFolder")
     }
 
-    /// Creates a resource pool; CPU in MHz, memory in MiB; what is not given is unlimited and not guaranteed.
+    /// Creates a resource pool and returns its reference. `cpu` is in MHz and `memory` in MiB. Fields that are `None`
+    /// mean: unlimited, reservation 0, and an expandable reservation.
     pub async fn create_resource_pool(
         &self,
         parent: &MoRef,
@@ -129,7 +132,8 @@ impl Client {
         moref(self.call(parent, "CreateResourcePool", Some(args)).await?, "CreateResourcePool")
     }
 
-    /// Changes a resource pool's guarantees and limits.
+    /// Sets a resource pool's reservations and limits. Fields that are `None` are reset to the defaults of
+    /// [`Client::create_resource_pool`].
     pub async fn update_resource_pool(
         &self,
         pool: &MoRef,
@@ -140,7 +144,7 @@ impl Client {
         self.call(pool, "UpdateConfig", Some(args)).await.map(drop)
     }
 
-    /// The VM with this instance UUID (or BIOS UUID), anywhere in the vCenter.
+    /// Finds a VM in the whole vCenter by instance UUID, or by BIOS UUID if `instance` is false.
     pub async fn find_by_uuid(&self, uuid: uuid::Uuid, instance: bool) -> Result<Option<MoRef>> {
         let args = Object::new("FindByUuidRequestType")
             .with("uuid", uuid.to_string())
@@ -150,14 +154,14 @@ impl Client {
         Ok(self.call(&index, "FindByUuid", Some(args)).await?.as_moref().cloned())
     }
 
-    /// The child of that name of a folder or a pool; names are escaped as vCenter stores them.
+    /// Finds a child of a folder or a pool by its unescaped name.
     pub async fn find_child(&self, parent: &MoRef, name: &str) -> Result<Option<MoRef>> {
         let args = Object::new("FindChildRequestType").with("entity", parent).with("name", escape_name(name));
         let index = self.service("searchIndex")?;
         Ok(self.call(&index, "FindChild", Some(args)).await?.as_moref().cloned())
     }
 
-    /// The clock of vCenter.
+    /// Returns vCenter's current time.
     pub async fn current_time(&self) -> Result<jiff::Timestamp> {
         let answer =
             self.call(&MoRef::new("ServiceInstance", "ServiceInstance"), "CurrentTime", None).await?;

@@ -1,4 +1,4 @@
-//! What vCenter was asked, how it ended and how long it took.
+//! Metrics about vCenter calls: counts, outcomes and durations.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Method {
     method: String,
 }
 
-/// Counters of one client, or of several that share them. Clones count together.
+/// The metrics of one or more clients. Clones share their counters.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     calls: Family<Call, Counter>,
@@ -49,7 +49,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counters that this registry shows as `vcenter_…`.
+    /// Creates metrics and registers them with the prefix `vcenter_`.
     pub fn registered(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         let registry = registry.sub_registry_with_prefix("vcenter");

@@ -1,42 +1,38 @@
-//! The networks and the datastores of a datacenter.
+//! A datacenter's networks and datastores.
 
 use std::collections::HashMap;
 
 use crate::spec::{filter_spec, object_spec, property_spec, traversal, unescape_name};
 use crate::{Backing, Client, MoRef, ObjectContent, Result, Value};
 
-/// A network of a datacenter.
+/// A network in a datacenter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    /// Its reference.
     pub moref: MoRef,
-    /// Its name.
     pub name: String,
-    /// The NSX segment (logical switch) that it is, by its UUID.
+    /// The UUID of the NSX segment (logical switch), if the network is an NSX segment.
     pub segment: Option<String>,
-    /// How a network adapter is plugged into it.
+    /// The NIC backing that connects a NIC to the network.
     pub backing: Backing,
-    /// Whether it is a port group of uplinks, which takes no VM.
+    /// True for uplink port groups, to which VMs can't be connected.
     pub is_uplink: bool,
 }
 
-/// A datastore of a datacenter.
+/// A datastore in a datacenter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datastore {
-    /// Its reference.
     pub moref: MoRef,
-    /// Its name.
     pub name: String,
-    /// Bytes that are free.
+    /// The free space in bytes.
     pub free: u64,
-    /// Whether hosts can reach it.
+    /// True if hosts can access the datastore.
     pub accessible: bool,
-    /// Whether it may take new VMs: it is not in maintenance.
+    /// True if the datastore isn't in maintenance mode.
     pub normal: bool,
 }
 
 impl Client {
-    /// The networks of a datacenter: port groups, distributed port groups and opaque networks. Two calls.
+    /// Returns a datacenter's port groups, distributed port groups and opaque networks. Makes up to two calls.
     pub async fn networks(&self, datacenter: &MoRef) -> Result<Vec<Network>> {
         let properties = vec![
             property_spec("Network", &["name"]),
@@ -66,7 +62,7 @@ impl Client {
             .collect())
     }
 
-    /// The datastores of a datacenter. One call.
+    /// Returns a datacenter's datastores. Makes one call.
     pub async fn datastores(&self, datacenter: &MoRef) -> Result<Vec<Datastore>> {
         let paths = ["name", "summary.freeSpace", "summary.accessible", "summary.maintenanceMode"];
         let found = self.retrieve_members(datacenter, "datastore", "Datastore", &paths).await?;
@@ -87,7 +83,7 @@ impl Client {
     }
 }
 
-/// The tag that vCenter gives to port groups of uplinks.
+/// The tag with which vCenter marks uplink port groups.
 const UPLINKS: &str = "SYSTEM/DVS.UPLINKPG";
 const SWITCH: &str = "config.distributedVirtualSwitch";
 const SEGMENT: &str = "config.logicalSwitchUuid";

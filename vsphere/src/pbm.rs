@@ -1,25 +1,24 @@
-//! Storage policies (SPBM): which there are, and which datastores satisfy one.
+//! Storage policies (SPBM) and the datastores that are compatible with them.
 //!
-//! A service of its own beside the VIM API, with the same session. Every answer holds for long, so
-//! callers keep it; nothing here is asked for a single VM.
+//! SPBM is a separate service that shares the VIM API's session. Results rarely change, so callers cache them instead
+//! of querying the service for each VM.
 
 use std::collections::HashSet;
 
 use crate::{Client, Error, Kind, MoRef, Object, Result, Value};
 
-/// A storage policy of the vCenter.
+/// A storage policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoragePolicy {
-    /// Its id, a UUID.
+    /// The policy's UUID.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Whether it asks for encryption by an I/O filter.
+    /// True if the policy requires encryption by an I/O filter.
     pub encrypts: bool,
 }
 
 impl Client {
-    /// All storage policies. Three calls.
+    /// Returns all storage policies. Makes up to three calls.
     pub async fn storage_policies(&self) -> Result<Vec<StoragePolicy>> {
         let manager = self.storage_service("profileManager").await?;
         let storage = Object::new("PbmProfileResourceType").with("resourceType", "STORAGE");
@@ -36,7 +35,7 @@ impl Client {
         Ok(found.items().iter().filter_map(read).collect())
     }
 
-    /// The datastores of the vCenter that satisfy a policy. Two calls.
+    /// Returns all datastores that are compatible with the policy that has this ID. Makes two calls.
     pub async fn compatible_datastores(&self, policy: &str) -> Result<HashSet<MoRef>> {
         let solver = self.storage_service("placementSolver").await?;
         let requirement =
@@ -48,7 +47,7 @@ impl Client {
         Ok(found.items().iter().filter_map(compatible).collect())
     }
 
-    /// One of the service's singletons, as its content names it.
+    /// Returns the reference to a manager object, such as `profileManager`, from the service content.
     async fn storage_service(&self, name: &'static str) -> Result<MoRef> {
         const METHOD: &str = "PbmRetrieveServiceContent";
         let instance = MoRef::new("PbmServiceInstance", "ServiceInstance");
@@ -68,9 +67,9 @@ fn unique_id(id: &Value) -> Option<&str> {
     id.get("uniqueId").as_str()
 }
 
-/// The namespace of capabilities that I/O filters give, of which encryption is vCenter's own.
+/// The capability namespace of vCenter's own encryption I/O filter.
 const ENCRYPTION: &str = "vmwarevmcrypt";
-/// The capability of the sample policy for encryption, which names no filter.
+/// The capability ID in the sample encryption policy, which doesn't name an I/O filter.
 const SAMPLE_ENCRYPTION: &str = "ad5a249d-cbc2-43af-9366-694d7664fa52";
 
 fn read(profile: &Value) -> Option<StoragePolicy> {

@@ -1,52 +1,49 @@
-//! The places of an inventory in which VMs can be created: datacenters, resource pools, folders.
+//! The inventory objects in which VMs can be created: datacenters, clusters, resource pools and folders.
 
 use std::collections::HashMap;
 
 use crate::spec::unescape_name;
 use crate::{Client, MoRef, ObjectContent, Result};
 
-/// The deepest folder or resource pool that is read.
+/// The maximum depth to which folders and resource pools are read.
 const DEEPEST: usize = 32;
 
-/// A place of the inventory.
+/// An inventory object and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its reference.
     pub moref: MoRef,
-    /// Its path among places of its kind, such as `team/dev`. Names of one folder or pool are unique, so paths are, too.
+    /// The path below the root for this type, such as `team/dev`. Paths are unique, because names are unique within a
+    /// parent.
     pub path: String,
 }
 
-/// A cluster, or a host that is in no cluster.
+/// A cluster, or a standalone host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compute {
-    /// The cluster, with its path below the folder of hosts.
+    /// The cluster or host, with its path below the host folder.
     pub place: Place,
-    /// Its root resource pool.
     pub root_pool: MoRef,
-    /// Its hosts, with the networks and datastores that each has.
+    /// The hosts, each with its networks and datastores.
     pub hosts: Vec<ComputeHost>,
 }
 
-/// A host of a cluster.
+/// A host in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeHost {
-    /// Its name.
     pub name: String,
-    /// Its networks.
     pub networks: Vec<MoRef>,
-    /// Its datastores.
     pub datastores: Vec<MoRef>,
 }
 
 impl Client {
-    /// The datacenters, with their paths below the root folder. One call for each folder above them.
+    /// Returns all datacenters with their paths below the root folder. Makes one call per folder.
     pub async fn datacenters(&self) -> Result<Vec<Place>> {
         let root = self.root_folder()?;
         self.walk(&root, "childEntity", &["Folder"], &["Datacenter"]).await
     }
 
-    /// The folders of VMs of a datacenter, with their paths below the root of VMs, which has an empty path and comes first.
+    /// Returns a datacenter's VM folders with their paths below the root VM folder. The root VM folder is the first
+    /// result and has an empty path.
     pub async fn vm_folders(&self, datacenter: &MoRef) -> Result<Vec<Place>> {
         let root = self.folder_of(datacenter, "vmFolder").await?;
         let mut folders = vec![Place { moref: root.clone(), path: String::new() }];
@@ -54,7 +51,7 @@ impl Client {
         Ok(folders)
     }
 
-    /// The clusters and single hosts of a datacenter.
+    /// Returns a datacenter's clusters and standalone hosts.
     pub async fn computes(&self, datacenter: &MoRef) -> Result<Vec<Compute>> {
         let kinds = ["ClusterComputeResource", "ComputeResource"];
         let root = self.folder_of(datacenter, "hostFolder").await?;
@@ -77,7 +74,8 @@ impl Client {
         Ok(computes)
     }
 
-    /// The resource pools of a cluster, with their paths below its root pool, which has an empty path and comes first.
+    /// Returns a cluster's resource pools with their paths below the root pool. The root pool is the first result and
+    /// has an empty path.
     pub async fn resource_pools(&self, compute: &Compute) -> Result<Vec<Place>> {
         let root = &compute.root_pool;
         let mut pools = vec![Place { moref: root.clone(), path: String::new() }];
@@ -91,9 +89,10 @@ impl Client {
         folder.ok_or_else(|| crate::error::unexpected("RetrievePropertiesEx", "a datacenter without folders"))
     }
 
-    /// Reads the objects of kinds `wanted` below `root`, through objects of kinds `through`.
+    /// Reads all objects with a type in `wanted` below `root`, and descends into objects with a type in `through`, at
+    /// most `DEEPEST` levels. `list` is the property that lists an object's children.
     ///
-    /// A parent that others delete meanwhile has no children. Only `root` must exist.
+    /// Only `root` must exist: a parent that is deleted meanwhile counts as empty.
     async fn walk(&self, root: &MoRef, list: &str, through: &[&str], wanted: &[&str]) -> Result<Vec<Place>> {
         let mut found = Vec::new();
         let mut paths = HashMap::from([(root.clone(), String::new())]);
@@ -124,7 +123,7 @@ impl Client {
     }
 }
 
-/// What was read, which is nothing if the object no longer exists.
+/// Replaces a not-found error by an empty list.
 fn unless_gone<T>(read: Result<Vec<T>>) -> Result<Vec<T>> {
     match read {
         Err(error) if error.is_not_found() => Ok(Vec::new()),

@@ -1,32 +1,31 @@
-//! The privileges that calls need, and which of them a user has.
+//! The privileges that calls require, and a query for the privileges that a user has.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{Client, MoRef, Object, Result, Value};
 
-/// On which object of the inventory a privilege must be held.
+/// The inventory object on which a privilege is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PrivilegeScope {
-    /// The vCenter itself: its root folder.
+    /// The vCenter's root folder.
     VCenter,
-    /// The datacenter.
     Datacenter,
-    /// The folders of VMs and of golden templates, with all below.
+    /// The folders with VMs and golden templates, including all objects below.
     Folder,
-    /// The resource pools of VMs and of golden templates, with all below.
+    /// The resource pools with VMs and golden templates, including all objects below.
     ResourcePool,
-    /// The datastores on which disks are made.
+    /// The datastores on which disks are created.
     Datastore,
     /// The networks to which VMs are connected.
     Network,
 }
 
 impl PrivilegeScope {
-    /// All scopes, the widest first.
+    /// All scopes, widest first.
     pub const ALL: [Self; 6] =
         [Self::VCenter, Self::Datacenter, Self::Folder, Self::ResourcePool, Self::Datastore, Self::Network];
 
-    /// As people call it.
+    /// Returns the name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::VCenter => "vCenter",
@@ -39,32 +38,31 @@ impl PrivilegeScope {
     }
 }
 
-/// Who misses a privilege that is not there.
+/// The feature that requires a privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivilegeUse {
-    /// Every VM.
+    /// Every VM requires the privilege.
     Always,
-    /// Only who uses what the text names.
+    /// Only the named feature requires the privilege.
     Only(&'static str),
 }
 
-/// A privilege, where it must be held, and what is done with it.
+/// A privilege, its scope and the calls that require it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privilege {
-    /// Its id, such as `VirtualMachine.Inventory.Delete`.
+    /// The ID, such as `VirtualMachine.Inventory.Delete`.
     pub id: &'static str,
-    /// On which object.
     pub scope: PrivilegeScope,
-    /// The calls that need it.
+    /// The calls that require the privilege.
     pub calls: &'static str,
-    /// Who needs it.
+    /// The feature that requires the privilege.
     pub used: PrivilegeUse,
 }
 
-/// The privileges that the VM operator needs, by scope.
+/// The privileges that the VM operator requires, sorted by scope.
 ///
-/// Those of methods are the ones that the description of the VIM API names; those of devices, fields and the Automation API are
-/// from its texts.
+/// Sources: for methods, the privileges that the VIM API description lists; for devices, fields and the Automation API, the
+/// prose of the API documentation.
 pub const PRIVILEGES: &[Privilege] = {
     use PrivilegeScope::{Datacenter, Datastore, Folder, Network, ResourcePool, VCenter};
     use PrivilegeUse::{Always, Only};
@@ -145,7 +143,8 @@ pub const PRIVILEGES: &[Privilege] = {
     ]
 };
 
-/// The privileges that an import into a content library needs, beside those to see it; the VM operator imports nothing.
+/// The privileges that an import into a content library requires, including the privileges to see the library. The VM
+/// operator doesn't import.
 pub const IMPORT_PRIVILEGES: &[Privilege] = {
     use PrivilegeScope::VCenter;
     use PrivilegeUse::{Always, Only};
@@ -166,9 +165,10 @@ pub const IMPORT_PRIVILEGES: &[Privilege] = {
 };
 
 impl Client {
-    /// The privileges that the session's own user has on each of the objects, by groups and propagation too.
+    /// Returns the privileges that the session's user has on each object, including privileges from groups and
+    /// propagation.
     ///
-    /// Two calls, whatever the number of objects (`FetchUserPrivilegeOnEntities`).
+    /// Makes two calls, regardless of the object count (`FetchUserPrivilegeOnEntities`).
     pub async fn own_privileges(&self, objects: &[MoRef]) -> Result<HashMap<MoRef, BTreeSet<String>>> {
         const METHOD: &str = "FetchUserPrivilegeOnEntities";
         let manager = self.service("sessionManager")?;

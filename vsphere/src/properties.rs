@@ -1,22 +1,21 @@
-//! Reading properties once, in batches.
+//! One-time reads of properties, in pages.
 
 use crate::error::unexpected;
 use crate::spec::{filter_spec, object_spec, property_spec, traversal};
 use crate::{Client, Kind, MoRef, Object, Result, Value};
 
-/// Objects per page at first.
+/// The initial page size in objects.
 const PAGE: u32 = 200;
 
-/// Some properties of one object.
+/// An object and some of its properties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectContent {
-    /// The object.
     pub obj: MoRef,
     properties: Vec<(String, Value)>,
 }
 
 impl ObjectContent {
-    /// The property of that path; null if it is unset.
+    /// Returns the property at a path; null if it is unset.
     pub fn get(&self, path: &str) -> &Value {
         self.properties.iter().find(|(name, _)| name == path).map_or(&Value::Null, |(_, value)| value)
     }
@@ -41,9 +40,9 @@ impl ObjectContent {
 }
 
 impl Client {
-    /// Reads properties of objects, all in one call; the objects may be of several types.
+    /// Reads properties of objects, which may have different types, in one call per page.
     ///
-    /// Fails with `NotFound` if one of the objects is gone.
+    /// Fails with `NotFound` if one of the objects doesn't exist.
     pub async fn retrieve(&self, objects: &[MoRef], paths: &[&str]) -> Result<Vec<ObjectContent>> {
         let mut kinds: Vec<&str> = objects.iter().map(MoRef::kind).collect();
         kinds.sort_unstable();
@@ -53,8 +52,8 @@ impl Client {
         self.retrieve_spec(filter_spec(properties, objects, false)).await
     }
 
-    /// Reads properties of all objects that a list-valued property of `parent` refers to, such as
-    /// the `datastore`s of a datacenter, in one call.
+    /// Reads properties of all objects of type `kind` in `parent`'s property `list`, such as a datacenter's
+    /// `datastore`, in one call per page.
     pub async fn retrieve_members(
         &self,
         parent: &MoRef,
@@ -67,7 +66,7 @@ impl Client {
         self.retrieve_spec(filter_spec(vec![property_spec(kind, paths)], objects, false)).await
     }
 
-    /// Reads properties of all objects of a type in the vCenter that the user can see.
+    /// Reads properties of all objects of one type that the user can see.
     pub async fn retrieve_all(&self, kind: &str, paths: &[&str]) -> Result<Vec<ObjectContent>> {
         let args = Object::new("CreateContainerViewRequestType")
             .with("container", &self.service("rootFolder")?)
@@ -79,14 +78,14 @@ impl Client {
         let members = object_spec(&view, true, vec![traversal("ContainerView", "view", Vec::new())]);
         let found =
             self.retrieve_spec(filter_spec(vec![property_spec(kind, paths)], vec![members], false)).await;
-        // A view that cannot be destroyed ends with the session.
+        // Ignore errors: the view ends with the session at the latest.
         drop(self.call(&view, "DestroyView", None).await);
         found
     }
 
     pub(crate) async fn retrieve_spec(&self, spec: Value) -> Result<Vec<ObjectContent>> {
         let mut found = Vec::new();
-        // What came before is read again when the pages get smaller.
+        // After a restart with smaller pages, reading begins again at the first object.
         self.retrieve_pages(spec, |first, page| {
             if first {
                 found.clear();
@@ -97,9 +96,10 @@ impl Client {
         Ok(found)
     }
 
-    /// Hands over one page after the other, so that no more than one is in memory.
+    /// Calls `read` with each page, so that only one page is in memory at a time.
     ///
-    /// A page that is too large begins the reading anew, with smaller ones: `read` also gets whether the page is a first one.
+    /// If a page is too large, reading starts over with smaller pages. The first argument of `read` is true for the
+    /// first page, also after a restart.
     pub(crate) async fn retrieve_pages(
         &self,
         spec: Value,

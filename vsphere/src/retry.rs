@@ -1,4 +1,4 @@
-//! The one loop that repeats calls, whichever API they belong to.
+//! The retry loop for calls to all vCenter APIs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,42 +9,43 @@ use crate::gate::Gate;
 use crate::session::SessionHandle;
 use crate::{Error, Kind, Result};
 
-/// Attempts of a call that may be repeated.
+/// The maximum number of attempts for a call.
 const ATTEMPTS: usize = 5;
-/// Pauses double from 0.2 s to 1.6 s, each somewhere between half of it and all of it.
+/// The pauses between attempts: they double from 0.2 s to 1.6 s, with a random reduction by up to a half. The delays
+/// below are the halves, to which jitter adds up to the same amount.
 const PAUSES: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(100))
     .with_max_delay(Duration::from_millis(800))
     .without_max_times()
     .with_jitter();
 
-/// How long a call may take and whether it may be repeated.
+/// A call's timeout and repeatability.
 #[derive(Clone, Copy)]
 pub(crate) struct RetryPolicy {
     pub timeout: Duration,
-    /// Whether doing it twice is as good as doing it once.
+    /// True if the call is idempotent.
     pub repeatable: bool,
 }
 
-/// One call, as the loop sees it.
+/// A call that the retry loop can send.
 pub(crate) trait Attempt {
-    /// What a call that succeeds is answered with.
+    /// The result of a successful call.
     type Answer;
 
-    /// Whether it may be repeated when nobody knows what became of it.
+    /// Returns true if the call may be repeated although its outcome is unknown.
     fn repeatable(&self) -> bool;
 
-    /// Resolves to the session for the next attempt; logs in where there is none.
+    /// Returns the session for the next attempt. Logs in if there is none.
     fn open_session(&self) -> impl Future<Output = Result<SessionHandle>> + Send;
 
     /// Sends the call once.
     fn send(&self, session: &SessionHandle) -> impl Future<Output = Result<Self::Answer>> + Send;
 
-    /// Replaces a session that vCenter does not know.
+    /// Replaces a session that vCenter doesn't know any more.
     fn renew_session(&self, session: SessionHandle) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Waits for a place at the gate, calls, logs in again if the session is gone, and repeats what may be repeated.
+/// Sends a call: waits at the gate, renews a lost session once, and retries the call if that is safe.
 pub(crate) async fn call_until_done<A: Attempt>(gate: &Arc<Gate>, call: &A) -> Result<A::Answer> {
     let mut renewed = false;
     let mut failures = 0;
@@ -78,12 +79,13 @@ pub(crate) async fn call_until_done<A: Attempt>(gate: &Arc<Gate>, call: &A) -> R
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// Returns the pause before the next attempt after `failures` consecutive failures.
 pub(crate) fn pause_after(failures: usize) -> Duration {
     PAUSES.build().nth(failures.clamp(1, ATTEMPTS) - 1).unwrap_or_default()
 }
 
-/// Whether a call that failed so may be sent again.
+/// Returns true if a call that failed with `error` may be sent again: the call didn't reach vCenter, or it is
+/// `repeatable` and vCenter was overloaded or the response was lost.
 pub(crate) fn may_repeat(error: &Error, repeatable: bool) -> bool {
     match error.kind() {
         Kind::Unreachable { .. } => true,

@@ -1,18 +1,18 @@
-//! Which form of the Automation API the server has.
+//! Detects the Automation API form that the server supports: `/api` or `/rest`.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::config::PathStyle;
 use crate::http::Answer;
 
-/// The form of one call.
+/// The Automation API form of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Api,
     Rest,
 }
 
-/// What is known about the server.
+/// The server's Automation API form, as far as it is known.
 pub(crate) struct Style(AtomicU8);
 
 const UNKNOWN: u8 = 0;
@@ -32,9 +32,10 @@ impl Style {
         if self.0.load(Ordering::Relaxed) == REST { Form::Rest } else { Form::Api }
     }
 
-    /// Learns from the first answer; true if the call must be made again in the other form.
+    /// Learns the form from a response. Returns true if the call must be repeated in the `/rest` form.
     ///
-    /// Only an answer of the API itself has an `error_type`: a bare 404 or a redirect means that there is no `/api`.
+    /// Only the API itself sends an `error_type`: a redirect, a 404 or a 405 without it means that `/api` doesn't
+    /// exist.
     pub fn learn(&self, form: Form, answer: &Answer) -> bool {
         if form == Form::Rest || self.0.load(Ordering::Relaxed) == API {
             return false;

@@ -1,16 +1,16 @@
-//! The thumbprint of a certificate, as people write it.
+//! Certificate thumbprints and their text forms.
 
 use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-/// The SHA-256 of a certificate, written as `AB:CD:…`.
+/// A certificate's SHA-256 thumbprint, displayed as `AB:CD:…`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Thumbprint([u8; 32]);
 
 impl Thumbprint {
-    /// The thumbprint of a certificate in DER.
+    /// Computes the thumbprint of a DER certificate.
     pub fn of(der: &[u8]) -> Self {
         Self(Sha256::digest(der).into())
     }
@@ -34,13 +34,13 @@ impl fmt::Debug for Thumbprint {
     }
 }
 
-/// Why a text is no thumbprint.
+/// The reasons why a string isn't a thumbprint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ThumbprintError {
-    /// It has the length of a SHA-1 thumbprint, which proves nothing.
+    /// The string is a SHA-1 thumbprint, which isn't secure.
     #[error("a SHA-1 thumbprint is not enough; give the SHA-256 one (64 hexadecimal digits)")]
     Sha1,
-    /// It is something else.
+    /// The string doesn't consist of 64 hexadecimal digits.
     #[error("a thumbprint has 64 hexadecimal digits, with or without colons")]
     Malformed,
 }

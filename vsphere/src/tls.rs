@@ -1,4 +1,4 @@
-//! Which certificate is believed, and which one the server showed.
+//! Verifies the server's certificate, and records its thumbprint for error messages.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 
 use crate::{Thumbprint, Trust};
 
-/// The thumbprint of the certificate that the server showed last.
+/// The thumbprint of the certificate that the server presented last.
 pub(crate) type SeenThumbprint = Arc<Mutex<Option<Thumbprint>>>;
 
-/// A TLS client that trusts what `trust` says and remembers what it was shown.
+/// Creates a TLS client configuration that applies `trust` and records each presented thumbprint in `shown`.
 pub(crate) fn client_config(trust: &Trust, shown: SeenThumbprint) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let judge = match trust {

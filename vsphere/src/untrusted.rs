@@ -1,60 +1,59 @@
-//! Decoders of vCenter's answers, for programs that feed them with answers of their own: mutated or recorded ones.
+//! Decoders for vCenter responses, for programs that test the decoders with mutated or recorded responses.
 
 use crate::automation::decode_answer;
 use crate::wire::{Codec, Refusal, Soap, ViJson, offered_versions};
 use crate::{Fault, Value};
 
-/// The status of an answer that carries a result, and of one that carries a fault.
+/// The HTTP statuses for a result and for a fault.
 const STATUSES: [u16; 2] = [200, 500];
-/// The release by which the codecs are made; decoding does not depend on it.
+/// The release for which the codecs are created. Decoding doesn't depend on it.
 const RELEASE: &str = "8.0.3.0";
 
-/// What a decoder made of an answer.
+/// A decoded response.
 #[derive(Debug)]
 pub enum Decoded {
-    /// A value; null where the call returns nothing.
+    /// A result; null if the call doesn't return a value.
     Answer(Value),
-    /// A fault.
     Fault(Fault),
-    /// The versions of the VIM API that the server speaks over SOAP.
+    /// The VIM API versions that the server supports over SOAP.
     Versions(Vec<String>),
-    /// A value of the Automation API.
+    /// An Automation API result.
     Json(serde_json::Value),
-    /// Why the answer cannot be read.
+    /// The reason why the response can't be decoded.
     Unreadable(String),
 }
 
-/// Decodes an answer over SOAP.
+/// Decodes a SOAP response as a result and as a fault, and discards the outcome.
 pub fn decode_soap(body: &[u8]) {
     for status in STATUSES {
         let _ = read_soap(status, body);
     }
 }
 
-/// Decodes an answer over VI/JSON.
+/// Decodes a VI/JSON response as a result and as a fault, and discards the outcome.
 pub fn decode_vijson(body: &[u8]) {
     for status in STATUSES {
         let _ = read_vijson(status, body);
     }
 }
 
-/// Decodes an answer over SOAP with its status.
+/// Decodes a SOAP response with its HTTP status.
 pub fn read_soap(status: u16, body: &[u8]) -> Decoded {
     decoded(Soap { version: RELEASE.to_owned() }.decode(status, body))
 }
 
-/// Decodes an answer over VI/JSON with its status.
+/// Decodes a VI/JSON response with its HTTP status.
 pub fn read_vijson(status: u16, body: &[u8]) -> Decoded {
     decoded(ViJson { release: RELEASE.to_owned() }.decode(status, body))
 }
 
-/// Decodes the list of the versions that a server speaks over SOAP.
+/// Decodes the list of VIM API versions that a server supports over SOAP.
 pub fn read_versions(body: &[u8]) -> Decoded {
     let offered = str::from_utf8(body).ok().and_then(offered_versions);
     offered.map_or_else(|| Decoded::Unreadable("it lists no versions".into()), Decoded::Versions)
 }
 
-/// Decodes an answer of the Automation API; its form follows from the path of the request.
+/// Decodes the Automation API response to a request for `path`. The path determines the form.
 pub fn read_automation(path: &str, status: u16, body: &[u8]) -> Decoded {
     match decode_answer(path, status, body) {
         Ok(value) => Decoded::Json(value),

@@ -1,23 +1,23 @@
-//! The tree that both wires carry.
+//! The value tree that both wire formats represent.
 //!
-//! SOAP and VI/JSON name types and fields alike, so one tree serves both: a codec turns it into
-//! bytes and back, and everything above the codec is written once. XML can't distinguish `42` from
-//! `"42"`, nor one element from a list of one; the accessors decide, never the parser.
+//! SOAP and VI/JSON use the same type and field names, so one tree serves both: a codec converts it to
+//! bytes and back, and the code above doesn't depend on the format. XML can't distinguish `42` from `"42"`,
+//! or one element from a list with one element: the accessors decide, never the parser.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// A reference to a managed object of one vCenter, such as `VirtualMachine:vm-12`.
+/// A managed object reference, such as `VirtualMachine:vm-12`.
 ///
-/// References hold for one vCenter only and change when a VM is registered again.
+/// References are valid in one vCenter only. A VM's reference changes when the VM is registered again.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MoRef {
     kind: Cow<'static, str>,
     id: Arc<str>,
 }
 
-/// The types whose names are worth no allocation.
+/// Common object types, whose names are not allocated.
 const KNOWN: &[&str] = &[
     "VirtualMachine",
     "Folder",
@@ -36,7 +36,7 @@ const KNOWN: &[&str] = &[
     "PropertyFilter",
 ];
 
-/// The names that make up most of what vCenter sends, which are worth no allocation.
+/// The most frequent names in vCenter's responses, which are not allocated.
 const COMMON: &[&str] = &[
     "val",
     "key",
@@ -65,7 +65,7 @@ const COMMON: &[&str] = &[
     "PropertyFilterUpdate",
 ];
 
-/// The name of a field or a type, without an allocation where it is a common one.
+/// Returns a field or type name, without an allocation if the name is common.
 pub(crate) fn known_name(name: &str) -> Cow<'static, str> {
     match COMMON.iter().find(|common| **common == name) {
         Some(common) => Cow::Borrowed(common),
@@ -82,7 +82,7 @@ macro_rules! of_kind {
 }
 
 impl MoRef {
-    /// A reference of any type.
+    /// Creates a reference to an object of any type.
     pub fn new(kind: &str, id: impl Into<Arc<str>>) -> Self {
         let kind = match KNOWN.iter().find(|known| **known == kind) {
             Some(known) => Cow::Borrowed(*known),
@@ -92,28 +92,28 @@ impl MoRef {
     }
 
     of_kind! {
-        /// A VM, such as `vm-12`.
+        /// Creates a reference to a VM, such as `vm-12`.
         vm => "VirtualMachine";
-        /// An inventory folder, such as `group-v3`.
+        /// Creates a reference to an inventory folder, such as `group-v3`.
         folder => "Folder";
-        /// A resource pool, such as `resgroup-8`.
+        /// Creates a reference to a resource pool, such as `resgroup-8`.
         pool => "ResourcePool";
-        /// A datastore, such as `datastore-15`.
+        /// Creates a reference to a datastore, such as `datastore-15`.
         datastore => "Datastore";
-        /// A datacenter, such as `datacenter-2`.
+        /// Creates a reference to a datacenter, such as `datacenter-2`.
         datacenter => "Datacenter";
-        /// A host, such as `host-20`.
+        /// Creates a reference to a host, such as `host-20`.
         host => "HostSystem";
-        /// A task, such as `task-99`.
+        /// Creates a reference to a task, such as `task-99`.
         task => "Task";
     }
 
-    /// The type's name, such as `VirtualMachine`.
+    /// Returns the type name, such as `VirtualMachine`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The MoID, such as `vm-12`.
+    /// Returns the MoID, such as `vm-12`.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -131,7 +131,7 @@ impl fmt::Debug for MoRef {
     }
 }
 
-/// A data object: its type and its fields in the order of the WSDL.
+/// A data object: its type and its fields in WSDL order.
 #[derive(Clone, PartialEq)]
 pub struct Object {
     type_name: Cow<'static, str>,
@@ -139,19 +139,19 @@ pub struct Object {
 }
 
 impl Object {
-    /// An object without fields yet.
+    /// Creates an object without fields.
     pub fn new(type_name: impl Into<Cow<'static, str>>) -> Self {
         Self { type_name: type_name.into(), fields: Vec::new() }
     }
 
-    /// Adds a field at the end.
+    /// Appends a field.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.fields.push((Cow::Borrowed(name), value.into()));
         self
     }
 
-    /// Adds a field at the end if there is a value.
+    /// Appends a field if there is a value.
     #[must_use]
     pub fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
         match value {
@@ -160,7 +160,7 @@ impl Object {
         }
     }
 
-    /// Adds a list at the end if it holds anything; an empty list and an absent one are the same.
+    /// Appends a list unless it is empty: an empty list is the same as an absent one.
     #[must_use]
     pub fn with_list(self, name: &'static str, items: Vec<impl Into<Value>>) -> Self {
         if items.is_empty() { self } else { self.with(name, items) }
@@ -170,17 +170,17 @@ impl Object {
         self.fields.push((name.into(), value));
     }
 
-    /// The type's name; empty where the wire did not say.
+    /// Returns the type name; empty if the response didn't contain it.
     pub fn type_name(&self) -> &str {
         &self.type_name
     }
 
-    /// The fields in order.
+    /// Returns the fields in order.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.fields.iter().map(|(name, value)| (name.as_ref(), value))
     }
 
-    /// The field of that name, [`Value::Null`] if there is none.
+    /// Returns a field, or [`Value::Null`] if it doesn't exist.
     pub fn get(&self, name: &str) -> &Value {
         self.fields.iter().find(|(field, _)| field == name).map_or(&Value::Null, |(_, value)| value)
     }
@@ -202,42 +202,37 @@ impl Object {
     }
 }
 
-/// What a method takes or returns, or what a property holds.
+/// A method argument, a method result or a property value.
 #[derive(Clone, PartialEq, Default)]
 pub enum Value {
     /// Unset, or void.
     #[default]
     Null,
-    /// A boolean.
     Bool(bool),
-    /// A whole number; int64 is exact.
+    /// An integer. The int64 range is exact.
     Int(i64),
-    /// A number with a fraction.
     Float(f64),
-    /// A string, an enumeration's member, a date or base64.
+    /// A string, an enumeration member, a date or base64.
     Str(String),
-    /// A reference to a managed object.
     Ref(MoRef),
-    /// A list.
     List(Vec<Value>),
-    /// A data object.
     Object(Object),
-    /// A plain value where the declared type is `Any`, with the type that must be named (`string`).
+    /// A plain value in a field of type `Any`, with the type name that must be sent (`string`).
     Any(&'static str, Box<Value>),
 }
 
 impl Value {
-    /// A string in a field of type `Any`.
+    /// Creates a string for a field of type `Any`.
     pub fn any_string(text: impl Into<String>) -> Self {
         Self::Any("string", Box::new(Self::Str(text.into())))
     }
 
-    /// Whether there is no value.
+    /// Returns true if the value is unset.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// The text, of a string only.
+    /// Returns the string if the value is a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Str(text) => Some(text),
@@ -246,7 +241,7 @@ impl Value {
         }
     }
 
-    /// The whole number, also where the wire could only say it as text.
+    /// Returns the integer. Parses strings, because the XML decoder doesn't convert untyped numbers.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Int(number) => Some(*number),
@@ -256,7 +251,8 @@ impl Value {
         }
     }
 
-    /// The boolean, also where the wire could only say it as text.
+    /// Returns the boolean. Parses the strings `true`, `1`, `false` and `0`, because the XML decoder doesn't convert
+    /// untyped booleans.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(truth) => Some(*truth),
@@ -270,7 +266,7 @@ impl Value {
         }
     }
 
-    /// The reference.
+    /// Returns the reference if the value is a reference.
     pub fn as_moref(&self) -> Option<&MoRef> {
         match self {
             Self::Ref(moref) => Some(moref),
@@ -279,7 +275,7 @@ impl Value {
         }
     }
 
-    /// The data object.
+    /// Returns the data object if the value is a data object.
     pub fn as_object(&self) -> Option<&Object> {
         match self {
             Self::Object(object) => Some(object),
@@ -287,7 +283,7 @@ impl Value {
         }
     }
 
-    /// The members of a list; one for a single value, none where there is nothing.
+    /// Returns the list items. A single value is a list with one item, and null is an empty list.
     pub fn items(&self) -> &[Value] {
         match self {
             Self::Null => &[],
@@ -296,12 +292,12 @@ impl Value {
         }
     }
 
-    /// The field of a data object, [`Value::Null`] if there is none.
+    /// Returns a data object's field, or [`Value::Null`] if it doesn't exist.
     pub fn get(&self, name: &str) -> &Value {
         self.as_object().map_or(&Value::Null, |object| object.get(name))
     }
 
-    /// The name of the data object's type, empty for anything else.
+    /// Returns a data object's type name; empty for other values.
     pub fn type_name(&self) -> &str {
         self.as_object().map_or("", Object::type_name)
     }
@@ -347,8 +343,8 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
     }
 }
 
-/// Whether the value of a field must not be printed: passwords, tickets, and what a guest is given by guestinfo, OVF
-/// properties or customization.
+/// Returns true if a field must not be printed: passwords, tickets, and guest data in guestinfo, OVF properties and
+/// guest customizations.
 fn secret(object: &Object, field: &str) -> bool {
     match (object.type_name(), field) {
         (_, "password")

@@ -1,4 +1,4 @@
-//! One call of the Automation API: its two forms, how it is sent, how its answer is read.
+//! A single Automation API call: builds the request in either form, sends it, and decodes the response.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,12 +17,12 @@ use crate::style::Form;
 use crate::wire::{refused, status_refusal};
 use crate::{Client, Error, Fault, Kind, Result, Value};
 
-/// A request in the form that the server has.
+/// A request in the form that the server supports.
 pub(crate) struct Call {
     pub method: Method,
     pub path: String,
     pub body: Option<Json>,
-    /// The header `Client-Token`: vCenter carries out two calls with the same one once.
+    /// The `Client-Token` header. vCenter executes two calls with the same token only once.
     pub client_token: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Call {
         Self { method: Method::POST, path, body: Some(body), client_token: None }
     }
 
-    /// A call without parameters.
+    /// Returns a POST request without a body.
     pub fn post_nothing(path: String) -> Self {
         Self { method: Method::POST, path, body: None, client_token: None }
     }
@@ -45,13 +45,14 @@ impl Call {
     }
 }
 
-/// What stays as it is in a part of a path.
+/// The characters that percent encoding keeps in a path segment.
 const PLAIN: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// An id as one part of a path or as a value of a query: whatever it holds, it leads nowhere else.
+/// Percent-encodes an ID as one path segment or query value, so that an ID can't change the path of a request.
 ///
-/// A URL folds parts of dots alone, however they are written. vCenter has no such ids; what is sent names nothing.
+/// URL parsers resolve `.` and `..` segments even if they are encoded. In an ID that consists only of dots, each dot is
+/// therefore replaced by `~`. vCenter creates neither kind of ID, so the result doesn't name an object.
 pub(super) fn part(id: &str) -> String {
     if !id.is_empty() && id.bytes().all(|byte| byte == b'.') {
         return "~".repeat(id.len());
@@ -60,7 +61,7 @@ pub(super) fn part(id: &str) -> String {
 }
 
 impl Form {
-    /// The path of all things of a kind.
+    /// Returns the collection path of a resource kind such as `content/library`.
     pub fn all(self, kind: &str) -> String {
         match self {
             Self::Api => format!("/api/{kind}"),
@@ -68,19 +69,20 @@ impl Form {
         }
     }
 
-    /// The path of one thing.
+    /// Returns the path of the object with this ID.
     pub fn one(self, kind: &str, id: &str) -> String {
         let prefix = if self == Self::Api { "" } else { "id:" };
         format!("{}/{prefix}{}", self.all(kind), part(id))
     }
 
-    /// The path of an action on the thing at `path`.
+    /// Returns the URL of an action on the object at `path`.
     pub fn action(self, path: &str, action: &str) -> String {
         let parameter = if self == Self::Api { "action" } else { "~action" };
         format!("{path}?{parameter}={action}")
     }
 
-    /// The body that holds one parameter; the old form wraps it in a member of that name.
+    /// Returns the body for a single parameter. In the `/rest` form, the body is an object with the parameter as its
+    /// member `name`.
     pub fn body(self, name: &str, parameter: Json) -> Json {
         match self {
             Self::Api => parameter,
@@ -89,12 +91,12 @@ impl Form {
     }
 }
 
-/// A call that is made in the form that the server has, until it is done.
+/// A call that is sent in the form that the server supports, and retried according to `policy`.
 pub(super) struct AutomationCall<'a, F> {
     pub client: &'a Client,
-    /// The one form that it has, whatever the server's other calls have.
+    /// Forces a form, regardless of the form that the server's other calls use.
     pub only: Option<Form>,
-    /// Its name in errors and metrics.
+    /// The call's name in errors and metrics.
     pub name: &'static str,
     pub policy: RetryPolicy,
     pub request: F,
@@ -119,7 +121,7 @@ impl<F: Fn(Form) -> Call + Send + Sync> Attempt for AutomationCall<'_, F> {
             let started = Instant::now();
             let call = (self.request)(form);
             let answer = send_once(self.client, self.name, self.policy, call, session).await;
-            // The first answer may show that the server has the other form.
+            // The first response may show that the server supports only the other form.
             if answer.as_ref().is_ok_and(|answer| style.learn(form, answer)) {
                 continue;
             }
@@ -140,12 +142,12 @@ impl<F: Fn(Form) -> Call + Send + Sync> Attempt for AutomationCall<'_, F> {
     }
 }
 
-/// The token that opens the Automation API.
+/// Returns the session's Automation API token, which is the VIM session ID if both APIs share one session.
 pub(super) fn token(session: &SessionHandle) -> &Arc<str> {
     session.ticket.automation.as_ref().unwrap_or(&session.ticket.session)
 }
 
-/// Sends a request once, whatever form it has.
+/// Sends a request once, without retries.
 async fn send_once(
     client: &Client,
     name: &'static str,
@@ -167,17 +169,17 @@ async fn send_once(
         Some(body) => request.json(body),
         None => request,
     };
-    // No limit of its own: only that of `Config::longest_answer` applies.
+    // Only `Config::longest_answer` limits the response size.
     http.send_within(name, request, policy.timeout, usize::MAX).await
 }
 
-/// Counts a call and how long it took.
+/// Records a call's outcome and duration in the metrics.
 pub(super) fn count<T>(client: &Client, name: &'static str, started: Instant, result: &Result<T>) {
     let outcome = result.as_ref().map_or_else(Error::category, |_| "ok");
     client.config().metrics.count(name, outcome, started.elapsed());
 }
 
-/// Decodes an answer to a request of that path.
+/// Decodes the response to a request for `path`. The path determines the form.
 pub(crate) fn decode_answer(path: &str, status: u16, body: &[u8]) -> Result<Json> {
     let form = if path.starts_with("/rest/") { Form::Rest } else { Form::Api };
     let answer = Answer { status, headers: HeaderMap::new(), body: Bytes::copy_from_slice(body) };
@@ -201,13 +203,15 @@ fn read(name: &'static str, form: Form, answer: &Answer) -> Result<Json> {
             Err(Error::from_fault(name, Fault { type_name: "NotAuthenticated".into(), ..fault }))
         }
         Some(fault) => Err(Error::from_fault(name, fault)),
-        // The form is known by now, so it is the thing that is missing and not the path.
+        // At this point, the server is known to support the form, so a 404 means that the object is missing, not the
+        // path.
         None if answer.status == 404 => Err(Error::new(name, Kind::NotFound { missing: None })),
         None => Err(refused(name, status_refusal(answer.status))),
     }
 }
 
-/// `NOT_FOUND` and `com.vmware.vapi.std.errors.not_found` are both read as `NotFound`.
+/// Reads the fault from an error body. Both `NOT_FOUND` and `com.vmware.vapi.std.errors.not_found` become `NotFound`.
+/// Returns `None` if the body doesn't name an error type.
 fn fault(body: &Json) -> Option<Fault> {
     let name = body["error_type"].as_str().or_else(|| body["type"].as_str()?.rsplit('.').next())?;
     let type_name = name

@@ -1,4 +1,4 @@
-//! A VM becomes an OVF item of a content library.
+//! Captures a VM as an OVF item in a content library.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::retry::RetryPolicy;
 use crate::style::Form;
 use crate::{Client, Error, MoRef, Result};
 
-/// An item to be made of a VM.
+/// An OVF item to be captured from a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// The VM.
+    /// The source VM.
     pub vm: MoRef,
-    /// The library's id; it must be a local one.
+    /// The ID of the target library, which must be a local library.
     pub library_id: String,
-    /// The item's name.
+    /// The name of the new item.
     pub name: String,
-    /// The item's description.
+    /// The description of the new item.
     pub description: String,
-    /// Identifies this request: vCenter carries out two calls with the same token once.
+    /// The idempotency token: vCenter executes two calls with the same token only once.
     pub token: String,
 }
 
@@ -36,11 +36,13 @@ struct Captured {
 }
 
 impl Client {
-    /// Makes an OVF item of a VM, waits for it, and gives the item's id; `turn` is a place in [`Client::captures`].
+    /// Captures a VM as an OVF item, waits for completion, and returns the item's ID. `turn` is a slot in
+    /// [`Client::captures`].
     ///
-    /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
-    /// Never sent twice: after a lost answer look for the name in the library. A name that is taken is
-    /// `DuplicateName`.
+    /// vCenter responds only after it has copied the disks, so the caller chooses the maximum time to wait
+    /// (`deadline`). If the response is lost, the call isn't repeated: look up the name in the library.
+    ///
+    /// Fails with `DuplicateName` if the name is taken.
     pub async fn capture_ovf(&self, turn: &Turn, capture: &Capture, deadline: Duration) -> Result<String> {
         let policy = RetryPolicy { timeout: deadline, repeatable: false };
         let captured: Captured = self
@@ -54,7 +56,7 @@ impl Client {
     }
 }
 
-/// The token is a header in the one form and a member of the body in the other.
+/// Builds the request. The `/api` form sends the token in a header, the `/rest` form in the body.
 fn call(capture: &Capture, form: Form) -> Call {
     let mut body = json!({
         "source": { "type": capture.vm.kind(), "id": capture.vm.id() },

@@ -1,4 +1,4 @@
-//! Content libraries and what is in them.
+//! Content libraries and their items.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::{Client, Error, Kind, Result};
 /// A content library.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Library {
-    /// Its UUID.
+    /// The library's UUID.
     pub id: String,
-    /// Its name.
+    /// The library's name, which needn't be unique.
     pub name: String,
-    /// `LOCAL` or `SUBSCRIBED`.
+    /// The library type: `LOCAL` or `SUBSCRIBED`.
     #[serde(rename = "type", default)]
     pub kind: String,
 }
@@ -26,32 +26,33 @@ pub struct Library {
 /// An item of a content library.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct LibraryItem {
-    /// Its UUID.
+    /// The item's UUID.
     pub id: String,
-    /// The library it is in.
+    /// The UUID of the library that contains the item.
     #[serde(default)]
     pub library_id: String,
-    /// Its name.
+    /// The item's name, which is unique in its library.
     pub name: String,
-    /// Free text.
+    /// The item's description (free text).
     #[serde(default)]
     pub description: String,
-    /// Such as `ovf` or `iso`.
+    /// The item type, such as `ovf` or `iso`.
     #[serde(rename = "type", default)]
     pub kind: String,
-    /// Changes with every change of the item.
+    /// The item's version, which changes whenever the item changes.
     #[serde(default)]
     pub version: String,
-    /// Changes with every change of its files; what a golden template is made of.
+    /// The version of the item's files, which changes whenever a file changes. A golden template belongs to one content
+    /// version.
     #[serde(default)]
     pub content_version: String,
-    /// Size of its files in bytes.
+    /// The total size of the item's files in bytes.
     #[serde(default)]
     pub size: u64,
-    /// When it was made.
+    /// The creation time.
     #[serde(rename = "creation_time", default)]
     pub created: Option<jiff::Timestamp>,
-    /// Whether its files are here; false for a subscribed item that was not fetched.
+    /// True if vCenter stores the item's files. False for a subscribed item that hasn't been downloaded.
     #[serde(default)]
     pub cached: bool,
 }
@@ -65,7 +66,7 @@ struct DownloadFile {
     error_message: Option<Message>,
 }
 
-/// Where the bytes of a file come from or go to.
+/// The URI for a file's upload or download.
 #[derive(Deserialize)]
 pub(super) struct Endpoint {
     pub uri: String,
@@ -74,24 +75,25 @@ pub(super) struct Endpoint {
 const LIBRARIES: &str = "content/library";
 pub(super) const ITEMS: &str = "content/library/item";
 const DOWNLOADS: &str = "content/library/item/download-session";
-/// The files of download sessions, which the old form does not have below the session.
+/// The path of a download session's files in the `/rest` form, which doesn't nest them below the session.
 const REST_FILES: &str = "content/library/item/downloadsession/file";
 
-/// A descriptor holds some kilobytes.
+/// The maximum descriptor size in bytes. Descriptors usually take a few kilobytes.
 const LONGEST_DESCRIPTOR: usize = 16 << 20;
 
-/// How often a prepared file is asked for, and for how long.
+/// The interval and the maximum number of polls while vCenter prepares a file for download.
 const PREPARING: (Duration, u32) = (Duration::from_millis(250), 120);
 
 impl Client {
-    /// The library with that id.
+    /// Returns the library with this ID.
     pub async fn library(&self, id: &str) -> Result<Library> {
         self.automation("library", self.reading(), |form| Call::get(form.one(LIBRARIES, id)))
             .await
             .map_err(|error: Error| error.on(id))
     }
 
-    /// All libraries that exist until they are read. One call, and one for each library.
+    /// Returns all libraries, except those that are deleted while they are read. Sends one call for the list and one
+    /// per library.
     pub async fn libraries(&self) -> Result<Vec<Library>> {
         let call = |form: Form| Call::get(form.all(LIBRARIES));
         let ids: Vec<String> = self.automation("library list", self.reading(), call).await?;
@@ -105,7 +107,7 @@ impl Client {
         Ok(found)
     }
 
-    /// The libraries with that name; names need not be unique.
+    /// Returns the libraries with this name. Library names needn't be unique.
     pub async fn libraries_named(&self, name: &str) -> Result<Vec<Library>> {
         let ids: Vec<String> = self
             .automation("library find", self.reading(), |form| find(LIBRARIES, json!({ "name": name }), form))
@@ -118,7 +120,7 @@ impl Client {
         Ok(found)
     }
 
-    /// The ids of a library's items.
+    /// Returns the IDs of a library's items.
     pub async fn library_items(&self, library_id: &str) -> Result<Vec<String>> {
         let part = part(library_id);
         self.automation("library items", self.reading(), |form| {
@@ -128,7 +130,7 @@ impl Client {
         .map_err(|error: Error| error.on(library_id))
     }
 
-    /// The ids of a library's items of that name; vCenter gives a name once.
+    /// Returns the IDs of a library's items with this name. vCenter keeps item names unique within a library.
     pub async fn library_items_named(&self, library_id: &str, name: &str) -> Result<Vec<String>> {
         let spec = json!({ "library_id": library_id, "name": name });
         self.automation("library item find", self.reading(), |form| find(ITEMS, spec.clone(), form))
@@ -136,16 +138,17 @@ impl Client {
             .map_err(|error: Error| error.on(name))
     }
 
-    /// An item.
+    /// Returns the item with this ID.
     pub async fn library_item(&self, id: &str) -> Result<LibraryItem> {
         self.automation("library item", self.reading(), |form| Call::get(form.one(ITEMS, id)))
             .await
             .map_err(|error: Error| error.on(id))
     }
 
-    /// vCenter begins to fetch the files of an item of a subscribed library; [`LibraryItem::cached`] shows when it has.
+    /// Starts the download of a subscribed item's files. [`LibraryItem::cached`] becomes true when the download has
+    /// finished.
     ///
-    /// Once begun, a second request does no harm.
+    /// The call is idempotent: a second request during a download has no effect.
     pub async fn sync_subscribed_item(&self, id: &str) -> Result<()> {
         let call = |form: Form| {
             let path = form.action(&form.one("content/library/subscribed-item", id), "sync");
@@ -155,7 +158,7 @@ impl Client {
         synced.map(drop).map_err(|error| error.on(id))
     }
 
-    /// The text of an OVF item's descriptor, by a download session.
+    /// Downloads an OVF item's descriptor in a download session and returns the descriptor.
     pub async fn ovf_descriptor(&self, item_id: &str) -> Result<String> {
         let session = self.open_download(item_id).await?;
         let text = self.download_descriptor(&session, item_id).await;
@@ -177,7 +180,7 @@ impl Client {
                 let cause = file.error_message.map(|message| message.default_message).unwrap_or_default();
                 return Err(Error::new("download", Kind::Unexpected { cause: format!("{name}: {cause}") }));
             }
-            // The Automation API reports this only when asked.
+            // The Automation API can't push this state, so poll it.
             tokio::time::sleep(pause).await;
             tries -= 1;
             let files = self.download_files(session).await?;
@@ -221,7 +224,8 @@ impl Client {
         .await
     }
 
-    /// An open session only holds a lock for some minutes, so its end is not worth an error.
+    /// Closes a download session. A failure is only logged, because an open session just holds a lock until it
+    /// expires after some minutes.
     async fn close_download(&self, session: &str) {
         let call = |form: Form| Call::delete(form.one(DOWNLOADS, session));
         let closed: Result<Json> = self.automation("download close", self.once_only(), call).await;

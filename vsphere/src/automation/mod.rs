@@ -1,7 +1,7 @@
-//! The Automation API: content libraries and the OVF items in them, cluster modules.
+//! The Automation API: content libraries, their OVF items, and cluster modules.
 //!
-//! The same calls have two forms. `/api` (7.0 and later) speaks plain JSON; `/rest` wraps answers in
-//! `value` and writes ids and actions differently. The first call finds out which one the server has.
+//! The calls exist in two forms. `/api` (7.0 and later) uses plain JSON. `/rest` wraps response bodies in `value` and
+//! encodes IDs and actions differently. The first call detects which form the server supports.
 
 mod call;
 mod capture;
@@ -36,7 +36,7 @@ use crate::wire::{refused, status_refusal};
 use crate::{Client, Error, Kind, Result};
 
 impl Client {
-    /// Makes a call of the Automation API; `name` is its name in errors and metrics.
+    /// Sends an Automation API call. Errors and metrics report the call as `name`.
     pub(crate) async fn automation<T: DeserializeOwned>(
         &self,
         name: &'static str,
@@ -46,7 +46,8 @@ impl Client {
         self.automation_at(&self.inner.gate, None, name, policy, call).await
     }
 
-    /// Makes a call that may take hours: it holds a place in a lane, and none of those of short calls.
+    /// Sends a call that may take hours. The call holds the caller's lane slot instead of a slot in the gate for short
+    /// calls.
     pub(crate) async fn long_automation<T: DeserializeOwned>(
         &self,
         _turn: &Turn,
@@ -57,7 +58,7 @@ impl Client {
         self.automation_at(&self.inner.long_calls, None, name, policy, call).await
     }
 
-    /// Makes a call. With `only`, it is made in that form, whatever form the server's other calls have.
+    /// Sends a call through `gate`. `only` forces a form, regardless of the form that the server's other calls use.
     async fn automation_at<T: DeserializeOwned>(
         &self,
         gate: &Arc<Gate>,
@@ -82,9 +83,10 @@ impl Client {
         RetryPolicy { timeout: self.config().call_timeout, repeatable: false }
     }
 
-    /// Fetches a file of at most `longest` bytes that a download session has prepared.
+    /// Downloads a file that a download session has prepared. Fails if the file exceeds `longest` bytes.
     ///
-    /// The URL is its own ticket. A host may have named it, so it gets vCenter's session only where it leads to vCenter.
+    /// The URL itself authorizes the download. It may point to a host other than vCenter, so the session token is
+    /// sent only if the URL's origin is vCenter.
     pub(crate) async fn fetch(&self, url: &str, longest: usize) -> Result<Vec<u8>> {
         const NAME: &str = "fetch";
         let http = &self.inner.http;

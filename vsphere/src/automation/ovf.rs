@@ -1,4 +1,4 @@
-//! Deployment of an OVF item of a content library.
+//! Deploys OVF items from a content library.
 
 use std::time::Duration;
 
@@ -11,45 +11,45 @@ use crate::retry::RetryPolicy;
 use crate::style::Form;
 use crate::{Client, Error, Fault, MoRef, Result, Value};
 
-/// The names of the member that accepts licence agreements: vCenter knows the first one up to 8.0, and the published
-/// types of 9.0 have the other one.
+/// The two names of the request member that accepts license agreements. vCenter up to 8.0 uses the first name, and the
+/// published 9.0 types use the second.
 const EULA_MEMBERS: [&str; 2] = ["accept_all_EULA", "accept_all_eula"];
 
 pub(super) const OVF_ITEMS: &str = "vcenter/ovf/library-item";
 
-/// A deployment as it shall be.
+/// The parameters of an OVF deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deploy {
-    /// The item's id.
+    /// The ID of the OVF item.
     pub item_id: String,
-    /// The VM's name.
+    /// The name of the new VM.
     pub name: String,
-    /// The VM's notes.
+    /// The notes of the new VM.
     pub annotation: Option<String>,
-    /// The resource pool.
+    /// The target resource pool.
     pub pool: MoRef,
-    /// The folder.
+    /// The target folder.
     pub folder: MoRef,
-    /// The host; only a cluster without DRS needs one.
+    /// The target host, which only a cluster without DRS requires.
     pub host: Option<MoRef>,
-    /// The datastore of all disks.
+    /// The datastore for all disks. If `None`, vCenter chooses.
     pub datastore: Option<MoRef>,
-    /// The storage policy's id.
+    /// The ID of the storage policy.
     pub profile: Option<String>,
-    /// How the disks are laid out.
+    /// The disk provisioning type.
     pub provisioning: Option<Provisioning>,
-    /// Networks of the descriptor and what they become.
+    /// The mapping from the descriptor's network names to vCenter networks.
     pub networks: Vec<(String, MoRef)>,
 }
 
-/// How disks are laid out.
+/// A disk provisioning type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provisioning {
-    /// Grown when written.
+    /// Allocates space on the first write.
     Thin,
-    /// Reserved.
+    /// Reserves the full size at creation.
     Thick,
-    /// Reserved and zeroed.
+    /// Reserves and zeroes the full size at creation.
     EagerZeroedThick,
 }
 
@@ -92,7 +92,7 @@ struct OvfError {
     error: Option<Json>,
 }
 
-/// A localisable message.
+/// A localizable message.
 #[derive(Deserialize)]
 pub(super) struct Message {
     #[serde(default)]
@@ -100,17 +100,19 @@ pub(super) struct Message {
 }
 
 impl Client {
-    /// Deploys an OVF item and waits for it; `turn` is a place in [`Client::deployments`]. The VM is powered off.
+    /// Deploys an OVF item, waits for completion, and returns the VM, which is powered off. `turn` is a slot in
+    /// [`Client::deployments`].
     ///
-    /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
-    /// Never sent twice: after a lost answer look for the name in the folder. A vCenter that rejects a member of the
-    /// request has deployed nothing, so the request is sent once more with that member's other name.
+    /// vCenter responds only after it has copied the disks, so the caller chooses the maximum time to wait
+    /// (`deadline`). If the response is lost, the call isn't repeated: look up the name in the folder. If vCenter
+    /// rejects the request because of an unknown member, it hasn't deployed anything, so the request is sent again with
+    /// the other name of the license agreement member.
     pub async fn deploy_ovf(&self, turn: &Turn, deploy: &Deploy, deadline: Duration) -> Result<MoRef> {
         let [known, other] = EULA_MEMBERS;
         match self.deploy_with(turn, deploy, deadline, known).await {
             Err(rejected) if rejects_input(&rejected) => {
                 let again = self.deploy_with(turn, deploy, deadline, other).await;
-                // If both are rejected, the member is not the cause.
+                // If vCenter rejects both names, the license agreement member is not the cause.
                 again.map_err(|error| if rejects_input(&error) { rejected } else { error })
             }
             answered => answered,
@@ -139,7 +141,7 @@ impl Client {
     }
 }
 
-/// Whether vCenter does not know a member of the request.
+/// Returns true if vCenter rejected an unknown request member.
 fn rejects_input(error: &Error) -> bool {
     error.fault().is_some_and(|fault| fault.type_name == "UnexpectedInput")
 }
@@ -192,7 +194,7 @@ pub(super) fn why(error: Option<DeploymentError>) -> Fault {
         .map(|message| message.default_message)
         .or_else(|| error["messages"][0]["default_message"].as_str().map(str::to_owned))
         .unwrap_or_default();
-    // vCenter says no type for these two but in the message's text or the error's class.
+    // vCenter reports a duplicate name only in the message text or the error class.
     let class = error["@class"].as_str().unwrap_or_default();
     let type_name = if class.ends_with("already_exists") || text.contains("already exists") {
         "DuplicateName".to_owned()

@@ -1,7 +1,8 @@
-//! Items of content libraries are made and filled: update sessions, their files, and the bytes.
+//! Creates and fills content library items: update sessions, their files, and the uploads.
 //!
-//! An item is made empty. A session announces its files, takes their bytes by HTTP and gives them to the item when it
-//! completes; before, nobody sees them. An item has one session at a time, and one without activity expires after five minutes.
+//! An item is created empty. In an update session, the client announces the files and uploads their bytes over HTTP.
+//! When the session completes, vCenter adds the files to the item; until then, readers of the item don't see the files.
+//! An item can have only one active session, and a session expires after five minutes without activity.
 
 mod model;
 
@@ -28,29 +29,30 @@ use crate::style::Form;
 use crate::wire::{refused, status_refusal};
 use crate::{Client, Error, Kind, Result};
 
-/// An upload of which no byte moves for so long is given up; vCenter may take its time after the last one.
+/// The maximum time that an upload may go without progress. Progress is checked once per interval, so a failure may
+/// take up to twice as long to detect. The time is long because vCenter may respond late after the last byte.
 const STALL: Duration = Duration::from_mins(5);
-/// No upload takes longer.
+/// The maximum duration of an upload.
 const LONGEST_UPLOAD: Duration = Duration::from_hours(24);
 
 impl Client {
-    /// Makes an item without files and gives its id. Two calls with the same token make one item.
+    /// Creates an item without files and returns its ID. Two calls with the same token create only one item.
     ///
-    /// A name that is taken is `DuplicateName`.
+    /// Fails with `DuplicateName` if the name is taken.
     pub async fn create_library_item(&self, item: &NewItem, token: Uuid) -> Result<String> {
         self.automation("library item create", self.reading(), |form| create_item(item, token, form))
             .await
             .map_err(|error: Error| error.on(&item.name))
     }
 
-    /// Removes an item with its files.
+    /// Deletes an item and its files.
     pub async fn delete_library_item(&self, id: &str) -> Result<()> {
         let call = |form: Form| Call::delete(form.one(ITEMS, id));
         let deleted: Result<Json> = self.automation("library item delete", self.once_only(), call).await;
         deleted.map(drop).map_err(|error| error.on(id))
     }
 
-    /// The files of an item; none as long as nothing was uploaded.
+    /// Returns an item's files. The list is empty until an update session has completed.
     pub async fn library_item_files(&self, id: &str) -> Result<Vec<ItemFile>> {
         self.automation("library item files", self.reading(), |form| {
             Call::get(match form {
@@ -62,14 +64,14 @@ impl Client {
         .map_err(|error: Error| error.on(id))
     }
 
-    /// Opens an update session of an item and gives its id. Two calls with the same token open one session.
+    /// Opens an update session for an item and returns its ID. Two calls with the same token open only one session.
     pub async fn open_update(&self, item_id: &str, token: Uuid) -> Result<String> {
         self.automation("update session create", self.reading(), |form| open_session(item_id, token, form))
             .await
             .map_err(|error: Error| error.on(item_id))
     }
 
-    /// The ids of the update sessions of an item that the session's own user opened.
+    /// Returns the IDs of the item's update sessions that the current user opened.
     pub async fn update_sessions(&self, item_id: &str) -> Result<Vec<String>> {
         let item = part(item_id);
         self.automation("update sessions", self.reading(), |form| {
@@ -79,7 +81,7 @@ impl Client {
         .map_err(|error: Error| error.on(item_id))
     }
 
-    /// An update session as it is now.
+    /// Returns the current state of an update session.
     pub async fn update_session(&self, id: &str) -> Result<UpdateSession> {
         let call = |form: Form| Call::get(form.one(UPDATES, id));
         let model: Result<SessionModel> = self.automation("update session", self.reading(), call).await;
@@ -87,7 +89,7 @@ impl Client {
         Ok(UpdateSession { state, error: error_message.map(|message| message.default_message) })
     }
 
-    /// The files of an update session.
+    /// Returns the files of an update session.
     pub async fn update_files(&self, id: &str) -> Result<Vec<UpdateFile>> {
         let call = |form: Form| {
             Call::get(match form {
@@ -100,16 +102,16 @@ impl Client {
         Ok(infos.map_err(|error| error.on(id))?.into_iter().map(UpdateFile::from).collect())
     }
 
-    /// Announces a file; its `endpoint` then takes the bytes.
+    /// Announces a file. The returned `endpoint` then accepts the file's bytes.
     ///
-    /// Not repeated when the answer is lost: [`Client::update_files`] has the file then.
+    /// If the response is lost, the call isn't repeated: look for the file in [`Client::update_files`].
     pub async fn add_update_file(&self, id: &str, file: &NewFile) -> Result<UpdateFile> {
         let info: Result<FileInfo> =
             self.automation("update session add", self.once_only(), |form| add_file(id, file, form)).await;
         info.map(UpdateFile::from).map_err(|error| error.on(&file.name))
     }
 
-    /// What is missing or wrong in a session whose files have all come.
+    /// Returns the missing and invalid files of a session after all uploads have finished.
     pub async fn validate_update(&self, id: &str) -> Result<Validation> {
         let call = |form: Form| Call::post_nothing(form.action(&files_path(id, form), "validate"));
         let found: Result<ValidationResult> =
@@ -119,26 +121,27 @@ impl Client {
         Ok(Validation { missing: missing_files, invalid: named.collect() })
     }
 
-    /// Gives the session's files to the item. vCenter may answer before it has; [`Client::update_session`] shows when.
+    /// Completes a session, so that vCenter adds the session's files to the item. vCenter may respond before it has
+    /// finished, so poll [`Client::update_session`]. `deadline` is the maximum time to wait for the response.
     ///
-    /// Never sent twice: after a lost answer the session's state tells what became of it.
+    /// If the response is lost, the call isn't repeated: the session's state shows the outcome.
     pub async fn complete_update(&self, id: &str, deadline: Duration) -> Result<()> {
         let policy = RetryPolicy { timeout: deadline, repeatable: false };
         self.session_action("update session complete", policy, id, "complete", None).await
     }
 
-    /// Keeps a session from expiring, and shows others how far the upload is, in percent.
+    /// Prevents a session from expiring, and reports the upload's progress in percent to other clients.
     pub async fn keep_update(&self, id: &str, percent: u8) -> Result<()> {
         let progress = Some(json!({ "client_progress": percent.min(100) }));
         self.session_action("update session keep-alive", self.reading(), id, "keep-alive", progress).await
     }
 
-    /// Ends a session that is active; what it received is removed.
+    /// Cancels an active session and discards its uploads.
     pub async fn cancel_update(&self, id: &str) -> Result<()> {
         self.session_action("update session cancel", self.once_only(), id, "cancel", None).await
     }
 
-    /// Removes a session that is not active any more.
+    /// Deletes a session that is no longer active.
     pub async fn delete_update(&self, id: &str) -> Result<()> {
         let call = |form: Form| Call::delete(form.one(UPDATES, id));
         let deleted: Result<Json> = self.automation("update session delete", self.once_only(), call).await;
@@ -161,10 +164,11 @@ impl Client {
         done.map(drop).map_err(|error| error.on(id))
     }
 
-    /// Sends a file's bytes to its endpoint; `sent` grows as they leave.
+    /// Uploads a file's bytes to the file's endpoint. `size` is the file size in bytes. `sent` counts the bytes as they
+    /// are sent.
     ///
-    /// The endpoint is its own key, so the session's token is not sent. That the answer is good does not mean that the
-    /// file is: [`Client::update_files`] tells. Nothing is repeated.
+    /// The endpoint itself authorizes the upload, so the session token is not sent. Success doesn't mean that the
+    /// file is valid: check [`Client::update_files`]. The upload is not retried.
     pub async fn upload(
         &self,
         endpoint: &str,
@@ -197,7 +201,7 @@ impl Client {
     }
 }
 
-/// Resolves when nothing has moved for long.
+/// Waits until `sent` hasn't changed for one `STALL` interval.
 async fn stalled(sent: &AtomicU64) {
     let mut before = None;
     loop {
@@ -211,7 +215,7 @@ async fn stalled(sent: &AtomicU64) {
 }
 
 const UPDATES: &str = "content/library/item/update-session";
-/// The files of update sessions, which the old form does not have below the session.
+/// The path of an update session's files in the `/rest` form, which doesn't nest them below the session.
 const REST_FILES: &str = "content/library/item/updatesession/file";
 
 fn files_path(session: &str, form: Form) -> String {
@@ -221,7 +225,8 @@ fn files_path(session: &str, form: Form) -> String {
     }
 }
 
-/// The token is a header in the one form and a member of the body in the other.
+/// Builds a request that creates an object of a resource kind. The `/api` form sends the token in a header, the `/rest`
+/// form in the body.
 fn creation(kind: &str, spec: Json, token: Uuid, form: Form) -> Call {
     let path = form.all(kind);
     match form {

@@ -1,23 +1,24 @@
-//! Whether vCenter reaches a VM, and what is kept of one whose configuration it can't read.
+//! VM availability, and the last known configuration of VMs that vCenter can't read.
 
 use super::vm::{Configuration, PATHS, Vm};
 use crate::Value;
 
-/// Is set whenever a VM's configuration is.
+/// A property that is set whenever the VM's configuration is set.
 const SET_WITH_CONFIG: &str = "config.template";
-/// The state of a VM that vCenter reaches.
+/// The connection state of a VM that vCenter can reach.
 const CONNECTED: &str = "connected";
 
 impl Vm {
-    /// Whether vCenter reaches the VM and its configuration. Of one that it does not reach, nothing is certain but that
-    /// it was there: neither that it is off, nor whose it is, nor that it is gone.
+    /// Returns true if vCenter can reach the VM and read its configuration. Otherwise the VM's power state, owner and even
+    /// its existence are uncertain.
     pub fn is_available(&self) -> bool {
         self.connection_state == CONNECTED && self.configuration == Configuration::Current
     }
 
-    /// Applies what vCenter says is other; null unsets a property, and a parent that is unset unsets all below it.
+    /// Applies property changes. Null unsets a property, including all properties below it.
     ///
-    /// A VM whose configuration is unset keeps what is known of it.
+    /// While vCenter unsets the configuration itself, the VM keeps the last known values. `keep` lists the prefixes of
+    /// the ExtraConfig keys to keep.
     pub(super) fn apply(&mut self, changes: &[(String, Value)], keep: &[String]) {
         let covers = |path: &str, known: &str| {
             known.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -45,13 +46,13 @@ impl Vm {
         }
     }
 
-    /// What was known of it before, where vCenter reports no configuration now.
+    /// Takes over the configuration from `was` if vCenter doesn't report a configuration now and `was` has one.
     pub(super) fn keep_last_known(self, was: &Self) -> Self {
         if self.configuration == Configuration::Current || was.configuration == Configuration::NeverRead {
             return self;
         }
         Self {
-            // No `..self`: what is added to a VM is decided here, too.
+            // Don't write `..self`: each new field of a VM needs a decision here.
             moref: self.moref,
             name: self.name,
             folder: self.folder,
@@ -80,7 +81,7 @@ impl Vm {
     }
 }
 
-/// Whether vCenter knows a property from the VM's files alone.
+/// Returns true if vCenter reads the property from the VM's files.
 fn is_read_from_files(path: &str) -> bool {
     path.starts_with("config.") || path.starts_with("summary.config.")
 }

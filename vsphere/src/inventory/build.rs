@@ -1,4 +1,4 @@
-//! The views and the filter that a session needs, and how a folder is added to them.
+//! Creates a session's views and filter, and adds folders to them.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::spec::{filter_spec, object_spec, property_spec, traversal};
 use crate::{Error, Kind, MoRef, Object, ObjectContent, Result, Value};
 
 const TASK_PATHS: &[&str] = &["info.descriptionId", "info.state", "info.error", "info.result"];
-/// Sessions may be lost while a folder is added, but not for ever.
+/// The maximum number of attempts to add a folder. An attempt fails if the session is lost meanwhile.
 const TRIES: u32 = 4;
 
-/// Makes everything anew in the session in use.
+/// Creates the views and the filter in the current session.
 pub(super) async fn build(shared: &Shared) -> Result<Built> {
     let client = &shared.client;
     let live = client.session().await?;
@@ -29,7 +29,7 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
                 views.push(view);
                 seen.push(root);
             }
-            // Its VMs are gone with it; who asks for them hears so from vCenter.
+            // The folder's VMs are gone, too, or were moved. `locate` asks vCenter about them.
             Err(error) if error.is_not_found() => {
                 tracing::warn!(folder = %root, "the folder does not exist, so nothing in it is watched");
             }
@@ -45,7 +45,7 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
     Ok(Built { live, collector, containers, task_list, roots: parking_lot::Mutex::new(seen) })
 }
 
-/// All VMs in all containers, and all tasks in the list.
+/// Returns a filter for all VMs in all containers and all tasks in the list.
 fn stream_spec(containers: &MoRef, task_list: &MoRef, paths: &[&str]) -> Value {
     let vms = traversal("ContainerView", "view", Vec::new());
     let containers = object_spec(containers, true, vec![traversal("ListView", "view", vec![vms])]);
@@ -86,9 +86,9 @@ pub(super) async fn call(
     shared.client.call_in(live, Pool::Calls, target, method, Some(args), timeout).await
 }
 
-/// Adds a folder to the views in use and reads its VMs once.
+/// Adds a folder to the current views and reads its VMs once.
 ///
-/// The stream does not say when it has sent all of a new folder, so the folder is read beside it.
+/// The folder is read outside the stream, because the stream doesn't signal when it has sent the whole folder.
 pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
     let _one = shared.adding.lock().await;
     if !shared.state.read().roots.contains(folder) {
@@ -111,7 +111,7 @@ pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
                 return Err(error);
             }
             Err(error) => {
-                // Most likely the session went; the stream finds out and builds anew, with this folder.
+                // Most likely the session was lost. The stream notices and rebuilds the views, including this folder.
                 shared.broken.notify_one();
                 let mut changes = shared.built.subscribe();
                 let timeout = shared.client.config().call_timeout;
@@ -124,13 +124,13 @@ pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
     Err(last.unwrap_or_else(|| Error::new("AddRoot", Kind::TimedOut)).on(folder))
 }
 
-/// The views in use, once the cache is complete.
+/// Waits until the cache is complete and returns the current views. Fails after the call timeout.
 async fn built(shared: &Shared) -> Result<Arc<Built>> {
     let timeout = shared.client.config().call_timeout;
     let wait = async {
         let mut status = shared.status.subscribe();
         loop {
-            // The sender lives as long as we do.
+            // `shared` keeps the sender alive, so this can't fail.
             drop(status.wait_for(|status| status.complete).await);
             if let Some(built) = shared.built.borrow().clone() {
                 return built;

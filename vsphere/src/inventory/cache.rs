@@ -1,8 +1,7 @@
-//! The cache as a state machine: updates in, changes out. No I/O, no clock.
+//! The cache as a state machine that turns updates into deltas, without I/O or a clock.
 //!
-//! vCenter may repeat itself: an answer that was lost comes again, a new session sends everything
-//! anew. Applying an update twice is therefore the same as applying it once, and only what differs
-//! from before is a change.
+//! vCenter may repeat updates: it resends the updates of a lost response, and in a new session it resends everything.
+//! Applying an update is therefore idempotent, and yields a delta only if the VM differs.
 
 use std::borrow::Borrow;
 use std::collections::hash_map::Entry;
@@ -16,29 +15,30 @@ use super::update::{Kind, ObjectUpdate};
 use super::vm::{Configuration, Vm};
 use crate::MoRef;
 
-/// How many VMs that have left are remembered.
+/// The maximum number of departed VMs to remember.
 const DEPARTED: usize = 1024;
 
-/// All VMs, by reference, by instance UUID, and by folder and name.
+/// All VMs, indexed by reference, by instance UUID, by BIOS UUID, and by folder and name.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     vms: HashMap<MoRef, Arc<Vm>>,
-    /// Two VMs can have one UUID by a copy made outside vCenter, and one name while they swap names.
+    /// Several VMs can share a UUID after a copy outside vCenter, and a name while they swap names.
     uuids: HashMap<Uuid, Vec<MoRef>>,
     bios_uuids: HashMap<Uuid, Vec<MoRef>>,
     names: HashMap<MoRef, HashMap<String, Vec<MoRef>>>,
-    /// Those whose configuration vCenter has never reported.
+    /// VMs whose configuration vCenter has never reported.
     unidentified: HashSet<MoRef>,
-    /// Those that left last, by instance UUID, the oldest first: one that vCenter can't read is found by nothing else.
+    /// The instance UUIDs and references of the VMs that left most recently, oldest first. While vCenter can't read a
+    /// VM, the VM can be found only by reference.
     departed: VecDeque<(Uuid, MoRef)>,
     keep: Vec<String>,
-    /// While the cache is rebuilt: the VMs that the stream has shown since.
+    /// During a rebuild: the VMs that the stream has resent.
     resent: Option<HashSet<MoRef>>,
-    /// While a root is being read: who has left since.
+    /// While a new root is read: the VMs that have left since the read began.
     left: Option<HashSet<MoRef>>,
 }
 
-/// One VM before and after.
+/// A VM before and after an update.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Delta {
     pub moref: MoRef,
@@ -59,17 +59,18 @@ impl Cache {
         self.vms.get(moref)
     }
 
-    /// Of several with one UUID, one that can be reached, a VM before a template, then the lowest reference.
+    /// Returns the VM with this instance UUID. If several VMs share the UUID, prefers available VMs, then VMs over
+    /// templates, then the lowest reference.
     pub fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Vm>> {
         self.first(self.uuids.get(&uuid)?)
     }
 
-    /// The reference that a VM had when it left, with that instance UUID.
+    /// Returns the reference of the last VM that left with this instance UUID.
     pub fn departed(&self, uuid: Uuid) -> Option<&MoRef> {
         self.departed.iter().rev().find(|(left, _)| *left == uuid).map(|(_, moref)| moref)
     }
 
-    /// As [`Self::by_uuid`], by the BIOS UUID.
+    /// Like [`Self::by_uuid`], but for the BIOS UUID.
     pub fn by_bios_uuid(&self, uuid: Uuid) -> Option<&Arc<Vm>> {
         self.first(self.bios_uuids.get(&uuid)?)
     }
@@ -89,12 +90,12 @@ impl Cache {
         self.vms.values()
     }
 
-    /// The VMs whose configuration vCenter has never reported.
+    /// Returns the VMs whose configuration vCenter has never reported.
     pub fn unidentified(&self) -> impl Iterator<Item = &Arc<Vm>> {
         self.unidentified.iter().filter_map(|moref| self.vms.get(moref))
     }
 
-    /// Applies one update of a VM.
+    /// Applies an update and returns the difference, if any.
     pub fn apply(&mut self, update: ObjectUpdate) -> Option<Delta> {
         let ObjectUpdate { obj, kind, changes } = update;
         let was = self.vms.get(&obj).cloned();
@@ -108,9 +109,10 @@ impl Cache {
                 }
                 return self.put(&obj, was, None);
             }
-            // A change of a VM that has left is a late repetition.
+            // A `modify` update for a VM that has left is a late repetition.
             (Kind::Modify, None) => return None,
-            // An enter brings everything, so nothing of before may stay but what vCenter can't read now.
+            // An `enter` update contains all properties, so start from an empty VM. `keep_last_known` restores a
+            // configuration that vCenter can't read now.
             (Kind::Enter, _) => Vm::new(obj.clone()),
             (Kind::Modify, Some(vm)) => Vm::clone(vm),
         };
@@ -180,12 +182,12 @@ impl Cache {
         }
     }
 
-    /// From here on everything is sent anew.
+    /// Begins a rebuild: the stream resends everything from here on.
     pub fn begin(&mut self) {
         self.resent = Some(HashSet::new());
     }
 
-    /// Everything has been sent: what was not is gone.
+    /// Ends a rebuild: removes the VMs that were not resent.
     pub fn finish(&mut self) -> Vec<Delta> {
         let Some(resent) = self.resent.take() else { return Vec::new() };
         let gone: Vec<MoRef> = self.vms.keys().filter(|moref| !resent.contains(moref)).cloned().collect();
@@ -197,12 +199,13 @@ impl Cache {
             .collect()
     }
 
-    /// A root is about to be read beside the stream.
+    /// Prepares for reading a new root outside the stream.
     pub fn reading(&mut self) {
         self.left = Some(HashSet::new());
     }
 
-    /// What a page of the reading found. The stream knows better wherever it has spoken.
+    /// Adds VMs that were read outside the stream. The stream has precedence: VMs that the stream has already added or
+    /// removed are skipped.
     pub fn read(&mut self, found: impl IntoIterator<Item = ObjectUpdate>) -> Vec<Delta> {
         let unknown = |cache: &Self, obj: &MoRef| {
             let left = cache.left.as_ref().is_some_and(|left| left.contains(obj));
@@ -214,13 +217,14 @@ impl Cache {
             .collect()
     }
 
-    /// The root has been read.
+    /// Ends reading a new root.
     pub fn has_read(&mut self) {
         self.left = None;
     }
 }
 
-/// Nearly all have one, for which a vector would take room for four.
+/// Adds a reference to an index. Most keys have a single reference, for which `Vec` would allocate space for four by
+/// default.
 fn push<K>(entry: Entry<'_, K, Vec<MoRef>>, moref: &MoRef) {
     entry.or_insert_with(|| Vec::with_capacity(1)).push(moref.clone());
 }

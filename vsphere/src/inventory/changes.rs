@@ -1,4 +1,4 @@
-//! What a subscriber has not read yet.
+//! Subscriptions to inventory changes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use crate::MoRef;
 
 type BeforeAfter = (Option<Arc<Vm>>, Option<Arc<Vm>>);
 
-/// The changes that one subscriber has not read yet.
+/// A subscription to inventory changes. Unread changes are merged per VM.
 pub struct Changes {
     unread: Arc<Unread>,
 }
@@ -32,7 +32,8 @@ struct State {
 }
 
 impl Changes {
-    /// Waits for changes and takes them all, one per VM. `None` when the inventory has stopped.
+    /// Waits for changes and takes all of them: one per changed VM, and the latest change of completeness. Returns
+    /// `None` after the inventory has stopped.
     pub async fn next(&mut self) -> Option<Vec<Change>> {
         loop {
             {
@@ -63,7 +64,8 @@ impl State {
         changes
     }
 
-    /// What was before the first unread change, and what is after the last.
+    /// Merges a change: keeps the VM's state before the first unread change and its state after the last one. If both
+    /// states are equal, the VM has no unread change.
     fn add(&mut self, delta: &Delta) {
         let entry = self.vms.entry(delta.moref.clone()).or_insert_with(|| (delta.was.clone(), None));
         entry.1.clone_from(&delta.now);
@@ -73,7 +75,7 @@ impl State {
     }
 }
 
-/// Everyone who reads the changes.
+/// The list of subscriptions, including dropped ones until the next notification.
 #[derive(Default)]
 pub(super) struct Subscribers(Mutex<Vec<Weak<Unread>>>);
 

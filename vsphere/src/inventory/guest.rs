@@ -1,5 +1,5 @@
-//! What a guest reports through VMware Tools, as it enters: a stranger's words, without what steers a terminal, of bounded length and
-//! number, and addresses only if they are such.
+//! Reads and sanitizes the untrusted guest data from VMware Tools: replaces terminal control characters, limits lengths
+//! and counts, and drops invalid addresses.
 
 use std::net::IpAddr;
 
@@ -8,51 +8,48 @@ use bounds::printable;
 use crate::Value;
 use crate::exact::exact;
 
-/// No VM has more adapters than ten.
+/// The maximum number of NICs to read. A VM can have ten.
 const NICS: usize = 16;
-/// So many addresses are kept of an adapter.
+/// The maximum number of addresses to read per NIC.
 const ADDRESSES: usize = 16;
-/// The longest name in DNS has 253 characters.
+/// The longest DNS name, in characters.
 const HOST_NAME: usize = 253;
-/// No name in vCenter is longer.
+/// The longest name in vCenter, in characters.
 const NETWORK_NAME: usize = 80;
-/// So many characters are kept of the name of a state.
+/// The length limit for state names, in characters.
 const STATE: usize = 64;
-/// So many characters are kept of what went wrong.
+/// The length limit for error messages, in characters.
 const MESSAGE: usize = 400;
 
-/// How a guest's customisation goes.
+/// A guest customization's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Customized {
-    /// Such as `TOOLSDEPLOYPKG_RUNNING`.
+    /// A status such as `TOOLSDEPLOYPKG_RUNNING`.
     pub status: String,
-    /// Why it failed.
+    /// The error message, if the customization failed.
     pub error: Option<String>,
 }
 
-/// A network adapter as the guest sees it.
+/// A NIC as the guest reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestNic {
-    /// The key of the device.
+    /// The virtual NIC's device key.
     pub device_key: i32,
-    /// The MAC; empty where the guest reports none that is one.
+    /// The MAC address; empty if the guest doesn't report a valid one.
     pub mac: String,
-    /// The network's name.
+    /// The network name.
     pub network: String,
-    /// Whether it is connected.
     pub connected: bool,
-    /// The first addresses, with the prefix length where it is known (`10.0.0.5/24`).
+    /// The first addresses (up to 16), with the prefix length if it is known (`10.0.0.5/24`).
     pub addresses: Vec<String>,
 }
 
-/// Whether VMware Tools run.
+/// The VMware Tools state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolsState {
-    /// They run.
     Running,
-    /// They don't.
     NotRunning,
-    /// They run scripts on the way up or down.
+    /// VMware Tools is running scripts during startup or shutdown.
     ExecutingScripts,
 }
 
@@ -64,7 +61,7 @@ pub(super) fn host_name(value: &Value) -> Option<String> {
     shown(value, HOST_NAME)
 }
 
-/// One of the four colours.
+/// Returns the heartbeat color if it is one of the four colors that vSphere defines.
 pub(super) fn heartbeat(value: &Value) -> Option<String> {
     let colour = value.as_str().filter(|text| ["gray", "red", "yellow", "green"].contains(text));
     colour.map(str::to_owned)
@@ -88,7 +85,8 @@ pub(super) fn nics(value: &Value) -> Vec<GuestNic> {
     exact(value.items().iter().filter_map(nic).take(NICS))
 }
 
-/// A bridge or a tunnel inside the guest has no device: a Kubernetes node makes dozens of them.
+/// Reads a NIC. Interfaces without a virtual device, such as bridges and tunnels, are skipped: a Kubernetes node creates
+/// dozens of them.
 fn nic(value: &Value) -> Option<GuestNic> {
     let device_key = i32::try_from(value.get("deviceConfigId").as_i64()?).ok()?;
     if device_key < 0 {
@@ -116,7 +114,7 @@ fn nic(value: &Value) -> Option<GuestNic> {
     })
 }
 
-/// Six bytes as vCenter writes them: `00:50:56:ab:cd:ef`.
+/// Returns true for six bytes in vCenter's notation: `00:50:56:ab:cd:ef`.
 fn is_mac(text: &str) -> bool {
     let mut bytes = 0;
     let all = text.split(':').all(|byte| {

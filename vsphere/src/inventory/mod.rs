@@ -1,8 +1,8 @@
-//! A cache of every VM below some folders, kept by one long poll.
+//! A cache of all VMs below the root folders, kept current by one long poll.
 //!
-//! One ListView of ContainerViews (one per root folder), one ListView of tasks and one property
-//! filter feed it. Nothing is polled: at rest the long poll is the only call. A cache that is not
-//! complete (start, new session, restarted vCenter) answers `Unknown`, so that nobody acts on it.
+//! A ListView of ContainerViews (one per root folder), a ListView of tasks and a property filter define what the long
+//! poll returns. When vCenter is idle, the long poll is the only call. While the cache is incomplete (at startup, in a
+//! new session, after a vCenter restart), lookups return `Unknown`, so that callers don't act on partial data.
 
 mod availability;
 mod build;
@@ -34,9 +34,9 @@ use self::shared::Shared;
 use crate::session::{await_task, bind_changes};
 use crate::{Client, Error, Kind, MoRef, ObjectContent, Result};
 
-/// The cache and its stream. Clones share it; it ends with the last clone or by [`Inventory::stop`].
+/// A handle to the cache and its stream. Clones share both. The stream ends with the last clone or at [`Inventory::stop`].
 ///
-/// One per client: the stream is the session's own property collector.
+/// Create only one per client, because the stream uses the session's default property collector.
 #[derive(Clone)]
 pub struct Inventory {
     handle: Arc<Handle>,
@@ -63,7 +63,7 @@ impl Handle {
 }
 
 impl Inventory {
-    /// Starts the stream over all VMs below these folders. Needs a tokio runtime.
+    /// Starts to stream all VMs below `roots`. Requires a tokio runtime.
     pub fn start(client: Client, roots: Vec<MoRef>, options: Options) -> Self {
         let shared = Arc::new(Shared::new(client, roots, options));
         let stream = tokio::spawn(stream::run(shared.clone())).abort_handle();
@@ -75,17 +75,17 @@ impl Inventory {
         &self.handle.shared
     }
 
-    /// Adds a folder; returns once its VMs are in the cache.
+    /// Adds a root folder and waits until its VMs are in the cache.
     pub async fn add_root(&self, folder: &MoRef) -> Result<()> {
         build::add_root(self.shared(), folder).await
     }
 
-    /// The folders, as asked for.
+    /// Returns the root folders as requested, including folders that don't exist any more.
     pub fn roots(&self) -> Vec<MoRef> {
         self.shared().state.read().roots.clone()
     }
 
-    /// Whether everything below the roots is in the cache.
+    /// Returns true if all VMs below the roots are in the cache.
     pub fn complete(&self) -> bool {
         self.shared().status.borrow().complete
     }
@@ -93,65 +93,68 @@ impl Inventory {
     /// Waits until the cache is complete.
     pub async fn wait_until_complete(&self) {
         let mut status = self.shared().status.subscribe();
-        // The sender lives as long as we do.
+        // `self` keeps the sender alive, so this can't fail.
         drop(status.wait_for(|status| status.complete).await);
     }
 
-    /// Why the cache is not complete or not fresh, if anything is wrong.
+    /// Returns the error that keeps the cache incomplete or stale, if any.
     pub fn last_error(&self) -> Option<Error> {
         self.shared().state.read().trouble.clone()
     }
 
-    /// Grows each time the cache is rebuilt.
+    /// Returns a counter that increases each time the cache is rebuilt.
     pub fn generation(&self) -> u64 {
         self.shared().status.borrow().generation
     }
 
-    /// Binds the changes that this task makes from here on to the session that the cache was read in: what it shows, and
-    /// what is read next, holds in that one only. In another they fail as not authenticated.
+    /// Binds the current task's further changes to the session in which the cache was read, because references may refer to
+    /// other objects after a vCenter restore. In another session, these changes fail with `NotAuthenticated`; if the cache
+    /// is incomplete now, they always fail.
     ///
-    /// For tasks that run in [`crate::with_bound_changes`].
+    /// Has an effect only inside [`crate::with_bound_changes`].
     pub fn bind_changes(&self) {
         let shared = self.shared();
         let complete = shared.status.borrow().complete;
         bind_changes(shared.built.borrow().as_ref().filter(|_| complete).map(|built| built.live.epoch));
     }
 
-    /// The VM with that reference.
+    /// Looks up a VM by reference.
     pub fn vm(&self, moref: &MoRef) -> Presence {
         self.shared().presence(|cache| cache.get(moref))
     }
 
-    /// The VM with that instance UUID.
+    /// Looks up a VM by instance UUID.
     pub fn by_uuid(&self, instance_uuid: Uuid) -> Presence {
         self.shared().presence(|cache| cache.by_uuid(instance_uuid))
     }
 
-    /// The VM with that BIOS UUID.
+    /// Looks up a VM by BIOS UUID.
     pub fn by_bios_uuid(&self, bios_uuid: Uuid) -> Presence {
         self.shared().presence(|cache| cache.by_bios_uuid(bios_uuid))
     }
 
-    /// The VM of that name in that folder.
+    /// Looks up a VM by folder and name.
     pub fn by_name(&self, folder: &MoRef, name: &str) -> Presence {
         self.shared().presence(|cache| cache.by_name(folder, name))
     }
 
-    /// The VMs whose configuration vCenter has never reported: each may be any VM that is looked for.
+    /// Returns the VMs whose configuration vCenter has never reported. Each may be the VM that a caller looks for.
     pub fn unidentified(&self) -> Vec<Arc<Vm>> {
         self.shared().state.read().cache.unidentified().cloned().collect()
     }
 
-    /// All VMs, in no order, those that are not available among them.
+    /// Returns all VMs in arbitrary order, including unavailable ones.
     pub fn all(&self) -> Vec<Arc<Vm>> {
         self.shared().state.read().cache.all().cloned().collect()
     }
 
-    /// Where the VM with that instance UUID is: from the cache, else by one question to vCenter.
+    /// Locates a VM by instance UUID: first in the cache, then in vCenter.
     ///
-    /// One that vCenter does not find is gone only for as far as all others are identified: see [`Self::unidentified`]. vCenter
-    /// finds none by UUID whose configuration it can't read: with `last`, the reference that the VM had when it was seen last, or
-    /// with the one under which it left the cache, it is not gone while that one may be it.
+    /// vCenter can't find a VM by UUID while it can't read the VM's configuration. Therefore, the VM is also looked up
+    /// by its last known reference: `last`, or otherwise the reference under which the VM left the cache. If an
+    /// unavailable VM with this reference may be the VM, the result is [`Location::Unavailable`].
+    ///
+    /// [`Location::Gone`] is certain only if all VMs in the cache are identified: see [`Self::unidentified`].
     pub async fn locate(&self, instance_uuid: Uuid, last: Option<&MoRef>) -> Result<Location> {
         if let Some(location) = here(self.by_uuid(instance_uuid)) {
             return Ok(location);
@@ -170,16 +173,16 @@ impl Inventory {
             Some(Location::Unavailable(vm)) if vm.instance_uuid.is_none_or(|uuid| uuid == instance_uuid) => {
                 Location::Unavailable(vm)
             }
-            // It can be read again since.
+            // The configuration became readable after the lookup by UUID.
             Some(Location::Elsewhere(vm)) if vm.instance_uuid == Some(instance_uuid) => {
                 Location::Elsewhere(vm)
             }
-            // The id is another's.
+            // The reference doesn't exist or belongs to another VM.
             _ => Location::Gone,
         })
     }
 
-    /// A VM that the stream does not show, read now; `None` where it is gone.
+    /// Reads a VM that the stream doesn't show. Returns `None` if it doesn't exist.
     async fn read_elsewhere(&self, moref: MoRef) -> Result<Option<Location>> {
         let client = self.client();
         match client.retrieve(std::slice::from_ref(&moref), vm::paths(&client.about().api_version)).await {
@@ -195,17 +198,18 @@ impl Inventory {
         }
     }
 
-    /// Waits until the VM is in the cache, as after its clone.
+    /// Waits until the VM is in the cache and available, for example after a clone. `deadline` is the maximum time to
+    /// wait.
     pub async fn wait_for_vm(&self, moref: &MoRef, deadline: Duration) -> Result<Arc<Vm>> {
         self.wait_until(deadline, |inventory| inventory.vm(moref).present()).await.ok_or_else(|| {
             self.last_error().unwrap_or_else(|| Error::new("WaitForUpdatesEx", Kind::TimedOut)).on(moref)
         })
     }
 
-    /// Waits until `find` finds what it looks for; `None` where it has not by the deadline.
+    /// Waits until `find` returns a value. Returns `None` if that takes longer than `deadline`.
     ///
-    /// `find` is called at once and after every change of the cache, so it must be cheap, such as a lookup by
-    /// reference. It says what counts: a VM in some state, one of some name, or that one has left.
+    /// `find` runs immediately and after every cache change, so it must be cheap, such as a lookup by reference. It can
+    /// look for a VM in a certain state, for a name, or for a VM's absence.
     pub async fn wait_until<T>(&self, deadline: Duration, find: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let mut revision = self.shared().revision.subscribe();
         let found = async {
@@ -222,30 +226,31 @@ impl Inventory {
         tokio::time::timeout(deadline, found).await.ok()
     }
 
-    /// Reads what happens from now on.
+    /// Subscribes to all changes from now on.
     pub fn subscribe(&self) -> Changes {
         self.shared().subscribe()
     }
 
-    /// Waits for the end of a task; its failure is the error.
+    /// Waits until a task ends. If the task fails, its fault is the error.
     ///
-    /// `NotFound` of the task itself means that vCenter has forgotten it: look at the object.
+    /// `NotFound` for the task itself means that vCenter doesn't remember the task any more: check the object that the
+    /// task was to change.
     pub async fn wait_for_task(&self, task: &MoRef) -> Result<TaskResult> {
         let outcome = self.shared().wait_for_task(task);
         let _awaiting = await_task(task);
         outcome.await.unwrap_or_else(|_| Err(Error::new("Task", Kind::Canceled).on(task)))
     }
 
-    /// The client that it reads through.
+    /// Returns the client that the inventory reads through.
     pub fn client(&self) -> &Client {
         &self.shared().client
     }
 
-    /// Ends the stream. The views go with the session.
+    /// Stops the stream. The views end with the session.
     pub async fn stop(&self) {
         self.handle.end();
         if let Ok(collector) = self.client().service("propertyCollector") {
-            // The connection may be gone with the session; then the wait is, too.
+            // Ignore errors: if the session is gone, the long poll has ended, too.
             drop(self.client().call(&collector, "CancelWaitForUpdates", None).await);
         }
     }

@@ -1,8 +1,10 @@
-//! Answers of the long poll that are too large to be read: what guests write is in them.
+//! Handles long poll responses that are too large to read. Guests can cause them, because responses contain
+//! guest-written text.
 //!
-//! vCenter may keep an answer until it knows that it was received, and then gives the same one again. So everything is asked
-//! for from the beginning, with fewer objects in an answer. Of an object whose answer alone is too large only the
-//! beginning is read: which one it is. It counts as one whose files vCenter can't read, until an answer about it can be read.
+//! vCenter may keep an unacknowledged response and send the same response again. Therefore, the poll restarts from the
+//! empty version with fewer objects per response. If a response about a single VM is still too large, only the
+//! beginning of the response is read, to identify the VM. Until a response about that VM is small enough, the VM is
+//! treated as if vCenter couldn't read its files.
 
 use std::collections::HashSet;
 
@@ -13,12 +15,12 @@ use super::update::{Kind as UpdateKind, ObjectUpdate, UpdateSet};
 use super::vm::paths;
 use crate::{Error, Kind, MoRef, ObjectContent, Result, Value};
 
-/// Objects per answer; more come in the next one at once.
+/// The maximum page size in objects. vCenter sends the remaining objects in further responses, without a delay.
 const PAGE: u32 = 250;
-/// So much of an answer is looked at for which object it is about.
+/// The number of leading bytes of a response that are searched for the first object.
 const HEAD: usize = 64 << 10;
 
-/// How many objects an answer may have, and the VMs that could not be read.
+/// The current page size, and the VMs about which a response was too large.
 pub(super) struct Oversize {
     page: u32,
     unread: HashSet<MoRef>,
@@ -29,30 +31,31 @@ impl Oversize {
         Self { page: PAGE, unread: HashSet::new() }
     }
 
-    /// Objects per answer.
+    /// Returns the current page size in objects.
     pub fn page(&self) -> u32 {
         self.page
     }
 
-    /// Everything is sent anew.
+    /// Forgets the VMs that were too large. Called when vCenter resends everything.
     pub fn begin(&mut self) {
         self.unread.clear();
     }
 
-    /// There is another session: larger answers are tried again.
+    /// Doubles the page size, up to `PAGE`, and forgets the VMs that were too large. Called when the views are rebuilt.
     pub fn relax(&mut self) {
         self.page = self.page.saturating_mul(2).min(PAGE);
         self.unread.clear();
     }
 
-    /// Has answers bring half as many objects, if they can.
+    /// Halves the page size. Returns false if the page size was 1 already.
     pub fn shrink(&mut self) -> bool {
         let shrinks = self.page > 1;
         self.page = (self.page / 2).max(1);
         shrinks
     }
 
-    /// What an answer says: of one that is too large for a single VM, that nothing is certain of that VM.
+    /// Returns the updates from a poll. If the response about a single VM is too large, returns an update that marks
+    /// that VM as unavailable. Fails if the beginning of such a response doesn't identify a VM.
     pub async fn read(
         &mut self,
         shared: &Shared,
@@ -68,7 +71,8 @@ impl Oversize {
         }
     }
 
-    /// What is known by the beginning of an answer about one VM; `None` if that does not say which VM it is.
+    /// Returns an update that marks a response's VM as unavailable, or `None` if the beginning of the response doesn't
+    /// identify a VM.
     fn skip(&mut self, shared: &Shared, beginning: &[u8]) -> Option<UpdateSet> {
         let head = beginning.get(..HEAD).unwrap_or(beginning);
         let (version, obj) = read_head(&String::from_utf8_lossy(head))?;
@@ -83,7 +87,7 @@ impl Oversize {
         Some(UpdateSet { version, truncated: true, objects })
     }
 
-    /// Reads VMs whole that could not be read before, where an update has only a part of them.
+    /// Completes partial updates to VMs that were too large before, by reading all properties of these VMs.
     async fn complete(&mut self, shared: &Shared, set: &mut UpdateSet) -> Result<()> {
         if self.unread.is_empty() {
             return Ok(());
@@ -100,7 +104,7 @@ impl Oversize {
                         update.changes = found.into_iter().flat_map(ObjectContent::into_properties).collect();
                     }
                     Err(error) if matches!(error.kind(), Kind::TooLarge { .. }) => update.changes.clear(),
-                    // That it is gone comes next.
+                    // The stream reports next that the VM is gone.
                     Err(error) if error.is_not_found() => update.changes.clear(),
                     Err(error) => return Err(error),
                 }
@@ -110,8 +114,9 @@ impl Oversize {
     }
 }
 
-/// The version of an answer and the first object in it, from how either wire begins. Both come before any text of others, in which
-/// the quotes and brackets that are looked for would be escaped.
+/// Reads the version and the first object from the beginning of a response, in either wire format. Both precede any
+/// guest-written text. Such text can't contain the quotes and brackets that this function searches for, because they
+/// would be escaped.
 pub(super) fn read_head(head: &str) -> Option<(String, MoRef)> {
     if head.trim_start().starts_with('<') {
         let version = between(head, "<version>", "</version>")?;
@@ -126,7 +131,8 @@ pub(super) fn read_head(head: &str) -> Option<(String, MoRef)> {
     Some((version, MoRef::new(field(object, "type")?, field(object, "value")?)))
 }
 
-/// The text of the first member of that name.
+/// Returns the string value of the first JSON member with that name, or `None` if the value isn't a string or contains
+/// an escape.
 fn field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = json.split_once(&format!("\"{name}\""))?;
     let text = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;

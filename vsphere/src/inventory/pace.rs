@@ -1,6 +1,7 @@
-//! A few at once, then one at a time.
+//! A rate limiter (token bucket) for stream reads.
 //!
-//! A lone change is read at once; a storm of them is read a few times a second, many per read.
+//! A single change is read immediately. During a change storm, reads are limited to a few per second, and each read
+//! returns many changes.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ impl Pace {
         Self { burst: burst.max(1).into(), every, room: burst.max(1).into(), at: Instant::now() }
     }
 
-    /// Waits for the next turn.
+    /// Waits until the next read may start.
     pub async fn turn(&mut self) {
         let wait = self.wait_at(Instant::now());
         if !wait.is_zero() {
@@ -26,7 +27,7 @@ impl Pace {
         }
     }
 
-    /// How long the next turn is away; taking it.
+    /// Takes a token and returns the time to wait until the token is available.
     fn wait_at(&mut self, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.at);
         let gained = if self.every.is_zero() { self.burst } else { passed.div_duration_f64(self.every) };

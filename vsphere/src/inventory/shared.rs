@@ -1,4 +1,4 @@
-//! What the stream writes and everybody reads.
+//! The state that the stream writes and the [`Inventory`](super::Inventory) handles read.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ pub(super) struct Shared {
     pub options: Options,
     pub state: RwLock<State>,
     pub tasks: Mutex<Tasks>,
-    /// Somebody waits for a task that vCenter's list lacks.
+    /// Signals that an awaited task must be added to vCenter's task list.
     pub tasks_due: Notify,
-    /// The views and the filter in use, while there are any.
+    /// The current session's views and filter, if they exist.
     pub built: watch::Sender<Option<Arc<Built>>>,
-    /// The views or the filter are found to be gone.
+    /// Signals that the views or the filter are gone.
     pub broken: Notify,
     pub status: watch::Sender<Status>,
-    /// Grows with every read that changed the cache.
+    /// A counter that increases whenever the cache or its completeness changes.
     pub revision: watch::Sender<u64>,
-    /// One root is added at a time.
+    /// Serializes adding roots.
     pub adding: AsyncMutex<()>,
     subscribers: Subscribers,
 }
@@ -45,7 +45,7 @@ pub(super) struct Status {
     pub generation: u64,
 }
 
-/// What was made in vCenter for one session; it ends with the session.
+/// The views in vCenter that belong to one session and end with that session.
 pub(super) struct Built {
     pub live: SessionHandle,
     pub collector: MoRef,
@@ -101,9 +101,10 @@ impl Shared {
         outcome
     }
 
-    /// Applies one read of the stream; VMs before tasks, so that whoever awaits a clone finds it.
+    /// Applies one response from the stream. VMs are applied before tasks, so that a caller that awaits a clone task
+    /// finds the clone in the cache.
     ///
-    /// Objects of other types, which nobody asked for, are left out: they are no VMs.
+    /// Objects of other types, which weren't requested, are skipped.
     pub fn apply(&self, set: UpdateSet) {
         let (mut tasks, mut vms) = (Vec::new(), Vec::new());
         for update in set.objects {
@@ -136,14 +137,14 @@ impl Shared {
         self.subscribers.notify(deltas, None);
     }
 
-    /// Everything is sent anew from here on.
+    /// Begins a rebuild: the stream resends everything from here on.
     pub fn begin(&self) {
         self.state.write().cache.begin();
         self.set_complete(false);
         self.status.send_modify(|status| status.generation += 1);
     }
 
-    /// Everything has been sent.
+    /// Ends a rebuild: removes the VMs that were not resent and marks the cache as complete.
     pub fn finish(&self) {
         let gone = {
             let mut state = self.state.write();

@@ -1,4 +1,4 @@
-//! The long poll, and what is done when it breaks.
+//! The long poll and its recovery after errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::update::UpdateSet;
 use crate::retry::pause_after;
 use crate::{Error, Kind, Object, Result};
 
-/// Polls that may fail for want of a connection before the views are doubted.
+/// The maximum number of consecutive transient poll failures before the views are rebuilt.
 const LOST: usize = 20;
 
-/// Builds, follows, and begins anew whenever the session or the server is another.
+/// Builds the views and follows the stream, and starts over whenever either fails. Returns when the client is closed.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut failures = 0;
     let mut oversize = Oversize::new();
@@ -33,7 +33,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 error
             }
             Err(error) => {
-                // A session that ended while nothing else was asked of it is found dead only here.
+                // If there were no other calls, this call is the first to notice that the session has ended.
                 if *error.kind() == Kind::NotAuthenticated {
                     drop(shared.client.renew_session(epoch).await);
                 }
@@ -54,7 +54,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Follows the stream; says why it ended and whether it ever was complete.
+/// Follows the stream. Returns the error that ended the stream, and true if the cache became complete before the error.
 async fn watch(shared: &Shared, built: Built, oversize: &mut Oversize) -> (Error, bool) {
     let built = Arc::new(built);
     {
@@ -73,7 +73,7 @@ async fn watch(shared: &Shared, built: Built, oversize: &mut Oversize) -> (Error
     };
     shared.built.send_replace(None);
     if *error.kind() == Kind::NotAuthenticated {
-        // Whoever is first logs in; what comes of it shows when the views are built.
+        // Logs in unless another caller already has. If the login fails, building the views fails, too.
         drop(shared.client.renew_session(epoch).await);
     }
     (error, complete)
@@ -88,7 +88,7 @@ async fn follow(shared: &Shared, built: &Built, oversize: &mut Oversize, complet
         if !truncated {
             pace.turn().await;
         }
-        // The first reads must not wait: nothing below the roots is an answer, too.
+        // The first polls must not wait for changes: if the roots don't contain any VMs, the response is empty.
         let wait = if shared.status.borrow().complete {
             shared.client.config().poll_timeout
         } else {
@@ -125,7 +125,7 @@ async fn follow(shared: &Shared, built: &Built, oversize: &mut Oversize, complet
                 truncated = false;
                 restart(shared, oversize, &mut version);
             }
-            // vCenter answers again for the same version, so nothing is lost with an answer.
+            // A lost response doesn't lose updates: vCenter sends them again for the same version.
             Err(error) if is_passing(&error) && !is_hung(&error, wait) && failures < LOST => {
                 failures += 1;
                 truncated = false;
@@ -138,14 +138,15 @@ async fn follow(shared: &Shared, built: &Built, oversize: &mut Oversize, complet
     }
 }
 
-/// From the empty version on, everything is sent again.
+/// Restarts from the empty version, so that vCenter resends everything.
 fn restart(shared: &Shared, oversize: &mut Oversize, version: &mut String) {
     version.clear();
     oversize.begin();
     shared.begin();
 }
 
-/// The next answer, of so many objects at most; of one that is too large its beginning is the inner error.
+/// Polls for at most `page` objects. vCenter may hold the poll for `wait`. If the response is too large, the inner
+/// error contains the beginning of the response.
 async fn poll(
     shared: &Shared,
     built: &Built,
@@ -162,17 +163,17 @@ async fn poll(
     Ok(answer.map(UpdateSet::read))
 }
 
-/// The collector does not know the version: it sends everything again from the empty one.
+/// Returns true if the collector doesn't know the version, so that the poll must restart from the empty version.
 fn is_stale(error: &Error) -> bool {
     error.fault().is_some_and(|fault| fault.type_name == "InvalidCollectorVersion")
 }
 
-/// Nothing came back for the whole of a long poll: whatever has changed meanwhile, the cache does not show it.
+/// Returns true if a long poll timed out without a response. The cache may lack everything that changed meanwhile.
 fn is_hung(error: &Error, wait: Duration) -> bool {
     *error.kind() == Kind::TimedOut && !wait.is_zero()
 }
 
-/// Returns true if the error comes from a connection that recovers without our help.
+/// Returns true for transient errors, after which the connection recovers by itself.
 pub(super) fn is_passing(error: &Error) -> bool {
     matches!(
         error.kind(),

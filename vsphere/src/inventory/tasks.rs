@@ -1,4 +1,4 @@
-//! Tasks that somebody waits for, as a state machine.
+//! Awaited tasks as a state machine.
 
 use std::collections::HashMap;
 
@@ -10,20 +10,20 @@ use crate::{Error, Fault, Kind, MoRef, Result, Value};
 
 pub(super) type Outcome = Result<TaskResult>;
 
-/// Tasks by reference, until they have ended.
+/// Awaited tasks by reference, until they end.
 #[derive(Default)]
 pub(super) struct Tasks {
     pending: HashMap<MoRef, Pending>,
-    /// Not in vCenter's list yet.
+    /// Tasks that are not in vCenter's list yet.
     to_add: Vec<MoRef>,
-    /// Ended, and still in vCenter's list.
+    /// Ended tasks that are still in vCenter's list.
     to_remove: Vec<MoRef>,
     closed: bool,
 }
 
 #[derive(Default)]
 struct Pending {
-    /// Such as `VirtualMachine.clone`.
+    /// The description ID, such as `VirtualMachine.clone`.
     what: String,
     state: String,
     error: Value,
@@ -31,7 +31,7 @@ struct Pending {
     waiters: Vec<oneshot::Sender<Outcome>>,
 }
 
-/// What vCenter's list of tasks must learn.
+/// Pending changes to vCenter's task list.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Batch {
     pub add: Vec<MoRef>,
@@ -39,11 +39,11 @@ pub(super) struct Batch {
 }
 
 impl Tasks {
-    /// Waits for a task.
+    /// Returns a receiver for a task's outcome, and queues a new task for vCenter's list.
     pub fn wait(&mut self, task: &MoRef) -> oneshot::Receiver<Outcome> {
         let (sender, outcome) = oneshot::channel();
         if self.closed {
-            // The receiver sees that nobody will answer.
+            // The sender is dropped, so the receiver fails at once.
             return outcome;
         }
         let pending = self.pending.entry(task.clone()).or_insert_with(|| {
@@ -54,17 +54,17 @@ impl Tasks {
         outcome
     }
 
-    /// Whether vCenter's list lacks a task that somebody still waits for.
+    /// Returns true if an awaited task must be added to vCenter's list.
     pub fn due(&self) -> bool {
         !self.to_add.is_empty()
     }
 
-    /// Takes what vCenter's list must learn; those that ended are taken out with the next addition only.
+    /// Takes the pending changes. Ended tasks alone don't make a batch due: they are removed with the next addition.
     pub fn batch(&mut self) -> Batch {
         Batch { add: std::mem::take(&mut self.to_add), remove: std::mem::take(&mut self.to_remove) }
     }
 
-    /// The list has not learned it.
+    /// Puts the changes of an unapplied batch back into the queue, except additions of tasks that have ended meanwhile.
     pub fn put_back(&mut self, batch: Batch) {
         for task in batch.add {
             if self.pending.contains_key(&task) && !self.to_add.contains(&task) {
@@ -74,19 +74,19 @@ impl Tasks {
         self.to_remove.extend(batch.remove);
     }
 
-    /// The list is a new one, and empty.
+    /// Queues all pending tasks for a new, empty list.
     pub fn list_is_new(&mut self) {
         self.to_remove.clear();
         self.to_add = self.pending.keys().cloned().collect();
     }
 
-    /// vCenter does not know the task any more.
+    /// Fails a task that vCenter doesn't know any more.
     pub fn forgotten(&mut self, task: &MoRef) {
         let error = Error::new("Task", Kind::NotFound { missing: Some(task.clone()) }).on(task);
         self.end(task, &Err(error));
     }
 
-    /// Nobody will ever know.
+    /// Fails all pending and future tasks with `Canceled`, because the stream has ended.
     pub fn abandon(&mut self) {
         self.closed = true;
         let tasks: Vec<MoRef> = self.pending.keys().cloned().collect();
@@ -130,7 +130,7 @@ impl Tasks {
         self.to_add.retain(|other| other != task);
         self.to_remove.push(task.clone());
         for waiter in pending.waiters {
-            // Who gave up waiting does not mind.
+            // Ignore receivers that were dropped.
             drop(waiter.send(outcome.clone()));
         }
     }
@@ -159,7 +159,7 @@ mod tests {
         assert!(outcome.try_recv().is_err());
         let made = Value::from(MoRef::vm("vm-9"));
         tasks.apply(update(UpdateKind::Modify, &[("info.state", "success".into()), ("info.result", made)]));
-        // The simulator's own collector repeats states that are over.
+        // The simulator's property collector may repeat outdated states.
         tasks.apply(update(UpdateKind::Modify, &[("info.state", "running".into())]));
         assert_eq!(outcome.try_recv().unwrap().unwrap().moref(), Some(&MoRef::vm("vm-9")));
     }

@@ -1,4 +1,4 @@
-//! What an inventory is asked with and what it answers. No behaviour.
+//! Inventory options and result types, without behavior.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,22 +6,23 @@ use std::time::Duration;
 use super::vm::Vm;
 use crate::{MoRef, Value};
 
-/// What the cache says about a VM.
+/// A VM's presence according to the cache.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Presence {
-    /// It is below one of the roots.
+    /// The VM is below a root, and available.
     Present(Arc<Vm>),
-    /// It is below one of the roots, and vCenter does not reach it or can't read its configuration: what is known of it
-    /// is from before, if anything is. Decide nothing.
+    /// The VM is below a root, but vCenter can't reach it or read its configuration. The values are the last known ones, if
+    /// any: don't base decisions on them.
     Unavailable(Arc<Vm>),
-    /// It is below none of the roots: moved, destroyed or never made. [`Inventory::locate`](super::Inventory::locate) finds out which.
+    /// The VM isn't below any root: it was moved, destroyed or never created.
+    /// [`Inventory::locate`](super::Inventory::locate) tells whether the VM still exists.
     Absent,
-    /// The cache is not complete; decide nothing.
+    /// The cache is incomplete, so the VM's presence is unknown: don't base decisions on it.
     Unknown,
 }
 
 impl Presence {
-    /// The VM, if it is present and can be reached.
+    /// Returns the VM if it is present and available.
     pub fn present(self) -> Option<Arc<Vm>> {
         match self {
             Self::Present(vm) => Some(vm),
@@ -30,61 +31,61 @@ impl Presence {
     }
 }
 
-/// What vCenter itself says about a VM.
+/// A VM's location according to vCenter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Location {
-    /// It is below one of the roots.
+    /// The VM is below a root.
     Here(Arc<Vm>),
-    /// It exists, below none of the roots (or the stream has not shown it yet); read just now.
+    /// The VM exists outside the roots, or the stream hasn't shown it yet. Its properties were read just now.
     Elsewhere(Arc<Vm>),
-    /// It exists, or a VM does that may be it, and vCenter can't read its configuration.
+    /// A VM exists that is or may be the requested VM, but vCenter can't reach it or read its configuration.
     Unavailable(Arc<Vm>),
-    /// It does not exist.
+    /// The VM doesn't exist.
     Gone,
 }
 
-/// What happened in the inventory since the last read.
+/// An inventory change since the last read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A VM appeared, changed or left; changes of one VM between two reads are one.
+    /// A VM appeared, changed or left. Several changes to one VM between two reads are merged.
     Vm {
-        /// Its reference.
         moref: MoRef,
-        /// As it was before, `None` if it appeared.
+        /// The VM before the change; `None` if it appeared.
         was: Option<Arc<Vm>>,
-        /// As it is, `None` if it left.
+        /// The VM after the change; `None` if it left.
         now: Option<Arc<Vm>>,
     },
-    /// The cache became complete, at first or anew: whatever waited for it may decide now.
+    /// The cache became complete, for the first time or again: waiting callers can decide now.
     Complete,
-    /// The cache is not complete any more.
+    /// The cache isn't complete any more.
     Incomplete,
 }
 
-/// A finished task.
+/// A successful task's result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskResult {
-    /// What it made: the reference of a clone or a snapshot, null for most others.
+    /// The reference of the created object (clone, snapshot); null for most other tasks.
     pub result: Value,
 }
 
 impl TaskResult {
-    /// The object that the task made.
+    /// Returns the object that the task created.
     pub fn moref(&self) -> Option<&MoRef> {
         self.result.as_moref()
     }
 }
 
-/// What to keep of the VMs.
+/// Inventory options: the ExtraConfig keys to keep, and the read pace.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Prefixes of the ExtraConfig keys that are kept with their values.
+    /// Prefixes of the ExtraConfig keys to keep with their values.
     ///
-    /// Of guestinfo only `guestinfo.local-` and `guestinfo.vmservice.` are ever kept: the rest is secret.
+    /// These prefixes don't affect `guestinfo.` keys: only `guestinfo.local-` and `guestinfo.vmservice.` keys are kept,
+    /// because all others may contain secrets.
     pub extra_config: Vec<String>,
-    /// Reads of the stream that may follow each other at once.
+    /// The number of stream reads that may follow each other without a pause.
     pub burst: u32,
-    /// The shortest time between reads of the stream, and between additions to the list of tasks, after that.
+    /// The minimum interval between stream reads, and between additions to the task list, after a burst.
     pub pace: Duration,
 }
 

@@ -1,8 +1,8 @@
-//! What the property collector sends, as data.
+//! Typed updates from the property collector.
 
 use crate::{MoRef, Value};
 
-/// One answer of `WaitForUpdatesEx`.
+/// A `WaitForUpdatesEx` response.
 #[derive(Debug, Default)]
 pub(super) struct UpdateSet {
     pub version: String,
@@ -10,12 +10,12 @@ pub(super) struct UpdateSet {
     pub objects: Vec<ObjectUpdate>,
 }
 
-/// News of one object.
+/// An update to one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ObjectUpdate {
     pub obj: MoRef,
     pub kind: Kind,
-    /// Paths and their values, null where the property is gone.
+    /// Property paths and their new values; null if the property is unset.
     pub changes: Vec<(String, Value)>,
 }
 
@@ -27,7 +27,8 @@ pub(super) enum Kind {
 }
 
 impl UpdateSet {
-    /// `None` is what vCenter answers when nothing happened in time.
+    /// Reads a response. Returns `None` for the empty response that vCenter sends if there were no changes before the
+    /// timeout.
     pub fn read(answer: Value) -> Option<Self> {
         let version = answer.get("version").as_str()?.to_owned();
         let truncated = answer.get("truncated").as_bool().unwrap_or(false);
@@ -56,7 +57,7 @@ impl ObjectUpdate {
     }
 }
 
-/// `assign` carries the new value; `remove` and `indirectRemove` say that there is none.
+/// Reads a property change. `assign` carries the new value; `remove` and `indirectRemove` unset the property.
 fn read_change(change: Value) -> Option<(String, Value)> {
     let name = change.get("name").as_str()?.to_owned();
     let gone = matches!(change.get("op").as_str(), Some("remove" | "indirectRemove"));

@@ -1,4 +1,4 @@
-//! What the cache keeps of one VM.
+//! The cached state of a VM.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,99 +14,91 @@ use crate::{Allocation, Devices, ManagedBy, MoRef, Value};
 /// A VM or a template as vCenter reported it last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vm {
-    /// Its reference.
     pub moref: MoRef,
-    /// Its name in the inventory, without vCenter's escapes.
+    /// The inventory name without vCenter's escapes.
     pub name: String,
-    /// The folder it is in; `None` for a member of a vApp.
+    /// The parent folder; `None` for a member of a vApp.
     pub folder: Option<MoRef>,
     /// The resource pool; `None` for a template.
     pub pool: Option<MoRef>,
-    /// The host it is registered on.
+    /// The host on which the VM is registered.
     pub host: Option<MoRef>,
-    /// Whether it is a template.
     pub template: bool,
-    /// Whether it runs; `None` while it can't be reached.
+    /// The power state; `None` while vCenter can't reach the VM.
     pub power_state: Option<PowerState>,
-    /// Such as `connected`, `inaccessible` or `orphaned`.
+    /// A state such as `connected`, `inaccessible` or `orphaned`.
     pub connection_state: String,
-    /// The text of a question that vCenter asks about it; until it is answered, its operations do not go on.
+    /// The text of a pending question. The VM's operations block until someone answers it.
     pub question: Option<String>,
-    /// Whether its configuration is what vCenter says now.
+    /// Distinguishes current configuration values from last known ones.
     pub configuration: Configuration,
     /// The BIOS UUID, which the guest sees.
     pub uuid: Option<Uuid>,
-    /// The UUID by which vCenter distinguishes VMs.
+    /// The UUID by which vCenter identifies the VM.
     pub instance_uuid: Option<Uuid>,
-    /// Whose VM it is.
+    /// The extension that owns the VM.
     pub managed_by: Option<ManagedBy>,
-    /// The ExtraConfig keys that the options ask for.
+    /// The ExtraConfig values that are kept: see [`Options::extra_config`](super::Options::extra_config).
     pub extra_config: BTreeMap<String, String>,
-    /// How many disks it has, where vCenter has reported it.
+    /// The disk count, if vCenter has reported it.
     pub disks: Option<u32>,
-    /// Its disks, controllers and network adapters, where vCenter has reported them.
+    /// The disks, controllers and NICs, if vCenter has reported them.
     pub devices: Option<Arc<Devices>>,
-    /// Virtual CPUs.
     pub num_cpus: u32,
-    /// Memory.
     pub memory_mib: u64,
-    /// CPU guaranteed and allowed, in MHz.
+    /// The CPU reservation and limit in MHz.
     pub cpu_allocation: Allocation,
-    /// Memory guaranteed and allowed, in MiB.
+    /// The memory reservation and limit in MiB.
     pub memory_allocation: Allocation,
-    /// Changes with every change of the settings.
+    /// An opaque version that changes with every reconfiguration.
     pub change_version: String,
-    /// Whether changed blocks are tracked; `None` where vCenter does not report it.
+    /// True if changed block tracking is enabled; `None` if vCenter doesn't report it.
     pub change_tracking: Option<bool>,
-    /// The virtual hardware, such as `vmx-19`.
+    /// The virtual hardware version, such as `vmx-19`.
     pub hardware_version: String,
-    /// What the guest reports through VMware Tools.
     pub guest: Guest,
 }
 
-/// Whether what is known of a VM's configuration (UUIDs, ExtraConfig, hardware, whose it is) is what vCenter says now.
+/// The freshness of a VM's configuration values (UUIDs, ExtraConfig, hardware, owner).
 ///
-/// vCenter unsets the configuration of a VM whose files it can't read, and has none yet of one that is being created.
+/// vCenter unsets the configuration if it can't read the VM's files, and doesn't report a configuration while a VM is
+/// being created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Configuration {
-    /// vCenter has never reported any: it is not known whose VM this is.
+    /// vCenter has never reported a configuration, so the VM's identity is unknown.
     #[default]
     NeverRead,
-    /// vCenter reports none now; it is what it reported last.
+    /// vCenter doesn't report a configuration now. The values are the last reported ones.
     LastKnown,
-    /// It is what vCenter reports.
+    /// The values are current.
     Current,
 }
 
-/// What the guest reports through VMware Tools.
+/// The state that a guest reports through VMware Tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
-    /// The primary address, as VMware Tools see it.
+    /// The primary address according to VMware Tools.
     pub ip: Option<String>,
-    /// The host name.
     pub host_name: Option<String>,
-    /// Whether VMware Tools run.
     pub tools: Option<ToolsState>,
     /// `gray`, `red`, `yellow` or `green`.
     pub heartbeat: Option<String>,
-    /// How its customisation goes, where there is one.
+    /// The guest customization's status, if there is a customization.
     pub customization: Option<Customized>,
-    /// The first virtual network adapters; interfaces that exist only inside the guest are left out.
+    /// The first virtual NICs (up to 16). Interfaces that exist only inside the guest are omitted.
     pub nics: Vec<GuestNic>,
 }
 
-/// Whether a VM runs.
+/// A VM's power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerState {
-    /// It runs.
     On,
-    /// It does not.
     Off,
-    /// It sleeps.
     Suspended,
 }
 
-/// What the stream is asked for. Leaf properties only: whole ones bring enumerations that break readers.
+/// The property paths that the stream requests. The paths are narrow, because whole objects contain enumerations that
+/// break readers.
 pub(super) const PATHS: &[&str] = &[
     "name",
     "parent",
@@ -134,26 +126,28 @@ pub(super) const PATHS: &[&str] = &[
     "guest.toolsRunningStatus",
     "guest.net",
     "guestHeartbeatStatus",
-    // The last one: see `paths`.
+    // Keep this path last: see `paths`.
     "guest.customizationInfo",
 ];
 
-/// The paths that a vCenter of that API version knows: `guest.customizationInfo` came with 7.0.2.
+/// Returns the paths that an API version supports: `guest.customizationInfo` requires 7.0.2.
 pub(super) fn paths(api_version: &str) -> &'static [&'static str] {
     let mut numbers = api_version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let version = [0; 3].map(|_: u32| numbers.next().unwrap_or(0));
     if version < [7, 0, 2] { PATHS.split_last().map_or(PATHS, |(_, older)| older) } else { PATHS }
 }
 
-/// Of guestinfo only what the guest itself reports is kept: the rest holds keys and tokens.
+/// The prefixes of guestinfo keys that the guest itself writes. All other guestinfo is dropped, because it may contain
+/// private keys and tokens.
 const REPORTED: [&str; 2] = ["guestinfo.local-", "guestinfo.vmservice."];
-/// So many keys are kept of what a guest reports: it may write a megabyte, and not fill our memory with it.
+/// The maximum number of guest-written keys to keep. A guest may write up to a megabyte.
 const REPORTED_KEYS: usize = 32;
-/// So many characters are kept of each value that a guest reports.
+/// The length limit for guest-written keys and values, in characters. Longer values are truncated, and longer keys are
+/// dropped.
 const REPORTED_LENGTH: usize = 1024;
-/// So many characters are kept of the name of a state.
+/// The length limit for state names, in characters.
 const STATE: usize = 64;
-/// So many characters are kept of a question.
+/// The length limit for questions, in characters.
 const QUESTION: usize = 300;
 
 impl Vm {
@@ -186,7 +180,8 @@ impl Vm {
         }
     }
 
-    /// Sets one property; null unsets it. Paths that nobody asked for are ignored.
+    /// Sets one property; null unsets it. Unrequested paths are ignored. `keep` lists the prefixes of the ExtraConfig
+    /// keys to keep.
     pub(super) fn set(&mut self, path: &str, value: &Value, keep: &[String]) {
         let text = || value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let uuid = || value.as_str().and_then(|text| Uuid::try_parse(text).ok());

@@ -1,11 +1,11 @@
-//! A JSON message without what is not the API's.
+//! Redacts a JSON message.
 
 use serde_json::{Map, Value as Json};
 
 use super::keep::{is_member, keeps, keeps_typed};
 use super::stand_ins::StandIns;
 
-/// `None` if it is no JSON.
+/// Redacts a message. Returns `None` if the message isn't valid JSON.
 pub(super) fn redact(text: &str, stand_ins: &mut StandIns) -> Option<String> {
     let message = serde_json::from_str(text).ok()?;
     serde_json::to_string(&value("", "", message, stand_ins)).ok()
@@ -26,7 +26,7 @@ fn value(parent: &str, key: &str, json: Json, stand_ins: &mut StandIns) -> Json 
 fn object(key: &str, members: Map<String, Json>, stand_ins: &mut StandIns) -> Map<String, Json> {
     let type_name = members.get("_typeName").and_then(Json::as_str).unwrap_or_default().to_owned();
     let is_reference = type_name == "ManagedObjectReference";
-    // The Automation API names no type, and has other values in such objects, too.
+    // The Automation API doesn't send `_typeName`, and also uses such objects for values other than references.
     let is_pair = members.len() == 2 && members.contains_key("type") && members.contains_key("value");
     let redacted = members.into_iter().map(|(name, member)| {
         let member = match (name.as_str(), member) {

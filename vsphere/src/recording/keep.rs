@@ -1,8 +1,8 @@
-//! Which texts of a message are words of the API.
+//! Decides which strings in a message belong to the API and may be kept.
 
 use jiff::Timestamp;
 
-/// Members whose text is a word of the API wherever they are: types, paths, states, versions, privileges.
+/// Members whose value is always an API word, such as types, paths, states, versions and privileges.
 const WORDS: &[&str] = &[
     "_typeName",
     "accessMode",
@@ -63,9 +63,9 @@ const ABOUT: &[&str] = &[
     "licenseProductName",
     "licenseProductVersion",
 ];
-/// Members whose `name` or `path` is a property's path, or the name of a selection.
+/// Members that contain objects whose `name` or `path` is a property path or a selection name.
 const NAMED: &[&str] = &["propSet", "changeSet", "selectSet", "missingSet"];
-/// Members that are texts although they may look like numbers.
+/// Members that are redacted even if their value looks like a number or a boolean.
 const TEXTS: &[&str] = &[
     "name",
     "userName",
@@ -82,13 +82,14 @@ const TEXTS: &[&str] = &[
     "message",
     "vcSessionCookie",
 ];
-/// Types of values that are texts, and not words.
+/// Value types that contain free text instead of API words.
 const TEXT_TYPES: &[&str] = &["string", "anyURI", "base64Binary", "binary"];
-/// No word of the API is longer.
+/// The maximum length of an API word in bytes.
 const LONGEST_WORD: usize = 80;
 const LONGEST_PRODUCT: usize = 160;
 
-/// Whether the text of a member can stay; `parent` is the member that holds the object that has it.
+/// Returns true if a member's string may be kept: an API word in a member that contains only API words, product
+/// information, a `urn:` namespace, or a timestamp. `parent` is the member that contains the enclosing object.
 pub(super) fn keeps(parent: &str, key: &str, text: &str) -> bool {
     if parent == "namespace" && key == "name" {
         return text.starts_with("urn:") && text.len() <= LONGEST_WORD;
@@ -98,19 +99,21 @@ pub(super) fn keeps(parent: &str, key: &str, text: &str) -> bool {
     about || ((named || WORDS.contains(&key)) && is_path(text)) || is_time(text)
 }
 
-/// Whether the text of a value that names its type can stay: a state or a number, and no text.
+/// Returns true if the string of a typed value may be kept: a single word (`is_word`), such as a state or a number, or
+/// a timestamp. Free text types and arrays are never kept.
 pub(super) fn keeps_typed(type_name: &str, text: &str) -> bool {
     !TEXT_TYPES.contains(&type_name) && !type_name.starts_with("ArrayOf") && (is_word(text) || is_time(text))
 }
 
-/// Whether an untyped text of XML is a number or a boolean.
+/// Returns true if an untyped XML text is a number or a boolean, and isn't in a member that `TEXTS` lists.
 pub(super) fn is_plain_value(key: &str, text: &str) -> bool {
-    // `nan` and `inf` are names as well as numbers.
+    // `nan` and `inf` parse as numbers but may also be names.
     let number = text.ends_with(|last: char| last.is_ascii_digit()) && text.parse::<f64>().is_ok();
     (number || matches!(text, "true" | "false")) && !TEXTS.contains(&key)
 }
 
-/// Whether a member's name is one of the API's, and not the key of a map.
+/// Returns true if a member name looks like an API name and not like a map key: up to `LONGEST_WORD` ASCII letters,
+/// digits, `_`, `@` and `~`.
 pub(super) fn is_member(name: &str) -> bool {
     name.len() <= LONGEST_WORD
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@~".contains(&byte))

@@ -1,8 +1,8 @@
-//! A recording of what is asked and answered, without names, addresses and secrets.
+//! Records requests and responses without names, addresses or secrets.
 //!
-//! A text is kept only if its place says that it is one of the API's own words: the name of a type, a property, a state.
-//! Every other text is replaced, whatever it is. The same text gets the same stand-in, so that a reader still sees which
-//! things are one.
+//! A string is kept only if its position shows that it belongs to the API, such as a type name, a property or a state,
+//! or if it is a number, a boolean, a timestamp or a managed object ID. All other strings are replaced. Equal strings
+//! get the same stand-in, so readers can still correlate objects.
 
 mod json;
 mod keep;
@@ -18,12 +18,12 @@ use serde::Serialize;
 
 use stand_ins::StandIns;
 
-/// The most bytes of exchanges that are kept.
+/// The maximum size of all recorded exchanges in bytes.
 const LONGEST: usize = 256 << 20;
-/// A secret that is shorter can be a part of any word.
+/// The minimum length of a forbidden secret in bytes. Shorter strings could occur in any word.
 const SHORTEST_SECRET: usize = 4;
 
-/// Keeps exchanges, if it is on. Clones keep them together.
+/// Records exchanges if enabled. Clones share one recording.
 #[derive(Clone, Default)]
 pub struct Recorder(Option<Arc<Mutex<Kept>>>);
 
@@ -33,31 +33,31 @@ struct Kept {
     bytes: usize,
     left_out: usize,
     stand_ins: StandIns,
-    /// What no exchange may contain, whatever its place.
+    /// Strings that must not occur anywhere in an exchange.
     secrets: Vec<String>,
 }
 
-/// A request with its answer, without names, addresses and secrets.
+/// A request and its response, without names, addresses or secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedExchange {
     /// The HTTP method.
     pub method: String,
-    /// The path with its query.
+    /// The path and query.
     pub path: String,
-    /// The header SOAPAction, if there was one.
+    /// The recorded request headers.
     pub headers: RecordedHeaders,
-    /// The body of the request.
+    /// The request body.
     pub request: String,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub status: u16,
-    /// The body of the answer.
+    /// The response body.
     pub answer: String,
 }
 
-/// The headers that a recording has.
+/// The request headers that are recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecordedHeaders {
-    /// Names the release that is spoken over SOAP.
+    /// The `SOAPAction` header, which names the API version of a SOAP call.
     #[serde(rename = "SOAPAction", skip_serializing_if = "Option::is_none")]
     pub soap_action: Option<String>,
 }
@@ -69,17 +69,18 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// A recorder that is on.
+    /// Returns an enabled recorder.
     pub fn new() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// Whether it keeps exchanges.
+    /// Returns true if the recorder is enabled.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// An exchange that contains this text is left out, even if the text seems to be a word of the API.
+    /// Omits future exchanges that contain this string, even where the string looks like an API word. Strings under
+    /// four bytes are ignored.
     pub fn forbid(&self, secret: &str) {
         if let Some(kept) = &self.0
             && secret.len() >= SHORTEST_SECRET
@@ -91,14 +92,14 @@ impl Recorder {
         }
     }
 
-    /// Takes the exchanges so far in their order, and the number of those that were left out.
+    /// Takes the recorded exchanges, oldest first, and the number of omitted exchanges. Resets both.
     pub fn take(&self) -> (Vec<RecordedExchange>, usize) {
         let Some(kept) = &self.0 else { return (Vec::new(), 0) };
         let mut kept = kept.lock();
         (std::mem::take(&mut kept.exchanges), std::mem::take(&mut kept.left_out))
     }
 
-    /// Keeps an exchange with an API of vCenter.
+    /// Records an exchange with a vCenter API. Other paths, such as file transfers, are ignored.
     pub(crate) fn keep(&self, request: &Request, status: u16, answer: &[u8]) {
         let Some(kept) = &self.0 else { return };
         let path = match request.url().query() {
@@ -124,7 +125,7 @@ impl Recorder {
         kept.add(exchange);
     }
 
-    /// Forbids the session that a request or an answer carries in a cookie, a login, or this header.
+    /// Forbids the session IDs that these headers carry in a cookie, in `Authorization`, or in `session_header`.
     pub(crate) fn forbid_session(&self, headers: &header::HeaderMap, session_header: &str) {
         if !self.is_on() {
             return;
@@ -142,7 +143,7 @@ impl Recorder {
 }
 
 impl Kept {
-    /// The body without what is not the API's; `None` if it cannot be read, so that nobody knows what is in it.
+    /// Redacts a body. Returns `None` if the body can't be parsed, because the strings to keep are unknown then.
     fn redact(&mut self, body: &[u8]) -> Option<String> {
         let text = str::from_utf8(body).ok()?;
         match text.trim_start().as_bytes().first() {

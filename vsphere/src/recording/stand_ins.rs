@@ -1,4 +1,5 @@
-//! What stands in a recording instead of a text: always the same for the same text, and of the same form.
+//! Stand-ins for redacted strings. Equal strings get the same stand-in. The stand-in for a UUID, an IP address or a MAC
+//! address has the same format.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,12 +7,12 @@ use std::net::IpAddr;
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 
-/// The stand-ins of all texts so far.
+/// The stand-ins for all strings so far, by original string.
 #[derive(Default)]
 pub(super) struct StandIns(HashMap<String, String>);
 
 impl StandIns {
-    /// The stand-in of a text.
+    /// Returns the stand-in for a string. A blank string is its own stand-in.
     pub fn of(&mut self, text: &str) -> String {
         if text.trim().is_empty() {
             return text.to_owned();
@@ -20,17 +21,19 @@ impl StandIns {
         self.0.entry(text.to_owned()).or_insert_with(|| form(text, number)).clone()
     }
 
-    /// The id of a managed object, in a place where vCenter has only such ids. Kept unless there is a UUID or a session in it.
+    /// Redacts a string where vCenter sends only managed object IDs. Keeps the string if `is_own_id` accepts it, which
+    /// excludes UUIDs and the IDs of session objects (`session[…]…`).
     pub fn reference(&mut self, id: &str) -> String {
         if is_own_id(id) { id.to_owned() } else { self.of(id) }
     }
 
-    /// A text that can be the id of a managed object or a name. Kept if it has the form of an id that vCenter makes, such as `vm-12`.
+    /// Redacts a string that may be a managed object ID or a name. Keeps the string only if it has an ID's format, such
+    /// as `vm-12`.
     pub fn reference_or_name(&mut self, text: &str) -> String {
         if has_form_of_reference(text) { text.to_owned() } else { self.of(text) }
     }
 
-    /// A path with its query.
+    /// Redacts a path and its query. Keeps actions, and query values that have an ID's format.
     pub fn path(&mut self, path: &str) -> String {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let parts: Vec<String> = path.split('/').map(|part| self.path_part(part)).collect();
@@ -47,7 +50,8 @@ impl StandIns {
         format!("{path}?{}", pairs.join("&"))
     }
 
-    /// A part of a path: a word, a release, or an id, which can follow `id:`.
+    /// Redacts a path segment, which may begin with `id:`. Keeps releases (up to ten digits and dots),
+    /// `vimServiceVersions.xml`, and the words and IDs that `reference` keeps.
     fn path_part(&mut self, part: &str) -> String {
         let part = decoded(part);
         let (prefix, id) = part.strip_prefix("id:").map_or(("", part.as_str()), |id| ("id:", id));
@@ -62,7 +66,7 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// What the ids of managed objects begin with, before their number.
+/// The prefixes of managed object IDs. The rest of an ID is a number.
 const KINDS: [&str; 14] = [
     "vm-",
     "host-",
@@ -85,20 +89,22 @@ fn has_form_of_reference(text: &str) -> bool {
     KINDS.iter().any(|kind| text.strip_prefix(kind).is_some_and(is_number))
 }
 
-/// Returns true for an id of letters, digits and dashes that is no UUID.
+/// Returns true for an ID that begins with a letter, consists of up to 40 ASCII letters, digits, dashes and
+/// underscores, and isn't a UUID.
 fn is_own_id(id: &str) -> bool {
     let word = id.starts_with(|first: char| first.is_ascii_alphabetic())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     word && id.len() <= 40 && Uuid::try_parse(id).is_err()
 }
 
-/// A stand-in that a reader takes for a value of the same kind.
+/// Creates a stand-in in the format of the original string: UUID, IP address, MAC address, or otherwise `text-N`.
+/// `number` makes the stand-in unique.
 fn form(text: &str, number: usize) -> String {
     let (high, low) = (number >> 8 & 0xff, number & 0xff);
     if Uuid::try_parse(text).is_ok() {
         return format!("00000000-0000-4000-8000-{number:012x}");
     }
-    // Addresses of networks that are reserved, and that nobody has.
+    // These addresses are from reserved networks.
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V4(_)) => return format!("240.0.{high}.{low}"),
         Ok(IpAddr::V6(_)) => return format!("2001:db8::{number:x}"),

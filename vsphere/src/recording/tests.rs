@@ -90,7 +90,7 @@ fn names_addresses_and_secrets_are_replaced_over_json() {
     assert!(kept.answer.contains(uuid), "one UUID has one stand-in: {} {}", kept.path, kept.answer);
 }
 
-/// A name can consist of the same characters as a word of the API.
+/// A user-chosen name can consist of the same characters as an API word.
 #[test]
 fn names_that_look_like_words_are_replaced_where_users_choose_them() {
     let answer = r#"{"type":"label","value":"payroll"}"#;
@@ -111,7 +111,7 @@ fn what_cannot_be_read_or_has_a_known_secret_is_left_out() {
     recorder.forbid("hunter2");
     keep(&recorder, "/sdk", None, "", "<a><b></a>");
     keep(&recorder, "/api/x", None, "", "not json");
-    // A password that looks like a word of the API, in a place of such words.
+    // A password that looks like an API word, in a position for such words.
     keep(&recorder, "/api/x", None, "", r#"{"state":"hunter2"}"#);
     keep(&recorder, "/cls/data/disk.vmdk", None, "", "{}");
     assert_eq!(recorder.take(), (Vec::new(), 3));

@@ -1,4 +1,4 @@
-//! A message in XML without what is not the API's: elements and types stay, texts are looked at.
+//! Redacts an XML message: keeps elements and types, and checks every text node.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use quick_xml::events::{BytesStart, Event};
 use super::keep::{is_plain_value, keeps, keeps_typed};
 use super::stand_ins::StandIns;
 
-/// An element that has begun.
+/// An open element.
 struct Element {
-    /// With its prefix.
+    /// The qualified name with its prefix.
     name: String,
     local: String,
     type_name: String,
@@ -20,7 +20,7 @@ struct Element {
     text: String,
 }
 
-/// `None` if it is no XML.
+/// Redacts a message. Returns `None` if the message isn't valid XML.
 pub(super) fn redact(text: &str, stand_ins: &mut StandIns) -> Option<String> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().expand_empty_elements = true;
@@ -55,7 +55,7 @@ pub(super) fn redact(text: &str, stand_ins: &mut StandIns) -> Option<String> {
     }
 }
 
-/// Writes the start of an element with its namespaces and types; other attributes are left out.
+/// Writes a start tag with its `xmlns`, `type`, `nil` and `versionId` attributes. Other attributes are omitted.
 fn begin(start: &BytesStart<'_>, out: &mut String) -> Option<Element> {
     let name = start.name().into_inner().to_owned();
     let local = start.local_name().into_inner().to_owned();
@@ -81,7 +81,7 @@ fn begin(start: &BytesStart<'_>, out: &mut String) -> Option<Element> {
             None if matches!(key, "xmlns" | "versionId") => {}
             _ => continue,
         }
-        // The value is as it was written, with its escapes.
+        // The value is still escaped as in the source.
         let _ = write!(out, " {key}=\"{}\"", value.replace('"', "&quot;"));
     }
     out.push('>');

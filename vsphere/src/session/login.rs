@@ -1,4 +1,4 @@
-//! Logging in and out, as calls.
+//! The login and logout calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::http::{Answer, Http, Pool, SESSION_HEADER, SHORT_ANSWER};
 use crate::wire::{Codec, refused, status_refusal};
 use crate::{Error, Kind, Metrics, MoRef, Object, Result};
 
-/// What a login goes through.
+/// The connection that logins and logouts use.
 pub(crate) struct Transport<'a> {
     pub http: &'a Http,
     pub codec: &'a dyn Codec,
@@ -22,7 +22,7 @@ pub(crate) struct Transport<'a> {
 }
 
 impl Transport<'_> {
-    /// Opens a session of the VIM API.
+    /// Opens a VIM API session and returns it in the codec's format.
     pub(super) async fn log_in(&self, manager: &MoRef, credentials: &Credentials) -> Result<Arc<str>> {
         let opened = async {
             let args = Object::new("LoginRequestType")
@@ -32,7 +32,7 @@ impl Transport<'_> {
             let answer = self.send("Login", self.http.outgoing(Pool::Calls, out)).await?;
             let decoded = self.codec.decode(answer.status, &answer.body);
             decoded.map_err(|refusal| match refused("Login", refusal) {
-                // There is no session yet that could be lost: it is the login that is refused.
+                // A login can't lose a session, so the credentials were rejected.
                 error if *error.kind() == Kind::NotAuthenticated => Error::new("Login", Kind::InvalidLogin),
                 error => error,
             })?;
@@ -42,7 +42,8 @@ impl Transport<'_> {
         self.counted("Login", opened).await.map_err(|error| error.on(&credentials.username))
     }
 
-    /// Opens a session of the Automation API: `POST /api/session`; on servers before 7.0 U2 the same under `/rest`.
+    /// Opens an Automation API session with `POST /api/session`, or under `/rest` on servers before 7.0 U2, and returns
+    /// the session's token.
     pub(super) async fn log_in_to_automation(&self, credentials: &Credentials) -> Result<Arc<str>> {
         let attempt = async |path: &'static str| {
             let request = self.http.request(Pool::Calls, Method::POST, path);
@@ -59,7 +60,8 @@ impl Transport<'_> {
         self.counted("session create", opened).await.map_err(|error| error.on(&credentials.username))
     }
 
-    /// Ends a session. What fails is left to expire.
+    /// Ends a session and, if the Automation API uses a separate session, that session first. Failures are ignored,
+    /// because unused sessions expire.
     pub(super) async fn log_out(&self, manager: &MoRef, ticket: Ticket) {
         if ticket.apart
             && let Some(token) = &ticket.automation

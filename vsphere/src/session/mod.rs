@@ -1,8 +1,8 @@
-//! One login for everybody.
+//! The session that all of a client's callers share.
 //!
-//! Whoever finds the session gone asks for a new one; the first logs in and the others wait for it.
-//! A refused password is not tried again for a while, so that it does not lock the account. Other
-//! credentials open a session of their own before the old one ends, and if they are refused, it stays.
+//! Callers that find the session gone request a new session: the first caller logs in, and the others wait for its
+//! session. A rejected password isn't retried for a while, so that vCenter doesn't lock the account. New credentials
+//! open a new session before the old session ends. If the new credentials are rejected, the old session stays.
 
 mod login;
 mod pin;
@@ -26,14 +26,14 @@ use crate::config::Credentials;
 use crate::wire::{Codec, numbers};
 use crate::{Error, Kind, MoRef, Result};
 
-/// From this release on one token opens VIM and the Automation API.
+/// The first release in which the VIM API and the Automation API share a token.
 const UNIFIED: [u32; 3] = [8, 0, 3];
-/// How long a refused password is not tried again: vCenter locks an account after a few.
+/// The pauses after rejected passwords, which double from 5 s to 5 min. vCenter locks an account after a few attempts.
 const REFUSED: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_secs(5))
     .with_max_delay(Duration::from_mins(5))
     .without_max_times();
-/// After so many doublings the longest pause is reached.
+/// The maximum number of doublings to compute. The longest pause is reached earlier.
 const MOST_DOUBLINGS: usize = 8;
 
 pub(crate) struct Session {
@@ -42,23 +42,23 @@ pub(crate) struct Session {
     renewal: Mutex<Renewal>,
     epoch: watch::Sender<u64>,
     closed: AtomicBool,
-    /// Whether the Automation API takes VIM's token.
+    /// Tells whether the Automation API accepts the VIM API token.
     sharing: RwLock<Sharing>,
-    /// Replaced by others and not ended yet.
+    /// Replaced sessions that haven't ended yet.
     replaced: PlainMutex<Vec<(u64, Ticket)>>,
     manager: MoRef,
 }
 
-/// A session that vCenter knew when it was last used.
+/// A session that was valid when it was last used.
 #[derive(Clone)]
 pub(crate) struct SessionHandle {
     pub epoch: u64,
     pub ticket: Ticket,
-    /// Dropped by the last one who uses the session.
+    /// Dropped with the session's last handle. The drop resolves `unused`.
     _in_use: Arc<oneshot::Sender<Infallible>>,
 }
 
-/// A session that has been replaced; it may end when nobody uses it any more.
+/// A replaced session, which may end when its last handle is dropped.
 pub(crate) struct Replaced {
     epoch: u64,
     pub unused: oneshot::Receiver<Infallible>,
@@ -74,7 +74,7 @@ enum Sharing {
 #[derive(Default)]
 struct Renewal {
     failed: Option<Failed>,
-    /// Resolves when nobody uses the session in use any more.
+    /// Resolves when the current session's last handle is dropped.
     unused: Option<oneshot::Receiver<Infallible>>,
 }
 
@@ -82,9 +82,9 @@ struct Failed {
     at: Instant,
     error: Error,
     credentials: Credentials,
-    /// Until when the same credentials are not tried again.
+    /// The time until which the same credentials are not retried.
     until: Instant,
-    /// How often these credentials have been refused in a row.
+    /// The number of consecutive rejections of these credentials.
     refusals: usize,
 }
 
@@ -103,27 +103,28 @@ impl Session {
         }
     }
 
-    /// The number of the session in use, as it changes.
+    /// Subscribes to the current session's number.
     pub fn epochs(&self) -> watch::Receiver<u64> {
         self.epoch.subscribe()
     }
 
-    /// Whether nobody logs in any more.
+    /// Returns true after [`Session::log_out`].
     pub fn closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// The session in use, or a new one.
+    /// Returns the current session. Logs in if there is none.
     pub async fn current(&self, via: &Transport<'_>) -> Result<SessionHandle> {
         let live = self.live.read().clone();
         match live {
             Some(live) => Ok(live),
-            // Boxed like every login: all calls would carry its size else, and hardly one logs in.
+            // Boxed like every login: otherwise all call futures would include the size of the login future, although
+            // logins are rare.
             None => Box::pin(self.renew(via, 0)).await,
         }
     }
 
-    /// A session other than the one with number `dead`.
+    /// Returns a session other than number `dead`. Logs in unless another caller already has.
     pub async fn renew(&self, via: &Transport<'_>, dead: u64) -> Result<SessionHandle> {
         let asked = Instant::now();
         let mut renewal = self.renewal.lock().await;
@@ -137,7 +138,8 @@ impl Session {
         Ok(self.install(via, &mut renewal, session))
     }
 
-    /// Goes on with other credentials. Until they have opened a session, the old one stays in use.
+    /// Switches to other credentials and returns the old session, or `None` if the credentials are unchanged or there
+    /// was no session. The old session stays in use until the new credentials have opened a new session.
     pub async fn rotate(&self, via: &Transport<'_>, credentials: Credentials) -> Result<Option<Replaced>> {
         let asked = Instant::now();
         let mut renewal = self.renewal.lock().await;
@@ -155,7 +157,7 @@ impl Session {
         Ok(Some(Replaced { epoch, unused }))
     }
 
-    /// Ends a session that has been replaced.
+    /// Ends a replaced session.
     pub async fn retire(&self, via: &Transport<'_>, replaced: Replaced) {
         let ticket = {
             let mut all = self.replaced.lock();
@@ -172,7 +174,7 @@ impl Session {
             return Err(Error::new("Login", Kind::Canceled));
         }
         match &renewal.failed {
-            // Who waited for a login that failed does not try at once for himself.
+            // Callers that waited for a login that failed share the error instead of logging in again.
             Some(failed)
                 if failed.credentials == *credentials
                     && (failed.at >= asked || Instant::now() < failed.until) =>
@@ -197,7 +199,7 @@ impl Session {
         opened
     }
 
-    /// Everybody uses this session from here on.
+    /// Makes `session` the current session, with a new number.
     fn install(&self, via: &Transport<'_>, renewal: &mut Renewal, session: Arc<str>) -> SessionHandle {
         let epoch = self.epoch.borrow().wrapping_add(1).max(1);
         let shares = *self.sharing.read() != Sharing::Not;
@@ -212,7 +214,7 @@ impl Session {
         live
     }
 
-    /// The session with a token for the Automation API, which may need a login of its own.
+    /// Returns the current session with an Automation API token. Fetching the token may require a separate login.
     pub async fn with_automation(&self, via: &Transport<'_>, live: SessionHandle) -> Result<SessionHandle> {
         if live.ticket.automation.is_some() {
             return Ok(live);
@@ -228,14 +230,15 @@ impl Session {
         Ok(current)
     }
 
-    /// The Automation API has taken the token.
+    /// Records that the Automation API has accepted the token.
     pub fn automation_works(&self) {
         if *self.sharing.read() == Sharing::Untried {
             *self.sharing.write() = Sharing::Works;
         }
     }
 
-    /// The Automation API refuses the token. Whether its own session is to blame, and another login to it helps.
+    /// Drops a token that the Automation API has rejected. Returns false if the shared session itself is gone, in which
+    /// case another login to the Automation API doesn't help.
     pub fn forget_automation(&self, token: &Arc<str>) -> bool {
         let mut live = self.live.write();
         let Some(live) = live.as_mut() else { return true };
@@ -253,7 +256,7 @@ impl Session {
         true
     }
 
-    /// Ends the session; nobody logs in again.
+    /// Ends all sessions. Later calls fail instead of logging in again.
     pub async fn log_out(&self, via: &Transport<'_>) {
         let _single = self.renewal.lock().await;
         self.closed.store(true, Ordering::SeqCst);

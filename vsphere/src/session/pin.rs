@@ -1,8 +1,8 @@
-//! Changes that reach only the session in which they were decided.
+//! Binds changes to the session in which they were decided.
 //!
-//! A managed object reference holds for as long as vCenter's database does. A vCenter that was restored from a backup draws
-//! references anew, so that one which was read before may now be another VM's. A restored vCenter knows no session of before:
-//! whatever was decided from what one session showed must not be sent in the next.
+//! A managed object reference is valid for one vCenter database. After a restore from a backup, vCenter assigns
+//! references again, so that a reference from before may now refer to another VM. The restored vCenter doesn't know the
+//! earlier sessions. Therefore, a change that was decided with one session's data must not be sent in another session.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,35 +11,34 @@ use jiff::Timestamp;
 use crate::{Error, Kind, MoRef, Result};
 
 tokio::task_local! {
-    /// What the calls of a task are bound to.
+    /// The session to which the current task's changes are bound.
     static PIN: Cell<Pin>;
-    /// The task of vCenter that the work waits for.
+    /// The vCenter task that the current work waits for.
     static AWAITED: RefCell<Option<AwaitedTask>>;
 }
 
-/// A task of vCenter that the present work waits for.
+/// A vCenter task that the current work waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwaitedTask {
-    /// Its reference.
     pub task: MoRef,
-    /// When the wait began.
+    /// The time at which the wait began.
     pub since: Timestamp,
 }
 
-/// Returns the task of vCenter for whose end the present work waits. For tasks that run in [`with_bound_changes`].
+/// Returns the vCenter task that the current work waits for. Always `None` outside [`with_bound_changes`].
 pub fn awaited_task() -> Option<AwaitedTask> {
     AWAITED.try_with(|awaited| awaited.borrow().clone()).ok().flatten()
 }
 
-/// Records the task that is waited for, until the guard is dropped.
+/// Records the awaited task until the guard is dropped.
 pub(crate) fn await_task(task: &MoRef) -> Awaiting {
     let awaited = AwaitedTask { task: task.clone(), since: Timestamp::now() };
-    // Outside a scope, nothing is recorded.
+    // Fails outside `with_bound_changes`. Ignore that.
     let _ = AWAITED.try_with(|current| current.replace(Some(awaited)));
     Awaiting
 }
 
-/// While it lives, a task is waited for.
+/// A guard that clears the awaited task when it is dropped.
 pub(crate) struct Awaiting;
 
 impl Drop for Awaiting {
@@ -50,27 +49,28 @@ impl Drop for Awaiting {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pin {
-    /// Nothing.
+    /// Changes are allowed in any session.
     Free,
-    /// The session with this number.
+    /// Changes are allowed in the session with this number.
     Session(u64),
-    /// No session: the cache was not complete when it was read.
+    /// Changes are not allowed, because the cache was incomplete when they were bound.
     Nowhere,
 }
 
-/// Runs `work`, which may bind its changes to a session: see [`crate::Inventory::bind_changes`].
+/// Runs `work`, which may bind its changes to a session with [`crate::Inventory::bind_changes`].
 pub async fn with_bound_changes<T>(work: impl Future<Output = T>) -> T {
     AWAITED.scope(RefCell::default(), PIN.scope(Cell::new(Pin::Free), work)).await
 }
 
-/// From here on, changes that this task makes reach the session with that number or none.
+/// Allows further changes by the current task only in the session with this number. `None` prohibits further changes in
+/// any session.
 pub(crate) fn bind_changes(session: Option<u64>) {
     let pin = session.map_or(Pin::Nowhere, Pin::Session);
-    // Who runs outside a scope binds nothing.
+    // Fails outside `with_bound_changes`. Ignore that.
     let _ = PIN.try_with(|bound| bound.set(pin));
 }
 
-/// Whether a change may be made in the session with that number.
+/// Returns an error if the current task may not make changes in the session with this number.
 pub(crate) fn check_change(session: u64, method: &'static str) -> Result<()> {
     let bound = PIN.try_with(Cell::get).unwrap_or(Pin::Free);
     let may = bound == Pin::Free || bound == Pin::Session(session);

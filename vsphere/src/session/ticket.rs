@@ -1,14 +1,14 @@
-//! What opens vCenter.
+//! The tokens of an open session.
 
 use std::sync::Arc;
 
-/// What opens vCenter.
+/// The tokens of an open session.
 #[derive(Clone)]
 pub(crate) struct Ticket {
-    /// The session of the VIM API, as the codec sends it.
+    /// The VIM API session, in the codec's format.
     pub session: Arc<str>,
-    /// The token of the Automation API; where it is another, it is fetched when first needed.
+    /// The Automation API token. `None` if the Automation API needs a separate token that hasn't been fetched yet.
     pub automation: Option<Arc<str>>,
-    /// Whether the Automation API has a session of its own.
+    /// True if the Automation API uses a separate session.
     pub apart: bool,
 }

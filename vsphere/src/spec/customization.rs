@@ -1,39 +1,39 @@
-//! What vCenter has VMware Tools (or cloud-init) set up in a guest at its next power-on.
+//! Guest customization specs, which VMware Tools or cloud-init apply at the guest's next power-on.
 
 use std::fmt;
 
 use crate::{Object, Value};
 
-/// What a guest is given at its next power-on.
+/// A guest customization for the next power-on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomizationSpec {
-    /// Who the guest is.
+    /// The guest's identity, which depends on its operating system.
     pub identity: CustomizationIdentity,
-    /// Search domains for all NICs.
+    /// The DNS search domains for all NICs.
     pub dns_suffixes: Vec<String>,
-    /// Name servers for all NICs.
+    /// The DNS servers for all NICs.
     pub dns_servers: Vec<String>,
-    /// One for each NIC, in the order of the NICs; vCenter refuses another number of them.
+    /// The IP settings of the NICs, one entry per NIC in NIC order. vCenter rejects any other number of entries.
     pub adapters: Vec<CustomizationAdapter>,
 }
 
-/// Who a guest is, in the terms of its operating system. `Debug` prints no content.
+/// A guest identity for a specific operating system. `Debug` prints host and domain names only and hides all other
+/// content.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CustomizationIdentity {
-    /// A Linux that VMware Tools set up.
+    /// A Linux guest that VMware Tools customizes.
     LinuxPrep {
-        /// The host name.
         host_name: String,
-        /// The domain; may be empty.
+        /// The domain, which may be empty.
         domain: String,
     },
-    /// A Windows, by an answer file for Sysprep. Secret.
+    /// A Windows guest, as a Sysprep answer file. Secret.
     SysprepText(String),
-    /// A Linux that cloud-init sets up (vCenter 7.0 U3 and later); the adapters stay empty.
+    /// A Linux guest that cloud-init customizes (vCenter 7.0 U3 and later). `adapters` must be empty.
     CloudinitPrep {
-        /// The metadata, plain.
+        /// The metadata in plain text.
         metadata: String,
-        /// The userdata, plain. Secret.
+        /// The userdata in plain text. Secret.
         userdata: Option<String>,
     },
 }
@@ -51,29 +51,29 @@ impl fmt::Debug for CustomizationIdentity {
     }
 }
 
-/// How a guest sets up one network adapter.
+/// The IP settings of one network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomizationAdapter {
-    /// The NIC, where it is known by its MAC; else its place in the order says which.
+    /// The MAC address that identifies the NIC. If `None`, the position in the list identifies the NIC.
     pub mac: Option<String>,
     /// The IPv4 address; `None` for DHCP.
     pub ipv4: Option<FixedIpv4>,
-    /// IPv6 addresses, with prefix lengths.
+    /// The IPv6 addresses with their prefix lengths.
     pub ipv6: Vec<(String, u8)>,
-    /// IPv6 routers.
+    /// The IPv6 gateways.
     pub gateways6: Vec<String>,
-    /// Name servers of this NIC.
+    /// The DNS servers for this NIC.
     pub dns_servers: Vec<String>,
 }
 
 /// A static IPv4 address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedIpv4 {
-    /// The address.
+    /// The IPv4 address, such as `192.0.2.10`.
     pub address: String,
-    /// The mask, such as `255.255.255.0`.
+    /// The subnet mask, such as `255.255.255.0`.
     pub mask: String,
-    /// The routers.
+    /// The IPv4 gateways.
     pub gateways: Vec<String>,
 }
 

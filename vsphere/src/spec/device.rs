@@ -1,39 +1,39 @@
-//! Network adapters, as they are added, changed and removed.
+//! Network adapters, and the changes that add, edit and remove devices.
 
 use super::disk::{Change, DiskChange};
 use super::profile::profiles;
 use crate::{MoRef, Object, Value};
 
-/// One change of the virtual hardware.
+/// A change to the virtual hardware.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceChange {
-    /// A new network adapter; its key must be negative and unlike every other in the same spec.
+    /// Adds a network adapter. Its key must be negative and unique in the spec.
     Add(VirtualNic),
-    /// The network adapter with this key becomes this one.
+    /// Replaces the settings of the network adapter with the same key.
     Edit(VirtualNic),
-    /// The network adapter with this key goes.
+    /// Removes the network adapter with the same key.
     Remove(VirtualNic),
-    /// A disk or its controller comes, grows or goes.
+    /// Adds, grows or removes a disk, or adds a disk controller.
     Disk(DiskChange),
-    /// Any other device, with the operation (`add`, `edit`, `remove`) and, where files are meant, `create` or `destroy`.
+    /// Changes any other device.
     Other {
-        /// `add`, `edit` or `remove`.
+        /// The operation: `add`, `edit` or `remove`.
         operation: &'static str,
-        /// `create`, `destroy` or `replace` for files of disks.
+        /// The operation on disk files: `create`, `destroy` or `replace`.
         file_operation: Option<&'static str>,
-        /// The device.
+        /// The device object to send.
         device: Object,
     },
 }
 
-/// The network of a template's NIC in a clone of it. A clone's location can change nothing else of a device.
+/// The network to which a clone's NIC connects. A clone's location spec can't change any other device setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NicBacking {
-    /// The key of the template's NIC.
+    /// The device key of the template's NIC.
     pub key: i32,
-    /// What the guest sees; it is the template's.
+    /// The NIC model, which must equal the template's.
     pub kind: NicKind,
-    /// What the NIC is plugged into.
+    /// The network that the NIC connects to.
     pub backing: Backing,
 }
 
@@ -72,29 +72,29 @@ impl From<DeviceChange> for Value {
 /// A network adapter: vSphere's VirtualEthernetCard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VirtualNic {
-    /// The device's key: the one that vCenter gave, or a negative one for a new NIC.
+    /// The device key: assigned by vCenter, or negative for a new NIC.
     pub key: i32,
-    /// What the guest sees.
+    /// The NIC model that the guest sees.
     pub kind: NicKind,
-    /// What it is plugged into; `None` leaves it (edit, remove).
+    /// The network that the NIC connects to. In an edit or a removal, `None` keeps the current network.
     pub backing: Option<Backing>,
-    /// Set where the network provider chose it; else vCenter does.
+    /// The MAC address that the network provider assigned. If `None`, vCenter assigns an address.
     pub mac: Option<String>,
-    /// The MAC that a NIC that is there has, whoever chose it. Never sent.
+    /// The current MAC address of an existing NIC, whether assigned manually or by vCenter. Never sent.
     pub address: Option<String>,
-    /// The network provider's own name of the port, which NSX reads.
+    /// The network provider's port ID, which NSX reads.
     pub external_id: Option<String>,
-    /// Whether it is connected when the VM starts. Never sent: those that are sent are.
+    /// True if the NIC connects at power-on. Never sent: a NIC that is sent with a backing always connects.
     pub connects: bool,
 }
 
-/// The model of a network adapter: what the guest sees.
+/// A network adapter model, which determines the hardware that the guest sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NicKind {
-    /// The paravirtual NIC, the one to use.
+    /// The paravirtual NIC, which is the default.
     #[default]
     Vmxnet3,
-    /// An old paravirtual NIC.
+    /// A legacy paravirtual NIC.
     Vmxnet2,
     /// An emulated Intel 82545EM.
     E1000,
@@ -105,7 +105,7 @@ pub enum NicKind {
 }
 
 impl NicKind {
-    /// The device's type.
+    /// Returns the vSphere device type.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Vmxnet3 => "VirtualVmxnet3",
@@ -116,7 +116,7 @@ impl NicKind {
         }
     }
 
-    /// The kind by its type's name, if it is one of ours.
+    /// Returns the model for a vSphere device type, or `None` for an unknown type.
     pub fn from_type_name(name: &str) -> Option<Self> {
         [Self::Vmxnet3, Self::Vmxnet2, Self::E1000, Self::E1000e, Self::Pcnet32]
             .into_iter()
@@ -124,28 +124,28 @@ impl NicKind {
     }
 }
 
-/// What a network adapter is plugged into.
+/// The network that a network adapter connects to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Backing {
     /// A port group of a standard switch.
     Network {
         /// The network's name.
         name: String,
-        /// The network.
+        /// The reference to the network.
         network: Option<MoRef>,
     },
     /// A port group of a distributed switch.
     Portgroup {
         /// The switch's UUID.
         switch_uuid: String,
-        /// The port group's key, as a rule its MoID.
+        /// The port group's key, which is usually its MoID.
         key: String,
     },
-    /// An NSX segment seen as an opaque network.
+    /// An NSX segment that vCenter shows as an opaque network.
     Opaque {
-        /// The segment's id.
+        /// The segment's ID.
         id: String,
-        /// Such as `nsx.LogicalSwitch`.
+        /// The opaque network type, such as `nsx.LogicalSwitch`.
         kind: String,
     },
 }
@@ -191,7 +191,8 @@ impl From<VirtualNic> for Value {
 }
 
 impl VirtualNic {
-    /// Reads a network adapter; `None` for any other device. The MAC is kept only where it was set by hand.
+    /// Reads a network adapter; returns `None` for any other device. `mac` is set only if the address was assigned
+    /// manually.
     pub fn read(device: &Value) -> Option<Self> {
         let kind = NicKind::from_type_name(device.type_name())?;
         let text = |name: &str| device.get(name).as_str().map(str::to_owned);

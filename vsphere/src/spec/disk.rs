@@ -1,4 +1,4 @@
-//! Disks and their controllers, as they are read, added, grown and removed.
+//! Disks and their controllers: reading, adding, growing and removing them.
 
 use std::borrow::Cow;
 
@@ -6,47 +6,47 @@ use super::profile::profiles;
 use crate::exact::exact;
 use crate::{MoRef, Object, Value};
 
-/// A virtual disk that a VM has.
+/// A virtual disk of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// The device's key.
+    /// The device key.
     pub key: i32,
-    /// Key of the controller that it hangs on.
+    /// The key of the disk's controller.
     pub controller: Option<i32>,
-    /// Its place on that controller.
+    /// The unit number on the controller.
     pub unit: Option<i32>,
-    /// What the guest sees, in bytes.
+    /// The capacity in bytes.
     pub capacity: u64,
-    /// Its file, such as `[ds0] cp-0/cp-0.vmdk`.
+    /// The datastore path of the disk file, such as `[ds0] cp-0/cp-0.vmdk`.
     pub file: Option<String>,
-    /// Where the file lies.
+    /// The datastore that stores the file.
     pub datastore: Option<MoRef>,
-    /// The UUID that the guest sees with `disk.enableUUID`.
+    /// The UUID that the guest sees if `disk.enableUUID` is set.
     pub uuid: Option<String>,
-    /// The files that it rests on, nearest first; a linked clone rests on its template's.
+    /// The parent files, nearest first. A linked clone's parents include the template's disks.
     pub parents: Vec<String>,
-    /// Id of the first-class disk that it is, such as a persistent volume's.
+    /// The first-class disk ID, if the disk is a first-class disk, such as a persistent volume's disk.
     pub first_class: Option<String>,
-    /// Whether space is taken only as it is written.
+    /// True if space is allocated on the first write.
     pub thin: Option<bool>,
-    /// Whether all of it was zeroed when it was made.
+    /// True if the disk was zeroed when it was created.
     pub eager: Option<bool>,
-    /// `persistent` for an ordinary disk.
+    /// The disk mode: `persistent` for an ordinary disk.
     pub mode: Cow<'static, str>,
 }
 
 impl Disk {
-    /// The device as a call names it.
+    /// Returns the device object that identifies this disk in a request.
     pub(crate) fn device(&self) -> Object {
         existing(self, self.capacity)
     }
 
-    /// Returns true if snapshots leave the disk out.
+    /// Returns true if snapshots exclude the disk.
     pub fn is_independent(&self) -> bool {
         self.mode.starts_with("independent")
     }
 
-    /// Reads a disk; `None` for any other device.
+    /// Reads a disk; returns `None` for any other device.
     pub fn read(device: &Value) -> Option<Self> {
         if device.type_name() != "VirtualDisk" {
             return None;
@@ -92,21 +92,21 @@ fn chain(backing: &Value) -> Vec<String> {
     exact(bases.map_while(|base| base.get("fileName").as_str()).map(str::to_owned))
 }
 
-/// What disks hang on.
+/// A disk controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controller {
-    /// The device's key.
+    /// The device key.
     pub key: i32,
-    /// The device's type, such as `ParaVirtualSCSIController`.
+    /// The device type, such as `ParaVirtualSCSIController`.
     pub kind: &'static str,
-    /// Its number among controllers of its bus.
+    /// The bus number among controllers of the same bus type.
     pub bus: i32,
-    /// Its own place on the bus, which no disk can have.
+    /// The unit number that the controller itself occupies, so disks can't use it.
     pub reserved_unit: Option<i32>,
 }
 
 impl Controller {
-    /// Reads a disk controller; `None` for any other device.
+    /// Reads a disk controller; returns `None` for any other device.
     pub fn read(device: &Value) -> Option<Self> {
         let (kind, _) = DISK_CONTROLLERS.iter().find(|known| known.0 == device.type_name())?;
         Some(Self {
@@ -117,12 +117,12 @@ impl Controller {
         })
     }
 
-    /// How many places for disks it has, its own included.
+    /// Returns the number of units, including the unit that the controller itself occupies.
     pub fn places(&self) -> i32 {
         DISK_CONTROLLERS.iter().find(|known| known.0 == self.kind).map_or(0, |known| known.1)
     }
 
-    /// Whether it is one of the SCSI controllers.
+    /// Returns true for a SCSI controller.
     pub fn is_scsi(&self) -> bool {
         is_scsi(self.kind)
     }
@@ -142,17 +142,17 @@ fn is_scsi(kind: &str) -> bool {
     kind == "ParaVirtualSCSIController" || kind.contains("Logic")
 }
 
-/// How a new disk takes its space.
+/// The space allocation for a new disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Provisioning {
-    /// As the datastore or the policy has it.
+    /// Uses the default of the datastore or the storage policy.
     #[default]
     Default,
-    /// As it is written.
+    /// Allocates space on the first write.
     Thin,
-    /// All at once, zeroed when it is written.
+    /// Allocates all space at creation and zeroes it on the first write.
     Thick,
-    /// All at once, zeroed now.
+    /// Allocates and zeroes all space at creation.
     EagerZeroed,
 }
 
@@ -167,42 +167,42 @@ impl Provisioning {
     }
 }
 
-/// A change of a VM's disks.
+/// A change to a VM's disks or their controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskChange {
-    /// A paravirtual SCSI controller comes.
+    /// Adds a paravirtual SCSI controller.
     AddController {
-        /// A negative key, unlike every other in the same spec.
+        /// A negative key, unique in the spec.
         key: i32,
-        /// Its number among SCSI controllers.
+        /// The bus number among SCSI controllers.
         bus: i32,
     },
-    /// An empty disk comes, with a new file.
+    /// Adds an empty disk with a new file.
     Create {
-        /// A negative key, unlike every other in the same spec.
+        /// A negative key, unique in the spec.
         key: i32,
-        /// Key of its controller, which may be a new one's.
+        /// The key of the disk's controller, which the same spec may add.
         controller: i32,
-        /// Its place there.
+        /// The unit number on the controller.
         unit: i32,
-        /// Bytes.
+        /// The capacity in bytes.
         capacity: u64,
-        /// How it takes its space.
+        /// The space allocation.
         provisioning: Provisioning,
-        /// The datastore's name; `None` for the VM's.
+        /// The datastore name; `None` for the VM home's datastore.
         datastore: Option<String>,
-        /// Storage policies, by id.
+        /// The storage policy IDs.
         profiles: Vec<String>,
     },
-    /// The disk grows to so many bytes.
+    /// Grows the disk to a new capacity in bytes.
     Grow(Disk, u64),
-    /// The disk goes; its file stays.
+    /// Removes the disk from the VM and keeps its file.
     Detach(Disk),
-    /// The disk goes, and its file with it.
+    /// Removes the disk from the VM and deletes its file.
     Destroy(Disk),
 }
 
-/// The operation, the file operation, the device, and the policies of a disk's change.
+/// The parts of a `VirtualDeviceConfigSpec` for a disk change. `profiles` contains storage policy IDs.
 pub(super) struct Change {
     pub operation: &'static str,
     pub file_operation: Option<&'static str>,
@@ -221,7 +221,7 @@ impl From<DiskChange> for Change {
         match change {
             DiskChange::AddController { key, bus } => plain("add", None, controller(key, bus)),
             DiskChange::Create { key, controller, unit, capacity, provisioning, datastore, profiles } => {
-                // vCenter takes the datastore from the name alone.
+                // vCenter derives the datastore from the name in brackets alone.
                 let file = datastore.map_or_else(String::new, |name| format!("[{name}]"));
                 let backing = Object::new(FLAT).with("fileName", file).with("diskMode", PERSISTENT);
                 let device = Object::new("VirtualDisk")
@@ -268,12 +268,12 @@ fn sized(device: Object, capacity: u64) -> Object {
     device.with("capacityInKB", signed(capacity >> 10)).with("capacityInBytes", signed(capacity))
 }
 
-/// How a clone's disks come about.
+/// The method for creating a clone's disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskMoveType {
-    /// A linked clone: an empty disk on top of the snapshot's.
+    /// A linked clone: an empty child disk on top of the snapshot's disk.
     CreateNewChildDiskBacking,
-    /// A full clone with one disk of its own.
+    /// A full clone: an independent disk that doesn't share files with the source.
     MoveAllDiskBackingsAndDisallowSharing,
 }
 
@@ -286,18 +286,18 @@ impl DiskMoveType {
     }
 }
 
-/// How one disk of a template becomes a clone's.
+/// Settings for cloning one disk of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskLocator {
-    /// Key of the template's disk.
+    /// The device key of the source's disk.
     pub key: i32,
-    /// The datastore.
+    /// The target datastore.
     pub datastore: MoRef,
-    /// How it comes about; `None` as the VM's others.
+    /// The method for creating the disk; `None` for the clone's default.
     pub move_type: Option<DiskMoveType>,
-    /// How it takes its space.
+    /// The space allocation.
     pub provisioning: Provisioning,
-    /// Storage policies, by id.
+    /// The storage policy IDs.
     pub profiles: Vec<String>,
 }
 

@@ -1,11 +1,11 @@
-//! ExtraConfig: keys and values of a VM that vCenter does not interpret.
+//! ExtraConfig: a VM's key-value settings that vCenter doesn't interpret.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Keys and values, in the order in which they are set; an empty value removes the key.
+/// Keys and values, in the order in which they are set. An empty value removes the key.
 ///
-/// What a guest is given in `guestinfo` holds keys and tokens, so its values are never printed.
+/// `Debug` hides `guestinfo` values, because they contain keys and tokens for the guest.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ExtraConfig(Vec<(String, String)>);
 

@@ -1,4 +1,4 @@
-//! What the property collector shall watch or read.
+//! Property collector filters, which select the objects and properties to watch or read.
 
 use crate::{MoRef, Object, Value};
 
@@ -6,7 +6,8 @@ pub(crate) fn property_spec(kind: &str, paths: &[&str]) -> Object {
     Object::new("PropertySpec").with("type", kind).with("pathSet", paths.to_vec())
 }
 
-/// From every `kind`, go on to what its property `path` refers to.
+/// Builds a traversal from each object of type `kind` to the objects in that object's property `path`. `then` lists the
+/// traversals that continue from there.
 pub(crate) fn traversal(kind: &str, path: &str, then: Vec<Object>) -> Object {
     Object::new("TraversalSpec")
         .with("type", kind)
@@ -15,7 +16,8 @@ pub(crate) fn traversal(kind: &str, path: &str, then: Vec<Object>) -> Object {
         .with_list("selectSet", then)
 }
 
-/// `skip` leaves the object itself out of the result.
+/// Selects `obj` and the objects that the traversals in `select` reach from there. `skip` excludes `obj` itself from
+/// the result.
 pub(crate) fn object_spec(obj: &MoRef, skip: bool, select: Vec<Object>) -> Object {
     Object::new("ObjectSpec").with("obj", obj).with("skip", skip).with_list("selectSet", select)
 }

@@ -1,5 +1,5 @@
-//! What callers ask for, as types; each turns into a [`crate::Value`] with the fields in the order of the WSDL,
-//! because vCenter's SOAP reader insists on it.
+//! Typed request data. Each type converts into a [`crate::Value`] with its fields in WSDL order, because vCenter's
+//! SOAP parser requires that order.
 
 mod customization;
 mod device;

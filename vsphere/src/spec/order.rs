@@ -1,8 +1,8 @@
-//! The order of fields in the WSDL, for settings that come as they are from a VirtualMachineClass.
+//! The WSDL field order for settings that come from a VirtualMachineClass.
 //!
-//! vCenter's SOAP reader insists on it, and the API server does not keep the order of a user's JSON.
+//! vCenter's SOAP parser requires this order, but the API server doesn't preserve the order of a user's JSON.
 
-/// The fields of a `VirtualMachineConfigSpec`.
+/// The fields of `VirtualMachineConfigSpec`.
 pub(super) const CONFIG_SPEC: &[&str] = &[
     "changeVersion",
     "name",
@@ -89,7 +89,7 @@ pub(super) const CONFIG_SPEC: &[&str] = &[
     "vmPlacementPolicies",
 ];
 
-/// The fields of a device: those that every device has, then its own.
+/// Lists a device type's fields: the inherited `VirtualDevice` fields, then the given ones.
 macro_rules! device {
     ($($own:literal),*) => {
         &[
@@ -99,7 +99,7 @@ macro_rules! device {
     };
 }
 
-/// The types that may occur in one, each with its fields.
+/// The supported types inside a `VirtualMachineConfigSpec`, each with its fields.
 pub(super) const TYPES: &[(&str, &[&str])] = &[
     ("Description", &["label", "summary"]),
     ("HostCpuIdInfo", &["level", "vendor", "eax", "ebx", "ecx", "edx"]),

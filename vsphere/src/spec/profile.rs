@@ -1,4 +1,4 @@
-//! Storage policies, as every spec names them.
+//! Converts storage policy IDs into profile specs.
 
 use crate::Object;
 

@@ -1,21 +1,21 @@
-//! Settings as a VirtualMachineClass gives them: VI/JSON by hand, below everything that is ours.
+//! VM settings from a VirtualMachineClass: raw VI/JSON, which the client's own settings override.
 
 use super::order::{CONFIG_SPEC, TYPES};
 use crate::{MoRef, Object, Value};
 
-/// Settings that belong to one VM, never to a class.
+/// Settings that belong to a single VM and are ignored in a class.
 const OF_ONE: &[&str] =
     &["changeVersion", "name", "createDate", "uuid", "instanceUuid", "files", "vmProfile"];
 const SPEC: &str = "VirtualMachineConfigSpec";
 
-/// Settings of a VM in VI/JSON, read and put into the order of the WSDL.
+/// VM settings that were read from VI/JSON, with their fields in WSDL order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaseConfig(Object);
 
 impl BaseConfig {
-    /// Reads the JSON of a `VirtualMachineConfigSpec`. What belongs to one VM is left out.
+    /// Reads a JSON `VirtualMachineConfigSpec`. Settings that belong to a single VM are ignored.
     ///
-    /// The error says which member can't be used.
+    /// The error is a message that names the unsupported member or value.
     pub fn read(json: &serde_json::Value) -> Result<Self, String> {
         let fields = json.as_object().ok_or("it is not an object")?;
         if let Some(name) = fields.get("_typeName").filter(|name| *name != SPEC) {
@@ -35,12 +35,12 @@ impl BaseConfig {
         Ok(Self(object))
     }
 
-    /// Without any setting.
+    /// Returns a config without any settings.
     pub fn empty() -> Self {
         Self(Object::new(SPEC))
     }
 
-    /// The same, with one more device and with memory that is wholly reserved, as devices that are passed through need it.
+    /// Adds a passthrough device and reserves all memory, because passthrough devices require it.
     #[must_use]
     pub fn with_passthrough(self, device: Object) -> Self {
         let add = Object::new("VirtualDeviceConfigSpec").with("operation", "add").with("device", device);
@@ -49,7 +49,7 @@ impl BaseConfig {
         Self(merged(&more, &self.0))
     }
 
-    /// The same, with these options of ExtraConfig where it says nothing of them.
+    /// Adds ExtraConfig options, as keys and values. Existing values take precedence.
     #[must_use]
     pub fn with_default_options(self, options: &[(&str, &str)]) -> Self {
         let options: Vec<_> = options
@@ -61,18 +61,19 @@ impl BaseConfig {
         Self(merged(&self.0, &Object::new(SPEC).with("extraConfig", options)))
     }
 
-    /// Whether it says how many CPUs a socket has.
+    /// Returns true if the config sets the cores per socket.
     pub fn has_cores_per_socket(&self) -> bool {
         !self.0.get("numCoresPerSocket").is_null()
     }
 
-    /// Whether devices of the host are passed through.
+    /// Returns true if the config contains a PCI passthrough device.
     pub fn has_passthrough(&self) -> bool {
         let devices = self.0.get("deviceChange").items().iter().map(|change| change.get("device"));
         devices.map(Value::type_name).any(|name| name == "VirtualPCIPassthrough")
     }
 
-    /// The settings that a VM can take on which has its devices; `None` where there are none.
+    /// Returns the settings for a VM that already has its devices, without `deviceChange`. Returns `None` if none
+    /// remain.
     pub fn without_devices(&self) -> Option<Self> {
         let mut settings = Object::new(SPEC);
         for name in CONFIG_SPEC.iter().filter(|name| **name != "deviceChange") {
@@ -84,13 +85,14 @@ impl BaseConfig {
         (settings.fields().count() > 0).then_some(Self(settings))
     }
 
-    /// `own` with these settings below it.
+    /// Returns `own` merged over these settings.
     pub(super) fn below(&self, own: &Object) -> Object {
         merged(own, &self.0)
     }
 }
 
-/// Every field of `own`, and what `base` has beyond it, in the WSDL's order.
+/// Merges two specs in WSDL order. Fields in `own` take precedence, except that device changes are concatenated, and
+/// ExtraConfig and allocations are merged entry by entry.
 fn merged(own: &Object, base: &Object) -> Object {
     let mut whole = Object::new(SPEC);
     for name in CONFIG_SPEC {

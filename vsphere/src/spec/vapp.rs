@@ -1,45 +1,45 @@
-//! The OVF properties of a VM: what its appliance asks for, and what it is given.
+//! A VM's OVF properties: the definitions from its appliance and their values.
 
 use std::fmt;
 
 use crate::{Object, Value};
 
-/// The transport by which a guest reads its OVF environment from VMware Tools.
+/// The transport through which a guest reads its OVF environment from VMware Tools.
 pub const OVF_TRANSPORT_GUEST_INFO: &str = "com.vmware.guestInfo";
 
-/// A change of a VM's OVF properties.
+/// A change to a VM's OVF properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VAppConfigSpec {
-    /// Properties that get another value; each is one that the VM has.
+    /// Properties with new values. Each must already exist on the VM.
     pub properties: Vec<VAppProperty>,
-    /// How the guest reads them; empty leaves it.
+    /// The transports through which the guest reads the properties. An empty list keeps the current transports.
     pub transports: Vec<String>,
 }
 
-/// One OVF property. `Debug` prints no value.
+/// An OVF property. `Debug` hides the value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct VAppProperty {
-    /// Its key in this VM.
+    /// The property's key, unique in the VM.
     pub key: i32,
-    /// What is put before its name, divided by a dot.
+    /// The first part of the qualified name `class_id.id.instance_id`.
     pub class_id: Option<String>,
-    /// What is put after its name, divided by a dot.
+    /// The last part of the qualified name `class_id.id.instance_id`.
     pub instance_id: Option<String>,
-    /// Its name.
+    /// The property's name.
     pub id: String,
-    /// The heading people see it under.
+    /// The heading under which a UI groups the property.
     pub category: Option<String>,
-    /// What people see instead of its name.
+    /// The name that a UI shows.
     pub label: Option<String>,
-    /// Such as `string` or `ip`.
+    /// The property type, such as `string` or `ip`.
     pub kind: Option<String>,
-    /// Whether whoever deploys the appliance may set it.
+    /// True if users may set the property when they deploy the appliance.
     pub user_configurable: bool,
-    /// The value that holds where none is set.
+    /// The value that applies while `value` is unset.
     pub default_value: Option<String>,
-    /// The value.
+    /// The value that is set on the VM.
     pub value: Option<String>,
-    /// What it is for.
+    /// The description for users.
     pub description: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for VAppProperty {
 }
 
 impl VAppProperty {
-    /// Reads one out of `config.vAppConfig.property`.
+    /// Reads an element of `config.vAppConfig.property`.
     pub fn read(property: &Value) -> Option<Self> {
         let text = |name: &str| property.get(name).as_str().map(str::to_owned);
         Some(Self {

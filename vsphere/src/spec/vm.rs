@@ -1,4 +1,4 @@
-//! A VM as it shall be.
+//! Specs for configuring, relocating and cloning VMs.
 
 use super::customization::CustomizationSpec;
 use super::device::{DeviceChange, NicBacking};
@@ -9,70 +9,72 @@ use super::raw::BaseConfig;
 use super::vapp::VAppConfigSpec;
 use crate::{MoRef, Object, Value};
 
-/// Settings of a VM; what is `None` or empty stays as it is.
+/// A change to a VM's settings. Fields that are `None` or empty keep the current value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigSpec {
-    /// Refuses the change if the VM's version is another by now.
+    /// The expected `changeVersion`. vCenter rejects the change if the VM's version differs.
     pub change_version: Option<String>,
-    /// The name in the inventory.
+    /// The VM's inventory name.
     pub name: Option<String>,
     /// The BIOS UUID, which the guest sees.
     pub uuid: Option<String>,
     /// The UUID by which vCenter distinguishes VMs.
     pub instance_uuid: Option<String>,
-    /// The guest operating system's id.
+    /// The ID of the guest operating system.
     pub guest_id: Option<String>,
     /// The notes.
     pub annotation: Option<String>,
-    /// The package of the customisation that waits for the guest's next start; an empty one takes it off.
+    /// The customization package that is pending for the guest's next start. An empty string removes the pending
+    /// package.
     pub pending_customization: Option<String>,
-    /// Virtual CPUs.
+    /// The number of virtual CPUs.
     pub num_cpus: Option<u32>,
-    /// How many of them a socket has; what is left out stays as it is, and must divide them.
+    /// The number of cores per socket. It must divide the number of CPUs, also if this field is `None` and the VM keeps
+    /// its current number.
     pub num_cores_per_socket: Option<u32>,
-    /// Memory.
+    /// The memory in MiB.
     pub memory_mib: Option<i64>,
-    /// Network adapters and other devices.
+    /// Changes to network adapters and other devices.
     pub device_change: Vec<DeviceChange>,
-    /// CPU in MHz.
+    /// The CPU allocation in MHz.
     pub cpu_allocation: Option<Allocation>,
-    /// Memory in MiB.
+    /// The memory allocation in MiB.
     pub memory_allocation: Option<Allocation>,
-    /// ExtraConfig; an empty value removes the key.
+    /// Changes to ExtraConfig. An empty value removes the key.
     pub extra_config: ExtraConfig,
-    /// OVF properties.
+    /// Changes to OVF properties.
     pub v_app_config: Option<VAppConfigSpec>,
-    /// Drops the OVF environment, so that cloud-init does not prefer it to guestinfo.
+    /// Removes the OVF environment, so that cloud-init doesn't prefer it over guestinfo.
     pub v_app_config_removed: Option<bool>,
-    /// Changed block tracking.
+    /// Enables or disables changed block tracking.
     pub change_tracking_enabled: Option<bool>,
-    /// `bios` or `efi`.
+    /// The firmware: `bios` or `efi`.
     pub firmware: Option<String>,
-    /// Whose VM it is.
+    /// The extension that manages the VM.
     pub managed_by: Option<ManagedBy>,
-    /// Storage policies of the home, by id. Disks have their own.
+    /// Storage policy IDs for the VM home. Disks specify their own policies.
     pub profiles: Vec<String>,
-    /// Settings below all these, which hold where nothing here is given.
+    /// Settings with lower priority than all other fields.
     pub base: Option<BaseConfig>,
 }
 
-/// Who manages a VM, as vCenter shows it.
+/// The extension that manages a VM, as shown in vCenter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedBy {
     /// The extension's key.
     pub extension_key: String,
-    /// The type within the extension.
+    /// The managed VM's type, defined by the extension.
     pub kind: String,
 }
 
-/// What of a resource is guaranteed and what is allowed; MHz for CPU, MiB for memory.
+/// A resource reservation and limit, in MHz for CPU and MiB for memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocation {
-    /// What is guaranteed.
+    /// The guaranteed amount.
     pub reservation: Option<i64>,
-    /// Whether a pool may take from its parent to guarantee it (pools only).
+    /// True if a resource pool may reserve capacity from its parent. Applies to pools only.
     pub expandable: Option<bool>,
-    /// What is allowed at most; -1 for no limit.
+    /// The maximum amount; -1 means unlimited.
     pub limit: Option<i64>,
 }
 
@@ -138,22 +140,23 @@ impl From<ConfigSpec> for Value {
     }
 }
 
-/// Where a VM shall be.
+/// The location of a VM.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RelocateSpec {
-    /// The datastore of its home and disks; the source's by default.
+    /// The datastore for the VM home and disks. Default: the source's datastore.
     pub datastore: Option<MoRef>,
-    /// How its disks come about.
+    /// The method for creating the disks.
     pub disk_move_type: Option<DiskMoveType>,
-    /// The resource pool; a clone of a template needs one.
+    /// The resource pool, which is required to clone a template.
     pub pool: Option<MoRef>,
-    /// The host; only a cluster without DRS needs one.
+    /// The host, which only a cluster without DRS requires.
     pub host: Option<MoRef>,
-    /// Disks of the source that come about otherwise than the rest.
+    /// Settings for individual disks of the source that differ from the default.
     pub disks: Vec<DiskLocator>,
-    /// The networks of the source's NICs. All other changes of devices belong to the settings: here they are ignored.
+    /// The networks for the source's NICs. vCenter ignores other device changes here, so add them to
+    /// [`ConfigSpec::device_change`].
     pub nics: Vec<NicBacking>,
-    /// Storage policies of the home, by id. Disks have their own.
+    /// Storage policy IDs for the VM home. Disks specify their own policies.
     pub profiles: Vec<String>,
 }
 
@@ -171,20 +174,20 @@ impl From<RelocateSpec> for Value {
     }
 }
 
-/// A clone as it shall be.
+/// The parameters for cloning a VM.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CloneSpec {
-    /// Where it shall be.
+    /// The clone's location.
     pub location: RelocateSpec,
-    /// Whether it becomes a template.
+    /// True if the clone becomes a template.
     pub template: bool,
-    /// What differs from the source.
+    /// The settings that differ from the source.
     pub config: Option<ConfigSpec>,
-    /// What the guest is given at its first power-on.
+    /// The guest customization for the first power-on.
     pub customization: Option<CustomizationSpec>,
-    /// Whether it is powered on in the same task.
+    /// True if the same task powers on the clone.
     pub power_on: bool,
-    /// The snapshot it starts from; a linked clone needs one.
+    /// The snapshot to clone, which a linked clone requires.
     pub snapshot: Option<MoRef>,
 }
 
@@ -201,7 +204,7 @@ impl From<CloneSpec> for Value {
     }
 }
 
-/// A name as vCenter stores it: `%`, `/` and `\` are written as escapes.
+/// Escapes a name as vCenter stores it: `%`, `/` and `\` become `%25`, `%2f` and `%5c`.
 pub(crate) fn escape_name(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for c in name.chars() {
@@ -215,7 +218,7 @@ pub(crate) fn escape_name(name: &str) -> String {
     escaped
 }
 
-/// The name that a person gave, from the one that vCenter stores.
+/// Decodes a name as vCenter stores it into the name that the user entered.
 pub fn unescape_name(name: &str) -> String {
     if !name.contains('%') {
         return name.to_owned();

@@ -1,6 +1,7 @@
-//! A server that answers as it is instructed and remembers what it was asked, over either wire.
+//! A scripted server that records its requests and supports both wire protocols.
 //!
-//! Tests speak VI/JSON to it; on SOAP it translates requests before they are seen and answers before they are sent.
+//! Test scripts use VI/JSON. For SOAP, the server translates requests before it records them, and responses before it
+//! sends them.
 
 use std::sync::Arc;
 
@@ -13,38 +14,38 @@ use super::soap;
 use crate::http::Http;
 use crate::{Client, Config, WireChoice, WireKind};
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// A status and a body.
+    /// Sends a status and a body.
     Body(u16, String),
-    /// A body as it is, whatever the wire.
+    /// Sends a body without translation over either wire protocol.
     Raw(String),
-    /// A login with this session.
+    /// Responds to a login with this session ID.
     Session(String),
-    /// The connection is closed without an answer.
+    /// Closes the connection without a response.
     Abort,
-    /// No answer comes.
+    /// Keeps the connection open without a response.
     Never,
 }
 
-/// One request.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: String,
     pub path: String,
     pub session: String,
     call: String,
-    /// JSON, whatever came.
+    /// The body as JSON, for either wire protocol.
     pub body: String,
-    /// As it came.
+    /// The body as it was received.
     pub raw: String,
-    /// The first line and the headers.
+    /// The request line and the headers.
     pub head: String,
 }
 
 impl Seen {
-    /// The last segment of the path without the query, or the method in the envelope.
+    /// Returns the last path segment without the query, or the method in the SOAP envelope.
     pub fn call(&self) -> &str {
         &self.call
     }
@@ -66,7 +67,8 @@ fn response(status: u16, headers: &str, body: &str) -> String {
 
 type Answer = dyn FnMut(&Seen) -> Option<Reply> + Send;
 
-/// The server; answers what every session needs by itself and asks `answer` first.
+/// The server. It calls the test's `answer` function first. If that returns `None`, the server sends the response that
+/// every session needs.
 #[derive(Clone)]
 pub struct Fake {
     base: String,
@@ -77,7 +79,7 @@ pub struct Fake {
     wire: WireKind,
 }
 
-/// As a handler returns it.
+/// Returns a JSON reply, wrapped as handlers return it.
 #[allow(clippy::unnecessary_wraps, clippy::needless_pass_by_value)]
 pub fn json(status: u16, body: serde_json::Value) -> Option<Reply> {
     let text = if body.is_null() { String::new() } else { body.to_string() };
@@ -93,7 +95,7 @@ pub fn moref(kind: &str, id: &str) -> Option<Reply> {
 }
 
 impl Fake {
-    /// Speaks the protocol that the test is about.
+    /// Starts a server for one wire protocol.
     pub async fn start(wire: WireKind, answer: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Self {
@@ -114,7 +116,7 @@ impl Fake {
         fake
     }
 
-    /// Its URL, without a path.
+    /// Returns the server's URL without a path.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -123,7 +125,7 @@ impl Fake {
         self.connect(self.config()).await.unwrap()
     }
 
-    /// The server's own wire, whatever it could agree on by asking.
+    /// Returns a configuration with the server's wire protocol, so that the client doesn't negotiate it.
     pub fn config(&self) -> Config {
         let wire = match self.wire {
             WireKind::ViJson => WireChoice::ViJson,
@@ -136,7 +138,7 @@ impl Fake {
         Client::over(Http::plain(self.base.clone(), config.longest_answer), config).await
     }
 
-    /// What was asked since the client connected.
+    /// Returns all requests so far, including the connection setup.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().clone()
     }
@@ -145,7 +147,7 @@ impl Fake {
         self.seen.lock().iter().filter(|seen| seen.call() == call).count()
     }
 
-    /// Waits until a method has been called that often.
+    /// Waits until a method was called at least `times` times.
     pub async fn until(&self, call: &str, times: usize) {
         let mut changed = self.changed.subscribe();
         let reached = changed.wait_for(|_| self.count(call) >= times);

@@ -1,4 +1,4 @@
-//! Servers other than vCenter whose URLs are in its answers, such as hosts that take uploads.
+//! Tests with other servers whose URLs vCenter's responses contain, such as hosts that accept uploads.
 
 use std::io;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The client against a vCenter of a few lines, which says what the test wants it to.
+//! Client tests with a scripted fake vCenter.
 
-/// Runs every test of the list on each wire.
+/// Runs each listed test over both wire protocols.
 macro_rules! on_both_wires {
     ($($test:ident),* $(,)?) => { $(
         mod $test {

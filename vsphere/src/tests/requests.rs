@@ -1,4 +1,4 @@
-//! What each method puts on the wire, field by field in the order of the WSDL.
+//! Snapshot tests for each method's request, which must have its fields in WSDL order.
 
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ async fn recorder(wire: WireKind) -> Fake {
     Fake::start(wire, |seen| if seen.call().contains("_Task") { moref("Task", "task-1") } else { None }).await
 }
 
-/// The snapshots of SOAP have a name of their own.
+/// Returns the snapshot name, which is separate for SOAP.
 fn named(name: &str, wire: WireKind) -> String {
     match wire {
         WireKind::ViJson => name.to_owned(),
@@ -22,7 +22,7 @@ fn named(name: &str, wire: WireKind) -> String {
     }
 }
 
-/// Every request after the login, a line for the path and one for the body.
+/// Returns all requests after the login: for VI/JSON, the path and the body on separate lines; for SOAP, only the body.
 fn lines(fake: &Fake) -> String {
     let seen = fake.seen().into_iter().skip(3);
     let lines = seen.map(|seen| {

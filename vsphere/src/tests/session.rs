@@ -1,4 +1,4 @@
-//! One login, renewed once, and calls that are repeated only where that does no harm.
+//! Tests for the shared login, its renewal, and safe retries.
 
 use std::io;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ async fn nothing_is_changed_once_the_guard_says_no(wire: WireKind) {
     assert_eq!(fake.count("PowerOnVM_Task"), 1);
 }
 
-/// A content library of an Automation API that takes this token only.
+/// Responds like a server whose Automation API accepts only the token `takes`. Returns `None` for other requests.
 fn library(seen: &Seen, takes: &str) -> Option<Reply> {
     if seen.path == "/api/session" && seen.method == "POST" {
         return json(201, "token-a".into());

@@ -1,9 +1,9 @@
-//! Translates between the SOAP that the client speaks and the JSON that the tests do.
+//! Translates between the client's SOAP and the tests' JSON.
 
 use crate::wire::{Json, Reader, write_element};
 use crate::{Object, Value};
 
-/// The versions that a server offers, this one first.
+/// Returns a server's version list with `newest` first.
 pub fn versions(newest: &str) -> String {
     format!(
         r#"<?xml version="1.0"?><namespaces version="1.0"><namespace><name>urn:vim25</name><version>{newest}</version>
@@ -11,12 +11,12 @@ pub fn versions(newest: &str) -> String {
     )
 }
 
-/// The session out of the cookie.
+/// Extracts the session from a cookie.
 pub fn session(cookie: &str) -> String {
     cookie.trim_start_matches("vmware_soap_session=").trim_matches('"').to_owned()
 }
 
-/// The method and its arguments.
+/// Returns an envelope's method name and the arguments as JSON.
 pub fn question(envelope: &str) -> (String, String) {
     let mut reader = Reader::new(envelope);
     reader.child().unwrap().unwrap();
@@ -32,7 +32,7 @@ pub fn question(envelope: &str) -> (String, String) {
     (method.local_name().into_inner().to_owned(), json)
 }
 
-/// The answer, or the fault; what is no JSON comes from somebody else and stays as it is.
+/// Translates a JSON result or fault into SOAP. A body that isn't JSON simulates another server and isn't changed.
 pub fn answer(method: &str, body: &str) -> String {
     let value: Value = match body {
         "" => Value::Null,

@@ -1,4 +1,4 @@
-//! The inventory when its stream breaks.
+//! Inventory tests with stream failures.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -49,14 +49,14 @@ fn set(version: &str, truncated: bool, objects: &[Json]) -> Option<Reply> {
     )
 }
 
-/// Answers the polls in order, then not at all; everything else as a server would.
+/// Starts an inventory on a server that responds to polls with `polls` in order, and doesn't respond to further polls.
 async fn following(wire: WireKind, polls: Vec<Option<Reply>>) -> (Fake, Inventory) {
     let mut polls = VecDeque::from(polls);
     let answer = move |_: &Seen| polls.pop_front().unwrap_or(Some(Reply::Never));
     following_within(wire, usize::MAX, answer, |_| None).await
 }
 
-/// Answers polls and readings as the test says, and reads answers of so many bytes.
+/// Starts an inventory with scripted polls and reads, and with a response size limit in bytes.
 async fn following_within(
     wire: WireKind,
     longest_answer: usize,
@@ -78,13 +78,13 @@ async fn following_within(
     (fake, inventory)
 }
 
-/// The number of a member of a request.
+/// Returns the number at a JSON pointer in a request body.
 fn number(seen: &Seen, pointer: &str) -> usize {
     let body: Json = serde_json::from_str(&seen.body).unwrap();
     body.pointer(pointer).unwrap().to_string().trim_matches('"').parse().unwrap()
 }
 
-/// A VM whose guest has written so many bytes.
+/// Returns an update for a VM whose guest has written `bytes` bytes into a guestinfo key.
 fn talkative(id: &str, bytes: usize) -> Json {
     let mut update = vm(id);
     let options = json!({ "_typeName": "ArrayOfOptionValue", "_value": [{
@@ -94,7 +94,8 @@ fn talkative(id: &str, bytes: usize) -> Json {
     update
 }
 
-/// An answer about one talkative VM as vCenter writes it: the version and the object come first.
+/// Returns the beginning of a large response about one VM. As in vCenter's responses, the version and the object come
+/// first.
 fn written(wire: WireKind, version: &str, id: &str) -> Reply {
     let text = "x".repeat(200_000);
     Reply::Raw(match wire {
@@ -108,7 +109,7 @@ fn written(wire: WireKind, version: &str, id: &str) -> Reply {
 }
 
 async fn answers_that_are_too_large_are_asked_for_in_smaller_ones(wire: WireKind) {
-    // As vCenter: from a version on, it gives as many objects as it is asked for.
+    // Like vCenter, return the requested number of objects, starting after the requested version.
     let poll = |seen: &Seen| {
         let from: usize = version(seen).parse().unwrap_or(0);
         if from >= 40 {
@@ -205,7 +206,7 @@ async fn a_reading_that_is_too_large_begins_anew_with_fewer_objects(wire: WireKi
     assert!(error.to_string().ends_with("the answer is longer than 8192 bytes"), "{error}");
 }
 
-/// The version from which a poll goes on.
+/// Returns the version from which a poll continues.
 fn version(seen: &Seen) -> String {
     serde_json::from_str::<Json>(&seen.body).unwrap()["version"].as_str().unwrap().to_owned()
 }

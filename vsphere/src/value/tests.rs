@@ -1,4 +1,4 @@
-//! How values are read, and that none of them shows a secret.
+//! Tests that accessors read text from XML and that debug output doesn't contain secrets.
 
 use super::*;
 use crate::{CustomizationIdentity, CustomizationSpec, VAppConfigSpec, VAppProperty};

@@ -1,4 +1,4 @@
-//! Which protocol the server has, found by asking it.
+//! Negotiates the protocol and its version with the server.
 
 use std::time::Duration;
 
@@ -13,17 +13,18 @@ use crate::error::unexpected;
 use crate::http::{Http, Pool, SHORT_ANSWER};
 use crate::{Error, Kind, Result, Value};
 
-/// The releases of VI/JSON that this client knows, newest first.
+/// The VI/JSON releases that this client supports, newest first.
 const RELEASES: &[&str] = &["9.1.0.0", "9.0.0.0", "8.0.3.0", "8.0.2.0", "8.0.1.0"];
-/// The versions of the SOAP API between which this client knows them all.
+/// The oldest supported SOAP API version. All versions up to `NEWEST` are supported.
 const OLDEST: [u32; 2] = [7, 0];
 const NEWEST: [u32; 4] = [9, 1, 0, 0];
-/// VI/JSON came with 8.0 U1.
+/// The first release with VI/JSON: 8.0 U1.
 const FIRST_WITH_JSON: [u32; 3] = [8, 0, 1];
-/// Storage policies came into VI/JSON with 8.0 U3.
+/// The first release that serves storage policies over VI/JSON: 8.0 U3.
 const FIRST_WITH_POLICIES: [u32; 3] = [8, 0, 3];
 
-/// The protocol that the configuration asks for, or the best one that the server has; and the `ServiceContent`.
+/// Returns the codec for the configured protocol, or for the best protocol that the server supports, and the
+/// `ServiceContent`.
 pub(crate) async fn choose(http: &Http, config: &Config) -> Result<(Box<dyn Codec>, Value)> {
     let timeout = config.call_timeout;
     let codec: Box<dyn Codec> = match config.wire {
@@ -42,7 +43,8 @@ async fn best(http: &Http, timeout: Duration) -> Result<Box<dyn Codec>> {
     match asked {
         Ok(Some(release)) => Ok(Box::new(ViJson { release })),
         Ok(None) => Ok(Box::new(Soap { version: version(http, timeout).await? })),
-        // An old server answers what it does not know in many ways, a new one that is starting in just the same.
+        // Old servers reject the unknown path in many ways. A new server may respond in the same way while it starts,
+        // so check the version.
         Err(error) if answered(&error) => match version(http, timeout).await {
             Ok(version) if numbers(&version).as_slice() < FIRST_WITH_JSON.as_slice() => {
                 Ok(Box::new(Soap { version }))
@@ -62,7 +64,7 @@ fn no_json() -> Error {
     Error::new("connect", Kind::Unsupported { what })
 }
 
-/// The newest release of VI/JSON that both sides know; `None` if the server has none.
+/// Returns the newest VI/JSON release that both sides support, or `None` if the server doesn't support VI/JSON.
 async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
     let request = http
         .request(Pool::Calls, Method::POST, "/api/vcenter/system?action=hello")
@@ -74,7 +76,7 @@ async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
             let release = body["api_release"].as_str().unwrap_or_default();
             Ok((!release.is_empty()).then(|| release.to_owned()))
         }
-        // `hello` came with 8.0 U2, VI/JSON with U1; before, some servers want a login first.
+        // `hello` was added in 8.0 U2, VI/JSON in U1. Earlier servers may require a login for unknown paths.
         400..=407 | 501 => {
             let oldest = ViJson { release: "8.0.1.0".into() };
             match service_content(http, &oldest, timeout).await {
@@ -87,7 +89,7 @@ async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
     }
 }
 
-/// The newest version of the SOAP API that both sides know.
+/// Returns the newest SOAP API version that both sides support.
 async fn version(http: &Http, timeout: Duration) -> Result<String> {
     let request = http.request(Pool::Calls, Method::GET, "/sdk/vimServiceVersions.xml");
     let answer = http.send_within("vimServiceVersions", request, timeout, SHORT_ANSWER).await?;
@@ -102,7 +104,7 @@ async fn version(http: &Http, timeout: Duration) -> Result<String> {
     })
 }
 
-/// The versions of `urn:vim25` that the server offers; `None` if the text is something else.
+/// Parses the `urn:vim25` versions that the server offers. Returns `None` if `text` isn't such a list.
 pub(crate) fn offered(text: &str) -> Option<Vec<String>> {
     let mut reader = Reader::new(text);
     let root = reader.child().ok()??;
@@ -125,21 +127,21 @@ fn newest(offered: &[String]) -> Option<String> {
     offered.iter().filter(known).max_by_key(|version| numbers(version)).cloned()
 }
 
-/// What carries calls of the storage policy service, if it is not what carries all others.
+/// Returns the codec for the storage policy service if it differs from `codec`.
 ///
-/// Policies came into VI/JSON with 8.0 U3; before, they have to be asked for over SOAP, in the same session.
+/// VI/JSON serves policies since 8.0 U3. Earlier releases serve them only over SOAP, in the same session.
 pub(crate) fn policy_codec(codec: &dyn Codec) -> Option<Box<dyn Codec>> {
     let older = numbers(codec.release()).as_slice() < FIRST_WITH_POLICIES.as_slice();
     (codec.kind() == WireKind::ViJson && older)
         .then(|| Box::new(Soap { version: codec.release().to_owned() }) as Box<dyn Codec>)
 }
 
-/// Releases are compared by number.
+/// Splits a release into numbers for comparison. A part that isn't a number becomes 0.
 pub(crate) fn numbers(release: &str) -> Vec<u32> {
     release.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// Needs no login.
+/// Reads the `ServiceContent`, which doesn't require a login.
 async fn service_content(http: &Http, codec: &dyn Codec, timeout: Duration) -> Result<Value> {
     let request = http.outgoing(Pool::Calls, codec.service_content());
     let answer = http.send_within("ServiceContent", request, timeout, SHORT_ANSWER).await?;

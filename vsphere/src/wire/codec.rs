@@ -1,4 +1,5 @@
-//! What every protocol does: a call becomes an HTTP request, and an HTTP answer a [`Value`] or a [`Refusal`].
+//! The codec interface: encodes a call as an HTTP request, and decodes an HTTP response into a [`Value`] or a
+//! [`Refusal`].
 
 use std::sync::Arc;
 
@@ -10,29 +11,30 @@ use crate::{Error, Fault, Kind, MoRef, Object, Value};
 /// A protocol that carries the VIM API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireKind {
-    /// JSON, from vCenter 8.0 U1 on.
+    /// JSON, since vCenter 8.0 U1.
     ViJson,
-    /// SOAP, everywhere.
+    /// SOAP, which all releases support.
     Soap,
 }
 
-/// The services of a vCenter that share one session.
+/// The vCenter services that share one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
-    /// The VIM API itself.
+    /// The VIM API.
     Vim,
-    /// Storage policies.
+    /// The storage policy API.
     Pbm,
 }
 
 impl Service {
-    /// The service that an object belongs to, which its type's name shows.
+    /// Returns the service of an object, based on its type name.
     pub fn of(target: &MoRef) -> Self {
         if target.kind().starts_with("Pbm") { Self::Pbm } else { Self::Vim }
     }
 }
 
-/// What a fault means that came with this status: 401 says that the session is unknown, whatever the fault is called.
+/// Classifies a fault. Status 401 means that the session is unknown, whatever the fault's type, unless the login
+/// itself was refused.
 pub(crate) fn fault_refusal(status: u16, fault: Fault) -> Refusal {
     if status == 401 && *Error::from_fault("", fault.clone()).kind() != Kind::InvalidLogin {
         Refusal::NotAuthenticated
@@ -41,38 +43,40 @@ pub(crate) fn fault_refusal(status: u16, fault: Fault) -> Refusal {
     }
 }
 
-/// Why there is no value.
+/// The reasons why a response doesn't contain a value.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// vCenter itself says so.
+    /// vCenter reported a fault.
     Fault(Fault),
-    /// The session is unknown, which a proxy may say without a fault.
+    /// The session is unknown. A proxy may report this without a fault.
     NotAuthenticated,
-    /// Something before vCenter answered, or vCenter is starting.
+    /// vCenter is overloaded or starting, or a proxy responded instead of vCenter.
     Overloaded,
-    /// There is no such path.
+    /// The path doesn't exist on the server.
     NoSuchPath,
-    /// It can't be read.
+    /// The response can't be parsed, or has an unexpected status. Contains the reason.
     Unexpected(String),
 }
 
-/// Turns calls into bytes and answers into values.
+/// Encodes calls and decodes responses.
 pub(crate) trait Codec: Send + Sync {
     fn kind(&self) -> WireKind;
-    /// The release of the API that is spoken, such as `8.0.3.0`.
+    /// Returns the API release in use, such as `8.0.3.0`.
     fn release(&self) -> &str;
-    /// One call in a session, or before there is one.
+    /// Encodes a call. `session` is `None` before the login.
     fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>, session: Option<&str>) -> Outgoing;
-    /// Asks for the `ServiceContent`, which needs no session.
+    /// Encodes the request for the `ServiceContent`, which doesn't require a session.
     fn service_content(&self) -> Outgoing;
     fn decode(&self, status: u16, body: &[u8]) -> Result<Value, Refusal>;
-    /// The session that the answer of a `Login` opened, as `encode` wants it.
+    /// Returns the session that a login opened, in the form that `encode` expects. `headers` are from the `Login`
+    /// response.
     fn opened(&self, headers: &HeaderMap) -> Option<Arc<str>>;
-    /// The same session as the Automation API takes it, where one token opens both (8.0 U3 and later).
+    /// Converts a session into an Automation API token, for servers where one token opens both APIs (8.0 U3 and
+    /// later).
     fn token(&self, session: &Arc<str>) -> Arc<str>;
 }
 
-/// What a status without a readable fault means.
+/// Classifies a response without a readable fault by its HTTP status.
 pub(crate) fn status_refusal(status: u16) -> Refusal {
     match status {
         401 => Refusal::NotAuthenticated,
@@ -82,7 +86,7 @@ pub(crate) fn status_refusal(status: u16) -> Refusal {
     }
 }
 
-/// The error that a refused call ends with.
+/// Converts a refusal into the error that callers see.
 pub(crate) fn refused(method: &'static str, refusal: Refusal) -> Error {
     match refusal {
         Refusal::Fault(fault) => Error::from_fault(method, fault),

@@ -1,6 +1,6 @@
-//! VI/JSON as values.
+//! Decodes VI/JSON into values.
 //!
-//! `_typeName` may stand anywhere in an object, so an object is read whole before it is known what it is.
+//! `_typeName` may appear at any position in an object, so an object is read completely before its type is known.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// The name of a field or a type; the common ones are not copied.
+/// A field or type name. Common names are not allocated.
 struct Name(Cow<'static, str>);
 
 impl<'de> Deserialize<'de> for Name {
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for AnyValue {
         Ok(Value::Int(number))
     }
 
-    #[allow(clippy::cast_precision_loss)] // int64 ends where this begins
+    #[allow(clippy::cast_precision_loss)] // only numbers beyond the i64 range are converted
     fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
         Ok(i64::try_from(number).map_or(Value::Float(number as f64), Value::Int))
     }
@@ -101,7 +101,7 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 }
 
-/// A boxed reference comes either inline or once more in an object of its own.
+/// Unwraps a boxed value. A boxed reference may be inline or nested in a second object.
 fn unbox(type_name: &str, inner: Value) -> Value {
     if type_name == "ManagedObjectReference"
         && let Value::Object(object) = &inner

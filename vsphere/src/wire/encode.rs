@@ -1,10 +1,11 @@
-//! Values as VI/JSON.
+//! Encodes values as VI/JSON.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::{Object, Value};
 
-/// `_typeName` goes on every object: vCenter needs it wherever the declared type is a base type.
+/// Serializes a value. Every object gets a `_typeName`, because vCenter requires it wherever the declared type is a
+/// base type.
 pub(crate) struct Json<'a>(pub &'a Value);
 
 pub(super) struct JsonObject<'a>(pub &'a Object);

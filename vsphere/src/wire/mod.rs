@@ -1,7 +1,7 @@
 //! The protocols that carry the VIM API.
 //!
-//! A codec turns one call into an HTTP request and an HTTP answer into a [`Value`](crate::Value). It does no I/O,
-//! so the session, the gate, the retries and the tests are the same for every protocol.
+//! A codec converts a call into an HTTP request and an HTTP response into a [`Value`](crate::Value). Codecs don't
+//! perform I/O, so all protocols share the session, the concurrency limit, the retries and the tests.
 
 mod choice;
 mod codec;

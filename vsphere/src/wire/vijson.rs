@@ -11,10 +11,10 @@ use super::encode::JsonObject;
 use crate::http::{Outgoing, SESSION_HEADER};
 use crate::{Fault, MoRef, Object, Value};
 
-/// What may stand unescaped in a path segment; ids of views hold brackets, which may not.
+/// The characters that percent encoding keeps in a path segment. View IDs contain brackets, which are escaped.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The codec for one release of the API.
+/// The codec for one API release.
 pub(crate) struct ViJson {
     pub release: String,
 }
@@ -35,7 +35,7 @@ impl Codec for ViJson {
             Service::Pbm => "pbm/",
         };
         let path = format!("/sdk/vim25/{}/{service}{}/{id}/{method}", self.release, target.kind());
-        // A tree of strings and numbers can't fail to serialise.
+        // Serializing a tree of strings and numbers can't fail.
         let body = args.and_then(|args| serde_json::to_vec(&JsonObject(args)).ok()).unwrap_or_default();
         let mut headers = Vec::with_capacity(2);
         if !body.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
         }
         return serde_json::from_slice(body).map_err(|error| unreadable(status, body, &error));
     }
-    // A fault is a JSON object with a type; anything else comes from a proxy or a server that is starting.
+    // A fault is a JSON object with a type. Any other body comes from a proxy or a server that is starting.
     match serde_json::from_slice::<Value>(body) {
         Ok(value @ Value::Object(_)) if !value.type_name().is_empty() => {
             Err(fault_refusal(status, Fault::read(&value)))
@@ -81,7 +81,7 @@ pub(crate) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
     }
 }
 
-/// An HTML page with status 200 comes from a proxy, never from vCenter's API.
+/// Classifies invalid JSON. An HTML page with status 200 comes from a proxy, never from vCenter's API.
 fn unreadable(status: u16, body: &[u8], error: &serde_json::Error) -> Refusal {
     if body.trim_ascii_start().starts_with(b"<") {
         Refusal::Overloaded

@@ -1,4 +1,4 @@
-//! Cluster modules, consoles, and items made of VMs, in both forms of the Automation API.
+//! Tests cluster modules, consoles, and library items captured from VMs, in both Automation API forms.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
 
 use crate::vms::{Golden, golden, plain_deploy};
 
-/// A client that uses that form.
+/// Connects a client that uses the given form.
 pub async fn styled(sim: &Sim, automation: PathStyle) -> Client {
     Client::connect(Config { automation, ..sim.config() }).await.unwrap()
 }
 
-/// A VM that is off.
+/// Creates a VM that is powered off.
 async fn made(sim: &Sim, inventory: &Inventory, golden: &Golden, name: &str) -> MoRef {
     let spec = CloneSpec { power_on: false, ..golden.clone_spec(sim, Uuid::new_v4()) };
     let task = inventory.client().clone_vm(&golden.template, &sim.folder(), name, spec).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_vm_becomes_an_item_once(sim: Sim) {
     }
 }
 
-/// Captures that vCenter takes its time with, as many as asked for.
+/// Starts `count` captures in one share of the lane. The simulator holds the calls.
 fn hang_captures(client: &Client, sim: &Sim, share: &'static str, count: usize) -> JoinSet<()> {
     let library = sim.library().to_owned();
     let mut hanging = JoinSet::new();
@@ -116,7 +116,7 @@ fn hang_captures(client: &Client, sim: &Sim, share: &'static str, count: usize) 
     hanging
 }
 
-/// Waits until the simulator holds so many calls.
+/// Waits until the simulator holds exactly `count` calls.
 async fn wait_for_held(sim: &Sim, count: u64) {
     let held = async || sim.get("/v1/faults").await["faults"][0]["held"].as_u64();
     let enough = || async { held().await.filter(|held| *held >= count) };
@@ -126,7 +126,7 @@ async fn wait_for_held(sim: &Sim, count: u64) {
 
 async fn captures_hold_no_place_of_short_calls(sim: Sim) {
     let client = styled(&sim, PathStyle::Api).await;
-    // The client learns the form of the API before.
+    // Let the client detect the API form first, so that only the captures are held.
     client.library(sim.library()).await.unwrap();
     let held = json!({ "method": "POST /api/vcenter/ovf/library-item", "kind": "holdCall", "count": 0 });
     sim.post("/v1/faults", held).await;
@@ -134,7 +134,7 @@ async fn captures_hold_no_place_of_short_calls(sim: Sim) {
     wait_for_held(&sim, 2).await;
     let short = in_time("a short call", Duration::from_secs(10), client.current_time()).await;
     short.unwrap().unwrap();
-    // One share does not take the places of others.
+    // A share can't use the slots that are left for other shares.
     let mut others = hang_captures(&client, &sim, "team-a", 1);
     wait_for_held(&sim, 3).await;
     hanging.shutdown().await;
@@ -162,7 +162,7 @@ everywhere!(
     a_console_is_reached_by_a_ticket,
 );
 
-/// vCenter's releases disagree about the name of the member that accepts licence agreements.
+/// The name of the member that accepts license agreements differs between vCenter releases.
 #[tokio::test]
 async fn licence_agreements_are_accepted_by_either_name() {
     for member in ["accept_all_EULA", "accept_all_eula"] {

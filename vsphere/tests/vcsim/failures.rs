@@ -1,4 +1,4 @@
-//! Wrong certificates and passwords, lost sessions, lost answers, changes by others.
+//! Tests wrong certificates and passwords, lost sessions, lost responses, and changes by others.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim:
     within("the task from before", inventory.wait_for_task(&task)).await.unwrap();
     for task in tasks {
         let made = within("a task from after", inventory.wait_for_task(&task)).await.unwrap();
-        // A task's end may come before the VM that it made.
+        // The task may end before the inventory sees the new VM.
         inventory.wait_for_vm(made.moref().unwrap(), Duration::from_secs(10)).await.unwrap();
     }
     assert!(inventory.generation() > before);
@@ -76,7 +76,7 @@ async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream(s
     read_anew(&inventory, before).await;
 }
 
-/// Waits until the inventory of that generation has been read anew.
+/// Waits until the inventory has moved on from generation `before` and is complete again.
 async fn read_anew(inventory: &Inventory, before: u64) {
     let mut changes = inventory.subscribe();
     let anew = async {
@@ -182,7 +182,7 @@ async fn a_long_poll_that_hangs_ends_what_was_complete(sim: Sim) {
     let inventory = Inventory::start(client, vec![sim.folder()], Options::default());
     within("everything is read", inventory.wait_until_complete()).await;
     let before = inventory.generation();
-    // More than there are in one attempt to read everything anew.
+    // Hold more polls than a single resync attempt sends.
     sim.post("/v1/faults", json!({ "method": "WaitForUpdatesEx", "kind": "hold", "count": 1000 })).await;
     let doubted = || async { (!inventory.complete()).then_some(()) };
     poll("what may be old does not count as complete", Duration::from_secs(20), doubted).await.unwrap();
@@ -272,7 +272,7 @@ async fn a_vm_that_is_moved_away_and_cannot_be_read_is_not_gone(sim: Sim) {
 async fn at_rest_there_is_the_long_poll_and_nothing_else(sim: Sim) {
     let inventory = sim.inventory().await;
     sim.forget_requests().await;
-    // The one place where time is what is tested.
+    // The only test that sleeps, because it checks the behavior over time.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let requests = sim.get("/v1/requests").await;
     let polls = sim.calls("WaitForUpdatesEx").await;
@@ -311,13 +311,13 @@ everywhere!(
     a_restarted_vcenter_is_read_anew,
 );
 
-// Not with the upstream collector: there a wait outlives its session, so nothing shows that the session is gone.
+// The upstream collector is excluded: its waits outlive the session, so the client doesn't notice the expiry.
 on_both_wires!(a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream);
 
-// Not with the upstream collector: it loses a leave that falls together with another object's change.
+// The upstream collector is excluded: it loses a `leave` update that coincides with another object's change.
 on_both_wires!(changes_by_others_are_seen);
 
-// Not with the upstream collector: of several sessions that wait it feeds only the last.
+// The upstream collector is excluded: if several sessions wait, it updates only the last one.
 on_both_wires!(a_folder_is_added_later_and_its_vms_are_known_at_once);
 on_both_wires!(a_vm_that_cannot_be_read_where_nobody_looks_is_not_gone);
 on_both_wires!(a_vm_that_is_moved_away_and_cannot_be_read_is_not_gone);

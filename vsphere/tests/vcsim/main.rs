@@ -1,10 +1,10 @@
-//! The client against a real vcsim process: what crosses the wire, how often, and what is survived.
+//! Tests the client against a real vcsim process: the requests that it sends, their number, and failure handling.
 //!
-//! Skipped loudly where no vcsim is built.
+//! The tests are skipped with a message if vcsim isn't built.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-/// Runs every test of the list on each wire, and over SOAP against the simulator's upstream PropertyCollector.
+/// Runs each test over both wire protocols, and over SOAP against the simulator's upstream PropertyCollector.
 macro_rules! everywhere {
     ($($test:ident),* $(,)?) => {
         support::on_both_wires!($($test),*);

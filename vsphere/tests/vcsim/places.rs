@@ -1,4 +1,4 @@
-//! The places in which VMs can be created.
+//! Tests the listing of inventory objects in which VMs can be created.
 
 use support::vcsim::Sim;
 use vsphere::{Allocation, Client, MoRef, Place};
@@ -33,7 +33,7 @@ async fn places_have_paths_below_their_roots(sim: Sim) {
     client.logout().await;
 }
 
-/// The hosts show which datastores and networks all of them have.
+/// Checks the datastores and networks that all hosts share.
 async fn assert_on_all_hosts(client: &Client, sim: &Sim, compute: &vsphere::Compute) {
     let datastores = client.datastores(&sim.datacenter()).await.unwrap();
     let ds1 = datastores.iter().find(|datastore| datastore.name == "ds1").unwrap();

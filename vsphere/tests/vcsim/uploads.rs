@@ -1,4 +1,4 @@
-//! An item of a content library is made and filled, in both forms of the Automation API.
+//! Tests creating and filling library items, in both Automation API forms.
 
 use std::io;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use vsphere::{Client, Kind, PathStyle};
 use crate::automation::{STYLES, styled};
 
 const SOON: Duration = Duration::from_mins(1);
-/// A descriptor that names no disk, so that it is a whole item.
+/// A descriptor without disks, which is a complete item by itself.
 const OVF: &str = r#"<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1"><References/></Envelope>"#;
-/// A descriptor of one disk.
+/// A descriptor with one disk.
 const WITH_DISK: &str = r#"<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1" xmlns:ovf="http://schemas.dmtf.org/ovf/envelope/1">
 <References><File ovf:href="disk.vmdk" ovf:id="file1"/></References></Envelope>"#;
 
@@ -38,7 +38,7 @@ fn file(name: &str, content: &[u8]) -> NewFile {
     NewFile { name: name.to_owned(), size: content.len() as u64, sha256 }
 }
 
-/// Announces a file and sends its bytes in chunks.
+/// Announces a file and uploads its bytes in chunks.
 async fn push(client: &Client, session: &str, name: &str, content: &[u8]) -> vsphere::Result<()> {
     let added = client.add_update_file(session, &file(name, content)).await?;
     assert_eq!(added.status, FileStatus::WaitingForTransfer);
@@ -128,7 +128,7 @@ async fn what_arrives_in_part_is_no_file(sim: Sim) {
     let refused = client.complete_update(&session, SOON).await.unwrap_err();
     assert!(is(&refused, "NotAllowedInCurrentState"), "{refused:?}");
 
-    // Another content than the one that was announced: the bytes are taken, and the file is refused.
+    // The content differs from the announced digest: the upload succeeds, but vCenter rejects the file.
     let added = client
         .add_update_file(&session, &NewFile { sha256: "00".repeat(32), ..file("node.ovf", OVF.as_bytes()) })
         .await;
@@ -137,7 +137,7 @@ async fn what_arrives_in_part_is_no_file(sim: Sim) {
     client.upload(&added.unwrap().endpoint.unwrap(), OVF.len() as u64, bytes, &sent).await.unwrap();
     assert_eq!(status(&client, &session, "node.ovf").await, FileStatus::Error);
 
-    // Announced anew, it replaces the broken one.
+    // A new announcement replaces the broken file.
     push(&client, &session, "node.ovf", OVF.as_bytes()).await.unwrap();
     assert_eq!(status(&client, &session, "node.ovf").await, FileStatus::Ready);
     client.complete_update(&session, SOON).await.unwrap();

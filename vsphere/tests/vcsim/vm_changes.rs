@@ -1,4 +1,4 @@
-//! Changes of a VM: other settings, newer hardware, power by the guest, and its end.
+//! Tests VM changes: settings, hardware upgrades, guest power operations, and removal.
 
 use serde_json::json;
 use support::vcsim::Sim;
@@ -11,7 +11,7 @@ use crate::vms::golden;
 
 everywhere!(a_vm_is_changed_and_its_guest_is_asked);
 
-// Not with the upstream collector: it loses a leave that falls together with another object's change.
+// The upstream collector is excluded: it loses a `leave` update that coincides with another object's change.
 support::on_both_wires!(a_removal_has_its_event_time_and_user);
 
 async fn clone_vm(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {

@@ -1,4 +1,4 @@
-//! VMs from a library item to their end.
+//! Tests the VM life cycle, from a library item to deletion.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use vsphere::{
     ManagedBy, MoRef, NicBacking, Provisioning, RelocateSpec,
 };
 
-/// A template with a snapshot, ready for linked clones.
+/// A template with a snapshot for linked clones.
 pub struct Golden {
     pub template: MoRef,
     pub snapshot: MoRef,
@@ -48,7 +48,7 @@ pub async fn golden(sim: &Sim, inventory: &Inventory) -> Golden {
     Golden { template, snapshot, nics, workload: workload.backing.clone() }
 }
 
-/// The item as a VM of the site, with vCenter's own choice of everything else.
+/// Deploys the item into the simulator's pool and folder, and leaves all other choices to vCenter.
 pub fn plain_deploy(sim: &Sim, item: &str) -> Deploy {
     Deploy {
         item_id: item.to_owned(),
@@ -107,7 +107,7 @@ impl Golden {
         client.clone_vm(&self.template, &sim.folder(), name, self.clone_spec(sim, uuid)).await
     }
 
-    /// Clones the template, and waits until the task has ended.
+    /// Clones the template and waits for the task.
     pub async fn make_clone(&self, sim: &Sim, inventory: &Inventory, name: &str, uuid: Uuid) -> MoRef {
         let task = self.clone(sim, inventory.client(), name, uuid).await.unwrap();
         within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone()
@@ -130,7 +130,7 @@ async fn a_library_is_read_to_the_properties_of_its_items(sim: Sim) {
     client.logout().await;
 }
 
-/// Twenty VMs that run, and who they are.
+/// Creates twenty running VMs and returns their references and UUIDs.
 async fn twenty(sim: &Sim, inventory: &Inventory) -> Vec<(MoRef, Uuid)> {
     let golden = golden(sim, inventory).await;
     sim.forget_requests().await;
@@ -164,7 +164,7 @@ async fn twenty_clones_cost_one_call_each_and_a_few_for_all(sim: Sim) {
     println!("twenty clones: {spent}");
     assert_eq!(sim.calls("CloneVM_Task").await, 20);
     let others = sim.total().await - 20;
-    // One after another, each is listed and followed by itself.
+    // If VMs are cloned one after another, each VM requires separate calls for the task list and the stream.
     let few = if sim.at_once() == 1 { 3 * 20 } else { 20 };
     assert!(others <= few, "{others} calls beside the clones: {spent}");
 
@@ -230,7 +230,7 @@ async fn what_a_clone_asks_for_is_applied(sim: Sim) {
     let nics = inventory.client().read_nics(&vm.moref).await.unwrap();
     assert!(matches!(nics[0].backing, Some(Backing::Portgroup { .. })), "{nics:?}");
 
-    // The guest takes its user data and says so; later somebody removes the key.
+    // The guest overwrites its user data after reading it. Later, the key is removed.
     let reconfigure = |value: &str| ConfigSpec {
         extra_config: vec![("guestinfo.userdata".into(), value.into())].into(),
         ..ConfigSpec::default()
@@ -242,7 +242,7 @@ async fn what_a_clone_asks_for_is_applied(sim: Sim) {
     }
 }
 
-/// What vCenter holds for the guest; the inventory keeps none of it.
+/// Reads the guest's user data from vCenter, because the inventory doesn't cache it.
 async fn userdata(inventory: &Inventory, vm: &MoRef) -> Option<String> {
     let read = inventory.client().retrieve(std::slice::from_ref(vm), &["config.extraConfig"]).await.unwrap();
     let options = read[0].get("config.extraConfig").items();
@@ -335,5 +335,5 @@ everywhere!(
     policies_are_listed_with_their_datastores,
 );
 
-// Not with the upstream collector: it loses a leave that falls together with a change of the list of tasks.
+// The upstream collector is excluded: it loses a `leave` update that coincides with a change to the task list.
 on_both_wires!(twenty_ends_cost_two_calls_each_and_a_few_for_all);

@@ -1,46 +1,45 @@
-//! Update sessions and their files, as callers and the wire have them.
+//! The types of update sessions and their files, both public and as JSON.
 
 use serde::Deserialize;
 
 use super::super::library::Endpoint;
 use super::super::ovf::Message;
 
-/// An item to be made, without any files.
+/// An item to be created without files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewItem {
-    /// The library's id; it must be a local one.
+    /// The ID of the target library, which must be a local library.
     pub library_id: String,
-    /// The item's name: 80 characters at most, and once in a library.
+    /// The item's name: up to 80 characters, unique in the library.
     pub name: String,
-    /// The item's description: 2000 characters at most.
+    /// The item's description: up to 2000 characters.
     pub description: String,
-    /// Such as `ovf` or `iso`.
+    /// The item type, such as `ovf` or `iso`.
     pub kind: String,
 }
 
-/// A file of an item, as everybody sees it.
+/// A file of an item, visible to all clients.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ItemFile {
-    /// Its name.
     pub name: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     #[serde(default)]
     pub size: u64,
 }
 
-/// What became of an update session.
+/// The state of an update session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum UpdateState {
-    /// It takes files.
+    /// The session accepts files.
     Active,
-    /// The item has its files.
+    /// The session's files were added to the item.
     Done,
-    /// It failed; the item is as before.
+    /// The session failed, and the item is unchanged.
     Error,
-    /// Somebody ended it; the item is as before.
+    /// The session was canceled, and the item is unchanged.
     Canceled,
-    /// A state of a later release.
+    /// A state that a later release introduced.
     #[serde(other)]
     Unknown,
 }
@@ -48,38 +47,37 @@ pub enum UpdateState {
 /// An update session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateSession {
-    /// What became of it.
     pub state: UpdateState,
-    /// Why it failed.
+    /// The failure message.
     pub error: Option<String>,
 }
 
 /// A file to be uploaded in an update session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFile {
-    /// Its name, without a folder.
+    /// The file name, without a folder.
     pub name: String,
-    /// Its size in bytes, which vCenter checks.
+    /// The size in bytes, which vCenter verifies.
     pub size: u64,
-    /// Its SHA-256 in hexadecimal digits, which vCenter checks.
+    /// The hexadecimal SHA-256 digest, which vCenter verifies.
     pub sha256: String,
 }
 
-/// How far vCenter is with a file of an update session.
+/// The transfer status of a file in an update session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FileStatus {
-    /// Nothing came yet.
+    /// No bytes have arrived yet.
     WaitingForTransfer,
-    /// Bytes come.
+    /// Bytes are arriving.
     Transferring,
-    /// All bytes came and are compared with what was announced.
+    /// All bytes have arrived, and vCenter compares them with the announced size and digest.
     Validating,
-    /// It is here.
+    /// The file has been received and verified.
     Ready,
-    /// It came in part, or is not what was announced.
+    /// The file is incomplete or doesn't match the announced size or digest.
     Error,
-    /// A status of a later release.
+    /// A status that a later release introduced.
     #[serde(other)]
     Unknown,
 }
@@ -87,26 +85,24 @@ pub enum FileStatus {
 /// A file of an update session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateFile {
-    /// Its name.
     pub name: String,
-    /// How far vCenter is with it.
     pub status: FileStatus,
-    /// The size that vCenter received, once it is ready.
+    /// The file size in bytes as vCenter received it, once the file is ready.
     pub size: Option<u64>,
-    /// How many bytes came so far.
+    /// The number of bytes received so far.
     pub received: u64,
-    /// Where its bytes are sent to; whoever knows it may send them.
+    /// The upload URL, which authorizes the upload by itself.
     pub endpoint: Option<String>,
-    /// What is wrong with it.
+    /// The error message of a failed transfer.
     pub error: Option<String>,
 }
 
-/// What vCenter's adapter for the item's type finds wrong with the files of a session.
+/// The problems that vCenter's adapter for the item type finds in a session's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validation {
-    /// Files that the descriptor names and the session lacks.
+    /// The names of files that the descriptor refers to but the session lacks.
     pub missing: Vec<String>,
-    /// Files that are wrong, each with the reason.
+    /// Invalid files: the file name and the reason.
     pub invalid: Vec<(String, String)>,
 }
 

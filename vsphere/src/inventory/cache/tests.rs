@@ -1,4 +1,4 @@
-//! What the cache holds after updates, in any order and repeated.
+//! Cache tests with updates in any order and with repetitions.
 
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ fn a_vm_whose_configuration_is_unset_is_who_it_was() {
         let vm = cache.by_uuid(uuid).unwrap().clone();
         assert!(!vm.is_available() && vm.configuration == Configuration::LastKnown, "{lost:?}");
         assert_eq!((&vm.extra_config, vm.uuid, vm.disks), (&known.extra_config, known.uuid, known.disks));
-        // A new session sends all that it has: no configuration.
+        // A new session sends all known properties, but no configuration.
         cache.begin();
         let parent = Value::from(MoRef::folder("group-v3"));
         cache.apply(update(Kind::Enter, "vm-1", &[("name", "a".into()), ("parent", parent)]));
@@ -107,7 +107,7 @@ fn a_vm_whose_configuration_is_unset_is_who_it_was() {
         cache.apply(update(Kind::Modify, "vm-1", &config));
         assert!(cache.by_uuid(uuid).unwrap().is_available());
     }
-    // A property that is unset while the configuration is there is unset.
+    // While the configuration is readable, a property can really be unset.
     cache.apply(update(Kind::Modify, "vm-1", &[("config.extraConfig", Value::Null)]));
     assert!(cache.by_uuid(uuid).unwrap().extra_config.is_empty());
 }
@@ -157,7 +157,7 @@ fn a_guest_does_not_fill_the_memory_with_what_it_reports() {
     assert!(vm.extra_config.values().map(String::len).sum::<usize>() < 100_000);
 }
 
-/// Text as a hostile guest writes it: titles, colours, the clipboard, line breaks, the direction of writing.
+/// Text from a hostile guest: terminal titles, colors, screen erasure, line breaks, text direction, invisible characters.
 fn hostile_text() -> impl Strategy<Value = String> {
     let parts = prop::sample::select(vec![
         "\u{1b}]0;pwned\u{7}",
@@ -291,7 +291,7 @@ prop_compose! {
     }
 }
 
-/// Every index finds exactly what a scan finds.
+/// Asserts that the UUID and name indexes match a scan.
 fn check_indexes(cache: &Cache) {
     let folder = MoRef::folder("group-v3");
     for uuid in (0..3).map(Uuid::from_u128) {
@@ -330,7 +330,7 @@ proptest! {
         }
         rebuilt.begin();
         fresh.begin();
-        // A new stream sends no change of a VM before it has sent the VM itself.
+        // A new stream sends a VM itself before it sends changes to it.
         let sent = after.into_iter().filter(|update| update.kind != Kind::Modify);
         for update in sent {
             rebuilt.apply(update.clone());

@@ -1,11 +1,11 @@
-//! Answers, and what comes in place of one.
+//! Decodes SOAP responses: results, faults, and bodies that aren't SOAP.
 
 use super::reader::{ENVELOPE, Reader, Unreadable};
 use crate::value::known_name;
 use crate::wire::codec::{Refusal, fault_refusal, status_refusal};
 use crate::{Fault, Object, Value};
 
-/// What an envelope holds.
+/// The content of an envelope: a result or a fault.
 enum Body {
     Answer(Value),
     Fault(Value),
@@ -16,7 +16,7 @@ pub(super) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
     match str::from_utf8(body).map_err(|error| error.to_string()).and_then(opened) {
         Ok(Some(Body::Answer(value))) if success => Ok(value),
         Ok(Some(Body::Fault(fault))) => Err(fault_refusal(status, Fault::read(&thrown(fault)))),
-        // A page of HTML with status 200 comes from a proxy, never from vCenter's API.
+        // An HTML page with status 200 comes from a proxy, never from vCenter's API.
         Ok(None) if success && !body.trim_ascii().is_empty() => Err(Refusal::Overloaded),
         Err(cause) if success => {
             Err(Refusal::Unexpected(format!("HTTP status {status}, unreadable SOAP: {cause}")))
@@ -25,7 +25,7 @@ pub(super) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
     }
 }
 
-/// `None` if it is no envelope at all.
+/// Parses an envelope. Returns `None` if the root element isn't an envelope.
 fn opened(text: &str) -> Result<Option<Body>, Unreadable> {
     let mut reader = Reader::new(text);
     let Ok(Some(root)) = reader.child() else { return Ok(None) };
@@ -45,7 +45,7 @@ fn opened(text: &str) -> Result<Option<Body>, Unreadable> {
     Err("the envelope has no body".to_owned())
 }
 
-/// The fault itself, with its text as one more field, as VI/JSON has it.
+/// Returns the fault object with the `faultstring` as an additional field, as in VI/JSON.
 fn thrown(fault: Value) -> Value {
     let text = fault.get("faultstring").as_str().unwrap_or_default().to_owned();
     let mut object = match fault.take("detail") {
@@ -56,7 +56,7 @@ fn thrown(fault: Value) -> Value {
     Value::Object(object)
 }
 
-/// The element of a fault is called after its type, with `Fault` at the end; an `xsi:type` says it better.
+/// Names a fault object after its `xsi:type`, or after its element, whose name is the type name followed by `Fault`.
 fn typed((element, value): (std::borrow::Cow<'static, str>, Value)) -> Object {
     match value {
         Value::Object(object) if !object.type_name().is_empty() => object,

@@ -1,4 +1,4 @@
-//! SOAP: one envelope per call, `POST /sdk`.
+//! SOAP: one envelope per call, sent as `POST /sdk`, or `POST /pbm` for storage policies.
 
 mod fault;
 pub(crate) mod reader;
@@ -15,15 +15,15 @@ use crate::http::Outgoing;
 use crate::wire::codec::{Codec, Refusal, Service, WireKind};
 use crate::{MoRef, Object, Value};
 
-/// The cookie that carries the session.
+/// The session cookie's name.
 const SESSION_COOKIE: &str = "vmware_soap_session";
 const SOAP_ACTION: HeaderName = HeaderName::from_static("soapaction");
-/// The version of the storage policy service: the one that `PbmCheckRequirements` came with.
+/// The storage policy API version, which is the first version with `PbmCheckRequirements`.
 const PBM_VERSION: &str = "6.5";
 
-/// The codec for one version of the API.
+/// The codec for one API version.
 pub(crate) struct Soap {
-    /// As the server names it, such as `8.0.3.0`.
+    /// The version in the server's notation, such as `8.0.3.0`.
     pub version: String,
 }
 
@@ -41,7 +41,7 @@ impl Codec for Soap {
             Service::Vim => ("/sdk", "urn:vim25", self.version.as_str()),
             Service::Pbm => ("/pbm", "urn:pbm", PBM_VERSION),
         };
-        // Services beside VIM's own know the session by its key in the envelope.
+        // Services other than VIM identify the session by the session key in the envelope's header.
         let key = session.filter(|_| path != "/sdk").map(unquoted);
         let mut headers = Vec::with_capacity(3);
         headers.push((CONTENT_TYPE, "text/xml; charset=utf-8".to_owned()));
@@ -75,7 +75,7 @@ impl Codec for Soap {
     }
 }
 
-/// vCenter puts the cookie's value in quotes, which belong to the cookie and not to the session.
+/// Removes the quotes that vCenter puts around the cookie value. The quotes are not part of the session key.
 fn unquoted(session: &str) -> &str {
     session.trim_matches('"')
 }

@@ -1,7 +1,8 @@
-//! XML as values.
+//! Decodes XML into values.
 //!
-//! One pass over the text, by namespaces: prefixes differ from server to server, and a reference in
-//! a field of type `Any` bears two attributes called `type`. What an element is shows only at its end.
+//! The reader makes one pass and resolves namespaces, because prefixes differ between servers, and a reference in an
+//! `Any` field carries two attributes called `type`. An element's kind (object, list or scalar) is known only at the
+//! end of the element.
 
 use std::borrow::Cow;
 
@@ -14,25 +15,25 @@ use crate::value::known_name;
 use crate::{MoRef, Object, Value};
 
 const INSTANCE: Namespace<'static> = Namespace("http://www.w3.org/2001/XMLSchema-instance");
-/// The namespace of the envelope.
+/// The envelope's namespace.
 pub(crate) const ENVELOPE: &str = "http://schemas.xmlsoap.org/soap/envelope/";
-/// No type of the API is nested nearly as deep.
+/// The maximum element depth, far above the nesting of any API type.
 const DEEPEST: usize = 100;
 
-/// Why the text can't be read.
+/// The reason why a document can't be decoded.
 pub(crate) type Unreadable = String;
 
-/// Reads one document from its beginning to its end.
+/// Reads a document from start to end.
 pub(crate) struct Reader<'a> {
     xml: NsReader<&'a [u8]>,
 }
 
-/// What the start of an element says about its content.
+/// The declarations in an element's start tag.
 #[derive(Default)]
 struct Declared<'a> {
-    /// The type of a managed object, if the element is a reference.
+    /// The managed object type, if the element is a reference.
     refers_to: Option<Cow<'a, str>>,
-    /// The type in the sense of XML Schema, without its prefix.
+    /// The `xsi:type` without its prefix.
     type_name: Option<Cow<'a, str>>,
     nil: bool,
 }
@@ -44,7 +45,7 @@ impl<'a> Reader<'a> {
         Self { xml }
     }
 
-    /// The next element inside the current one; `None` at its end.
+    /// Returns the next child element of the current element, or `None` at the end of the current element.
     pub fn child(&mut self) -> Result<Option<BytesStart<'a>>, Unreadable> {
         loop {
             match self.event()? {
@@ -56,13 +57,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether an element that has just begun is this one.
+    /// Returns true if a start tag has this namespace and local name.
     pub fn is(&self, start: &BytesStart<'_>, namespace: &str, name: &str) -> bool {
         let (space, local) = self.xml.resolver().resolve_element(start.name());
         local.into_inner() == name && space == ResolveResult::Bound(Namespace(namespace))
     }
 
-    /// All of an element that has just begun.
+    /// Reads the rest of an element whose start tag was just read, and returns the element's value.
     pub fn value(&mut self, start: &BytesStart<'a>) -> Result<Value, Unreadable> {
         self.nested(start, 0)
     }
@@ -115,7 +116,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Declared<'_> {
-    /// The value, now that the element has ended.
+    /// Builds the value after the element has ended.
     fn holds(self, fields: Vec<(Cow<'static, str>, Value)>, text: Cow<'_, str>) -> Value {
         if self.nil {
             return Value::Null;
@@ -128,7 +129,7 @@ impl Declared<'_> {
             let members = fields.into_iter().next().map(|(_, members)| members);
             return Value::List(members.map(Value::into_items).unwrap_or_default());
         }
-        // A fault without fields is an object all the same.
+        // A fault without fields is still an object.
         let bare = text.is_empty() && type_name.starts_with(|first: char| first.is_ascii_uppercase());
         if bare || !fields.is_empty() {
             return Value::Object(Object::of(known_name(&type_name), fields));
@@ -137,7 +138,7 @@ impl Declared<'_> {
     }
 }
 
-/// Text whose type is not named stays text: only the reader of the field knows what it is.
+/// Converts text by its type. Untyped text stays a string, because only the code that reads the field knows its type.
 fn scalar(type_name: &str, text: Cow<'_, str>) -> Value {
     let read = match type_name {
         "boolean" => Value::from(text.as_ref()).as_bool().map(Value::Bool),
@@ -148,7 +149,7 @@ fn scalar(type_name: &str, text: Cow<'_, str>) -> Value {
     read.unwrap_or_else(|| Value::Str(text.into_owned()))
 }
 
-/// Elements of one name that follow each other are a list.
+/// Adds a field. Consecutive elements with the same name form a list.
 fn add(fields: &mut Vec<(Cow<'static, str>, Value)>, name: &str, value: Value) {
     match fields.last_mut() {
         Some((last, Value::List(items))) if last == name && !matches!(value, Value::List(_)) => {

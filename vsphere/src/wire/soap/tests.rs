@@ -1,4 +1,4 @@
-//! What comes over the wire, whoever wrote it, and what does not come whole.
+//! Tests with responses from different SOAP implementations, and with truncated or corrupt responses.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,8 @@ use crate::wire::Json;
 use crate::wire::codec::Refusal;
 use crate::{MoRef, Object, Value};
 
-/// An answer as servers with other habits write it: their own prefixes, or none.
+/// The same response in the styles of different servers, which choose different namespace prefixes or omit the
+/// prefixes.
 const HABITS: [&str; 4] = [
     r#"<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body><QResponse xmlns="urn:vim25"><returnval><name>a</name><val xsi:type="xsd:int">3</val><obj type="Task">task-1</obj><any xsi:type="ManagedObjectReference" type="Task">task-2</any><list xsi:type="ArrayOfString"><string>x</string></list></returnval></QResponse></soapenv:Body></soapenv:Envelope>"#,
     r#"<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><v:QResponse xmlns:v="urn:vim25" xmlns:t="http://www.w3.org/2001/XMLSchema-instance"><v:returnval><v:name>a</v:name><v:val t:type="x:int" xmlns:x="http://www.w3.org/2001/XMLSchema">3</v:val><v:obj type="Task">task-1</v:obj><v:any type="Task" t:type="v:ManagedObjectReference">task-2</v:any><v:list t:type="v:ArrayOfString"><v:string>x</v:string></v:list></v:returnval></v:QResponse></Body></Envelope>"#,
@@ -43,7 +44,7 @@ fn what_ends_too_early_is_no_answer() {
     for text in HABITS {
         for cut in (0..text.len()).filter(|at| text.is_char_boundary(*at)) {
             match decode(200, &text.as_bytes()[..cut]) {
-                // Only the ends of the envelope are missing.
+                // Only the closing tags of the envelope are missing.
                 Ok(value) if cut > 0 && text[..cut].contains("QResponse>") => assert_eq!(value, expected()),
                 Ok(value) => assert_eq!((cut, value), (0, Value::Null)),
                 Err(Refusal::Overloaded | Refusal::Unexpected(_)) => {}
@@ -81,7 +82,7 @@ fn a_great_answer_is_read_whole() {
     assert_eq!(decode(200, text.as_bytes()).unwrap().get("objects").items().len(), 50_000);
 }
 
-/// A value with all types named, as in a field of type `Any`.
+/// Generates values with explicit types, as in a field of type `Any`.
 fn typed_value() -> impl Strategy<Value = Value> {
     let typed = |type_name: &'static str, value: Value| Value::Any(type_name, Box::new(value));
     let text = || "[^\\p{Cc}]{0,8}|[a&<>\"' \t\r\n]{0,8}";
@@ -109,7 +110,7 @@ fn typed_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same without its types: what a reader makes of it.
+/// Removes the explicit types from a value. The reader returns values without them.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Any(_, inner) => plain(inner),

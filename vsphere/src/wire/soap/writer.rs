@@ -1,6 +1,6 @@
-//! Values as XML.
+//! Encodes values as XML.
 //!
-//! Fields go out in the order in which they were given, which is the WSDL's: vCenter insists on it.
+//! Fields are written in the order in which they were added, which must be the WSDL order: vCenter requires it.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const HEAD: &str = concat!(
     r#" xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">"#
 );
 
-/// The whole body of a request; `key` names the session to services that do not read the cookie.
+/// Builds a request body. `key` identifies the session for services that don't read the cookie.
 pub(super) fn envelope(
     namespace: &str,
     key: Option<&str>,
@@ -40,7 +40,7 @@ pub(super) fn envelope(
     out
 }
 
-/// One field; a list is one element per member, and nothing is no element.
+/// Writes a field. A list becomes one element per member, and a null isn't written.
 pub(crate) fn element(out: &mut String, name: &str, value: &Value) {
     match value {
         Value::Null => {}
@@ -66,7 +66,7 @@ pub(crate) fn element(out: &mut String, name: &str, value: &Value) {
     }
 }
 
-/// A value whose declared type is `Any`, so its own type must be named.
+/// Writes a field whose declared type is `Any`. The element must therefore name the value's own type.
 fn any(out: &mut String, name: &str, type_name: &str, value: &Value) {
     match value {
         Value::Ref(moref) => reference(out, name, type_name, moref),
@@ -87,7 +87,7 @@ fn any(out: &mut String, name: &str, type_name: &str, value: &Value) {
     }
 }
 
-/// Types that XML Schema has itself; VIM's own begin with a capital.
+/// Returns the `xsi:type` name. Lowercase names are XML Schema types, and VIM types start with a capital letter.
 fn schema_type(type_name: &str) -> String {
     match type_name {
         "binary" => "xsd:base64Binary".to_owned(),
@@ -96,7 +96,8 @@ fn schema_type(type_name: &str) -> String {
     }
 }
 
-/// The members of an `ArrayOfString` are called `string`, those of an `ArrayOfOptionValue` `OptionValue`.
+/// Returns the element name for an array type's members: `string` for `ArrayOfString`, `OptionValue` for
+/// `ArrayOfOptionValue`.
 fn member_of(type_name: &str) -> String {
     let member = type_name.strip_prefix("ArrayOf").unwrap_or(type_name);
     match member {
@@ -111,7 +112,7 @@ fn member_of(type_name: &str) -> String {
 fn reference(out: &mut String, name: &str, type_name: &str, moref: &MoRef) {
     out.push('<');
     out.push_str(name);
-    // In front, for readers that take the last attribute called `type` in any namespace.
+    // `xsi:type` is written before `type`, because some parsers take the last attribute called `type` in any namespace.
     if !type_name.is_empty() {
         attribute(out, "xsi:type", type_name);
     }
@@ -155,7 +156,8 @@ fn content(out: &mut String, scalar: &Value) {
     }
 }
 
-/// Escaped; a carriage return would be read as a line feed, and most control characters can't be written in XML at all.
+/// Writes escaped text. Parsers read a carriage return as a line feed, so it is escaped. Control characters that XML
+/// can't represent are replaced.
 fn text(out: &mut String, value: &str) {
     let mut done = 0;
     for (at, byte) in value.bytes().enumerate() {
