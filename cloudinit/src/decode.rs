@@ -1,4 +1,4 @@
-//! Guestinfo keys read as cloud-init's VMware datasource reads them, and a view of them for people.
+//! Decodes guestinfo values as cloud-init's VMware datasource does, and redacts the values for display.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 
 use crate::{Counted, ENCODING, Error, METADATA, Metadata, REDACTED, USERDATA, VENDORDATA};
 
-/// As Python's decoder, which does not insist on what pads the end.
+/// A base64 decoder that is as lenient about padding as Python's.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new()
@@ -20,19 +20,19 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// What guestinfo tells a node. Missing, empty and redacted values are `None`.
+/// Decoded guestinfo values. Missing, empty and redacted values are `None`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Decoded {
-    /// Who the node is: YAML or JSON.
+    /// The node's identity as YAML or JSON.
     pub metadata: Option<Vec<u8>>,
-    /// What the node does on first boot. Secret.
+    /// The node's first boot configuration. Secret.
     pub userdata: Option<Vec<u8>>,
-    /// As userdata, from whoever made the image. Secret.
+    /// Further first boot configuration, from a provider. Secret.
     pub vendordata: Option<Vec<u8>>,
 }
 
 impl Decoded {
-    /// The metadata, read.
+    /// Parses the metadata. Fails if it is missing.
     pub fn metadata(&self, budget: &Budget) -> Result<Metadata, Error> {
         read_metadata(self.metadata.as_deref(), budget)
     }
@@ -55,8 +55,10 @@ impl fmt::Debug for Decoded {
     }
 }
 
-/// Reads guestinfo keys as cloud-init does: `base64`, `b64`, `gzip+base64`, `gz+b64`, and any other
-/// encoding as plain text. Whatever it makes is spent of the budget.
+/// Decodes guestinfo values as cloud-init does. `keys` contains the values and their encodings by key.
+///
+/// Supports the encodings `base64`, `b64`, `gzip+base64` and `gz+b64`, and treats any other encoding as plain text. All
+/// output is charged to the budget.
 pub fn decode(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<Decoded, Error> {
     Ok(Decoded {
         metadata: value(keys, METADATA, budget)?,
@@ -65,7 +67,7 @@ pub fn decode(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<Decode
     })
 }
 
-/// Reads the metadata alone.
+/// Decodes and parses only the metadata. Fails if it is missing.
 pub fn decode_metadata(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<Metadata, Error> {
     read_metadata(value(keys, METADATA, budget)?.as_deref(), budget)
 }
@@ -81,7 +83,7 @@ fn value(
     let encoding = encoding_of(keys, key);
     let garbled = |reason: String| Error::Garbled { key, encoding: encoding.to_owned(), reason };
     let unwrapped = || -> Vec<u8> { raw.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect() };
-    // Without its white space, and what base64 stands for.
+    // Charge one copy without white space, and the base64-decoded bytes.
     budget.spend(raw.len().saturating_mul(2))?;
     match encoding {
         "base64" | "b64" => BASE64.decode(unwrapped()).map(Some).map_err(|error| garbled(not_base64(&error))),
@@ -97,7 +99,7 @@ fn value(
     }
 }
 
-/// Returns what is wrong with base64. The decoder's own text contains a character of the value.
+/// Describes a base64 error without quoting the value. The decoder's own message contains a character of the value.
 fn not_base64(error: &DecodeError) -> String {
     match error {
         DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => {
@@ -107,13 +109,13 @@ fn not_base64(error: &DecodeError) -> String {
     }
 }
 
-/// A value in plain, from what people keep: plain, gzip, base64, or gzip in base64. The error quotes nothing; whatever is
-/// made is spent of the budget.
+/// Unpacks a value that a user may have stored as plain text, gzip, base64, or base64-encoded gzip. Errors don't quote
+/// the value. All output is charged to the budget.
 pub fn unpacked(value: &[u8], budget: &Budget) -> Result<Vec<u8>, Error> {
-    // Without its white space, what base64 stands for, and a copy of what is plain.
+    // Charge one copy without white space, the base64-decoded bytes, and a copy of a plain value.
     budget.spend(value.len().saturating_mul(3))?;
     let trimmed: Vec<u8> = value.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    // What is not base64 from end to end is meant as it is.
+    // A value that isn't valid base64 is treated as plain.
     let bytes = if trimmed.is_empty() { None } else { BASE64.decode(&trimmed).ok() };
     let bytes = bytes.unwrap_or_else(|| value.to_vec());
     if !bytes.starts_with(&[0x1f, 0x8b]) {
@@ -125,13 +127,13 @@ pub fn unpacked(value: &[u8], budget: &Budget) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Why something can't be decompressed.
+/// The reasons why data can't be decompressed.
 enum Gunzip {
     Garbled(std::io::Error),
     Exceeded(Exceeded),
 }
 
-/// Decompresses piece by piece, each of which is spent before it is kept.
+/// Decompresses data in pieces, and charges each piece to the budget before keeping it.
 fn gunzip(packed: &[u8], budget: &Budget) -> Result<Vec<u8>, Gunzip> {
     let mut decoder = MultiGzDecoder::new(packed);
     let (mut plain, mut piece) = (Vec::new(), [0; 8192]);
@@ -149,7 +151,8 @@ fn encoding_of<'a>(keys: &'a BTreeMap<String, String>, key: &str) -> &'a str {
     keys.get(&format!("{key}{ENCODING}")).map_or("", |encoding| encoding.trim())
 }
 
-/// The same keys for people to read: metadata in plain text, and of what is secret only how long it is.
+/// Returns the keys and values for display: metadata decoded (or the decoding error), only the encoded length of
+/// userdata and vendordata, and all other values unchanged.
 pub fn redacted(keys: &BTreeMap<String, String>, budget: &Budget) -> BTreeMap<String, String> {
     let shown = |(key, raw): (&String, &String)| {
         let text = match key.as_str() {

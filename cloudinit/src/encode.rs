@@ -1,4 +1,4 @@
-//! Metadata, userdata and vendordata as guestinfo keys.
+//! Encodes metadata, userdata and vendordata as guestinfo keys.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -11,14 +11,15 @@ use flate2::{Compression, GzBuilder};
 
 use crate::{ENCODING, Error, GZIP_BASE64, METADATA, Metadata, USERDATA, VALUE_LIMIT, VENDORDATA};
 
-/// So many bytes are compressed before the budget is asked again.
+/// The number of bytes that are charged to the budget and compressed at a time.
 const PIECE: usize = 64 * 1024;
 
-/// The six keys that give a node's cloud-init everything, ready to be put into ExtraConfig.
+/// Encodes cloud-init data as six ExtraConfig keys: one for each of the three values, and one for each value's
+/// encoding.
 ///
-/// Every key is there always, empty where there is nothing to give, so that a machine made from a
-/// template inherits nothing. The same input gives the same bytes. A value that a guest would not bear
-/// is refused by its key. Whatever is made is spent of the budget.
+/// All keys are always present, with empty values where data is missing, so that a VM doesn't inherit values from its
+/// template. Equal input yields equal bytes. The error for a value that is too long names the value's key. All output
+/// is charged to the budget.
 pub fn encode(
     metadata: &Metadata,
     userdata: &[u8],
@@ -45,11 +46,11 @@ fn packed(key: &'static str, bytes: &[u8], budget: &Budget) -> Result<String, Er
         encoding: GZIP_BASE64.to_owned(),
         reason: error.to_string(),
     };
-    // No time and no operating system in the header: equal input, equal output.
+    // Omit the time and the operating system from the header, so that equal input yields equal output.
     let mut gzip: GzEncoder<Vec<u8>> =
         GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
     for piece in bytes.chunks(PIECE) {
-        // At worst it does not get smaller.
+        // Charge the uncompressed size, because in the worst case the data doesn't shrink.
         budget.spend(piece.len())?;
         gzip.write_all(piece).map_err(failed)?;
     }

@@ -1,11 +1,11 @@
-//! What a node's cloud-init gets, as the keys of VMware's guestinfo, and back again.
+//! Encodes a node's cloud-init data as VMware guestinfo keys, and decodes it.
 //!
-//! A virtual machine gets its metadata, userdata and vendordata as ExtraConfig keys that cloud-init's
-//! VMware datasource reads. Userdata carries the cluster's certificate authorities with their keys, so
-//! nothing here prints it: not an error, not `Debug`, not [`redacted`].
+//! A virtual machine receives its metadata, userdata and vendordata as ExtraConfig keys, which cloud-init's VMware
+//! datasource reads. Userdata contains the cluster's CA keys. Therefore, errors, `Debug` output and [`redacted`] never
+//! contain userdata or vendordata.
 //!
-//! Values come from users. Whatever is unpacked, parsed or packed is counted in the [`Budget`](bounds::Budget) of the caller,
-//! for all keys together.
+//! Values come from users. Decompressing, parsing and compressing the values is therefore charged to the caller's
+//! [`Budget`](bounds::Budget), for all keys together.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod decode;
@@ -22,72 +22,70 @@ pub use encode::encode;
 pub use metadata::{Metadata, WaitOnNetwork, mapping, virtual_router};
 pub use reporter::{BOOTSTRAP_CONDITION, BOOTSTRAP_LOG, BOOTSTRAP_REPORTED, BOOTSTRAP_REPORTER};
 
-/// The metadata: who the node is.
+/// The metadata key, for the node's identity.
 pub const METADATA: &str = "guestinfo.metadata";
-/// The userdata: what the node does on first boot. Secret.
+/// The userdata key, for the node's first boot configuration. Secret.
 pub const USERDATA: &str = "guestinfo.userdata";
-/// The vendordata: as userdata, from whoever made the image. Secret.
+/// The vendordata key. cloud-init treats vendordata like userdata, but vendordata comes from a provider. Secret.
 pub const VENDORDATA: &str = "guestinfo.vendordata";
-/// What is put after a key to name the key of its encoding.
+/// The suffix that turns a key into the key for its encoding.
 pub const ENCODING: &str = ".encoding";
 /// The encoding that [`encode`] uses.
 pub const GZIP_BASE64: &str = "gzip+base64";
-/// What cloud-init leaves in place of a value it was asked to redact.
+/// The value with which cloud-init replaces a redacted value.
 pub const REDACTED: &str = "---";
 
-/// The longest encoded value, in bytes: a guest writes no longer ones back, and vCenter's own limit
-/// for all of them together is not far away.
+/// The maximum length of an encoded value in bytes. Guests can't write back longer values, and vCenter's
+/// limit for all values together isn't much higher.
 pub const VALUE_LIMIT: usize = 64 * 1024;
 
-/// Why values could not be encoded or decoded. Carries no value.
+/// The reasons why values can't be encoded or decoded. Errors don't contain the values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// An encoded value is longer than a guest bears.
+    /// An encoded value exceeds [`VALUE_LIMIT`].
     #[error(
         "{key} is {size} bytes when compressed and encoded, but the limit is {limit}: shorten or remove files and commands in the bootstrap data"
     )]
     TooLong {
-        /// The key.
         key: &'static str,
-        /// How long the encoded value is, in bytes.
+        /// The length of the encoded value in bytes.
         size: usize,
-        /// How long it may be, in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// A value is not in the encoding it claims.
+    /// A value doesn't have the declared encoding.
     #[error("{key} is not {encoding}, as {key}.encoding says: {reason}")]
     Garbled {
-        /// The key.
         key: &'static str,
-        /// The encoding it claims.
+        /// The declared encoding.
         encoding: String,
-        /// What is wrong with it.
+        /// The encoding error.
         reason: String,
     },
-    /// A value begins as gzip does, and is not.
+    /// A value begins like gzip but can't be decompressed.
     #[error("can't be unpacked: {reason}")]
     NotGzip {
-        /// What is wrong with it.
+        /// The decompression error.
         reason: String,
     },
-    /// A value is not the mapping that it must be.
+    /// A value isn't a YAML mapping.
     #[error("is not a YAML mapping: {reason}")]
     NotMapping {
-        /// What is wrong with it.
+        /// The parse error, which doesn't quote the value.
         reason: String,
     },
-    /// The values need more than the budget allows.
+    /// The values exceed the budget.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
-    /// Metadata is not what it must be.
+    /// The metadata isn't valid.
     #[error("guestinfo.metadata is not a YAML mapping with an instance-id: {reason}")]
     NotMetadata {
-        /// What is wrong with it.
+        /// The parse error, which doesn't quote the value.
         reason: String,
     },
 }
 
-/// Bytes that `Debug` only counts.
+/// Bytes that `Debug` prints only as a byte count.
 struct Counted<'a>(&'a [u8]);
 
 impl fmt::Debug for Counted<'_> {

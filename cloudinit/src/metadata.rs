@@ -1,4 +1,4 @@
-//! Who a node is: the metadata that cloud-init reads and its templates refer to.
+//! Node metadata, which cloud-init reads and templates refer to.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,55 +9,57 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// Who a node is. Every key can be used in a template as `ds.meta_data.<key>`, with `-` written `_`.
+/// A node's metadata. Templates refer to a key as `ds.meta_data.<key>`, with `_` instead of `-`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Metadata {
-    /// Another one makes cloud-init treat the next boot as a first boot.
+    /// The instance ID. After a change, cloud-init treats the next boot as a first boot.
     pub instance_id: String,
-    /// The host name the node gives itself.
+    /// The host name that the node sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_hostname: Option<String>,
-    /// As `local-hostname`, under the name that templates use.
+    /// The same as `local-hostname`, under the name that templates use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// Where the cluster's API server answers, as `host:port`. Control plane nodes only.
+    /// The API server's endpoint as `host:port`. Set only for control plane nodes.
     #[serde(rename = "controlPlaneEndpoint", default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<String>,
-    /// The host of that alone, for what holds the address itself, and what no proxy stands before.
+    /// The API server's host without the port, for the virtual IP configuration and for `NO_PROXY`.
     #[serde(rename = "controlPlaneHost", default, skip_serializing_if = "Option::is_none")]
     pub control_plane_host: Option<String>,
-    /// The number of that address's virtual router (VRRP), 1 to 255.
+    /// The VRRP virtual router ID for the API server's address, 1 to 255.
     #[serde(rename = "virtualRouterID", default, skip_serializing_if = "Option::is_none")]
     pub virtual_router_id: Option<u8>,
-    /// The node's providerID, known before the virtual machine exists.
+    /// The node's provider ID, which is known before the virtual machine exists.
     #[serde(rename = "provider_id", default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// Which of `userdata` and `vendordata` cloud-init takes out of guestinfo once it has read them.
+    /// The values (`userdata`, `vendordata`) that cloud-init redacts in guestinfo after it has read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<String>,
-    /// Which addresses the node waits for before its templates are rendered.
+    /// The address families that cloud-init waits for before it renders templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_on_network: Option<WaitOnNetwork>,
-    /// Anything else, such as `network`.
+    /// All other keys, such as `network`.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// Which addresses a node waits for.
+/// The address families that cloud-init waits for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WaitOnNetwork {
-    /// It waits for an IPv4 address.
+    /// True to wait for an IPv4 address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<bool>,
-    /// It waits for an IPv6 address.
+    /// True to wait for an IPv6 address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<bool>,
 }
 
 impl Metadata {
-    /// The metadata of a node: named so, with this providerID, redacting what is secret and waiting
-    /// for an IPv4 address, because templates refer to it.
+    /// Creates a node's metadata. `name` becomes the instance ID and the host name.
+    ///
+    /// The metadata tells cloud-init to redact the secrets after it has read them, and to wait for an IPv4 address,
+    /// because templates refer to that address.
     pub fn of_node(name: &str, provider_id: &str) -> Self {
         Self {
             instance_id: name.to_owned(),
@@ -70,14 +72,15 @@ impl Metadata {
         }
     }
 
-    /// The same, of a node whose cluster answers at this host.
+    /// Sets the API server's host.
     #[must_use]
     pub fn with_control_plane_host(mut self, host: &str) -> Self {
         self.control_plane_host = Some(host.to_owned());
         self
     }
 
-    /// The same, of a control plane node whose cluster answers at this host and port.
+    /// Sets the API server's endpoint and host, and derives the virtual router ID from `host` ([`virtual_router`]). Use
+    /// this only for control plane nodes.
     #[must_use]
     pub fn with_control_plane_endpoint(mut self, host: &str, port: i32) -> Self {
         self.control_plane_endpoint = Some(format!("{host}:{port}"));
@@ -86,20 +89,20 @@ impl Metadata {
         self
     }
 
-    /// The same, of a control plane node whose cluster has this virtual router.
+    /// Sets the VRRP virtual router ID, 1 to 255. Use this only for control plane nodes.
     #[must_use]
     pub fn with_virtual_router(mut self, id: u8) -> Self {
         self.virtual_router_id = Some(id);
         self
     }
 
-    /// The metadata as YAML, one key a line, in an order that never changes.
+    /// Returns the metadata as YAML, with one key per line in a stable order.
     pub fn to_yaml(&self) -> Result<String, Error> {
         let not_metadata = |error: serde_json::Error| Error::NotMetadata { reason: error.to_string() };
         let mut yaml = String::new();
         if let Value::Object(keys) = serde_json::to_value(self).map_err(not_metadata)? {
             for (key, value) in keys {
-                // A JSON value is a YAML value, and is quoted where YAML would guess.
+                // JSON is valid YAML, and quotes strings that YAML would read as other types.
                 let value = serde_json::to_string(&value).map_err(not_metadata)?;
                 for part in [key.as_str(), ": ", value.as_str(), "\n"] {
                     yaml.push_str(part);
@@ -109,7 +112,7 @@ impl Metadata {
         Ok(yaml)
     }
 
-    /// Metadata out of YAML or JSON, within the budget.
+    /// Parses YAML or JSON metadata within the budget.
     pub fn from_yaml(yaml: &str, budget: &Budget) -> Result<Self, Error> {
         from_yaml(yaml, budget).map_err(|error| match error {
             YamlError::Exceeded(exceeded) => exceeded.into(),
@@ -118,7 +121,8 @@ impl Metadata {
     }
 }
 
-/// The number of the virtual router of a cluster for which none was drawn: the last one of its address, 1 at least.
+/// Returns the virtual router ID for a cluster that wasn't assigned an ID: the last byte of the IP address `host`, or a
+/// checksum if `host` is a host name. The ID is at least 1.
 pub fn virtual_router(host: &str) -> u8 {
     let last = match host.parse() {
         Ok(IpAddr::V4(address)) => address.octets()[3],
@@ -128,7 +132,8 @@ pub fn virtual_router(host: &str) -> u8 {
     last.max(1)
 }
 
-/// A mapping out of YAML or JSON, such as metadata or a network configuration, within the budget. The error quotes nothing.
+/// Parses a YAML or JSON mapping, such as metadata or a network configuration, within the budget. Errors don't quote
+/// the input.
 pub fn mapping(yaml: &str, budget: &Budget) -> Result<serde_json::Map<String, Value>, Error> {
     from_yaml(yaml, budget).map_err(|error| match error {
         YamlError::Exceeded(exceeded) => exceeded.into(),

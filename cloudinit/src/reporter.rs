@@ -1,14 +1,17 @@
-//! How a node says what became of its first boot.
+//! The script with which a node reports the result of its first boot, and the guestinfo keys of the report.
 
-/// The vendordata of a node: a POSIX shell script that reports through guestinfo how the first boot went.
+/// The vendordata of a node: a POSIX shell script that reports the first boot's result through guestinfo.
 ///
-/// cloud-init runs it whatever form the userdata has, and leaves the userdata as it is. A guest without VMware Tools'
-/// programs reports nothing. Secrets are taken out before anything leaves the guest.
+/// cloud-init runs the script regardless of the userdata format, and the userdata isn't changed. In a guest without
+/// both `vmware-rpctool` and `vmtoolsd`, the script exits without a report. It removes secrets from the output before
+/// it reports.
 pub const BOOTSTRAP_REPORTER: &str = include_str!("reporter.sh");
 
-/// What the guest reports, as `true|false[,reason[,message]]`: VM Operator's own key.
+/// The guestinfo key of the reported condition. VM Operator defines the key and the format of the value:
+/// `true|false[,reason[,message]]`.
 pub const BOOTSTRAP_CONDITION: &str = "guestinfo.vmservice.bootstrap.condition";
-/// After a failure: the end of the guest's output, without secrets.
+/// The guestinfo key of the last part of the boot output, with secrets removed. The node sets it only after a failure.
 pub const BOOTSTRAP_LOG: &str = "guestinfo.vmservice.bootstrap.log";
-/// `true` where the bootstrap data brings a reporter, so that silence means something.
+/// The guestinfo key that is set to `true` if the bootstrap data contains a reporter. VM Operator waits for a report
+/// only if this key is set.
 pub const BOOTSTRAP_REPORTED: &str = "guestinfo.vmservice.bootstrap.reported";

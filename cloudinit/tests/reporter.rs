@@ -1,4 +1,4 @@
-//! The reporter, run by `sh` with a root folder of its own and a `vmware-rpctool` that writes files.
+//! Tests for the reporter script, run by `sh` with a temporary root folder and a `vmware-rpctool` that writes files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ const OUTPUT: &str = "var/log/cloud-init-output.log";
 const INIT: &str = "run/kubeadm/kubeadm.yaml";
 const JOIN: &str = "run/kubeadm/kubeadm-join-config.yaml";
 
-/// What kubeadm prints where something listens on the scheduler's port.
+/// The output of kubeadm if the scheduler's port is in use.
 const PORT_IN_USE: &str = "[init] Using Kubernetes version: v1.36.3
 [preflight] Running pre-flight checks
 \t[WARNING Hostname]: hostname \"cp-0\" could not be reached
@@ -79,7 +79,7 @@ impl Node {
         assert!(run.status.success() && run.stderr.is_empty() && run.stdout.is_empty(), "{run:?}");
     }
 
-    /// The condition and the log after a watch of the boot.
+    /// Runs the reporter and returns the condition and the log.
     fn report(&self) -> (String, String) {
         self.run_as("reporter", &["watch"]);
         (self.guestinfo("condition"), self.guestinfo("log"))
@@ -90,7 +90,8 @@ impl Node {
         fs::read_to_string(self.path(&key)).unwrap_or_default()
     }
 
-    /// Ended without success, with this output.
+    /// Creates a node whose boot ended without success. `output` is the boot output, and `config` the path of the
+    /// kubeadm configuration file.
     fn ended(output: &str, config: &str) -> Self {
         let node = Self::new();
         node.write(FINISHED, "{}");
@@ -99,7 +100,7 @@ impl Node {
         node
     }
 
-    /// What is reported then.
+    /// Returns the condition and the log that a node reports if its boot ended without success.
     fn failed(output: &str, config: &str) -> (String, String) {
         Self::ended(output, config).report()
     }

@@ -1,4 +1,4 @@
-//! What is encoded is what cloud-init reads, and nothing secret is ever printed.
+//! Tests that encoded values are decoded as in cloud-init, and that secrets are never printed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 
 use proptest::prelude::*;
 
-/// More than any value here needs that is not meant to be too large.
+/// A budget in bytes that suffices for all values except those that are meant to be too large.
 const ENOUGH: usize = 4 << 20;
 
 fn enough() -> Budget {
@@ -67,7 +67,7 @@ fn equal_input_gives_equal_bytes() {
 
 #[test]
 fn a_value_no_guest_bears_is_refused_by_its_key() {
-    // Bytes that do not compress: a walk of a linear congruence.
+    // Incompressible bytes from a linear congruential generator.
     let noise: Vec<u8> = (0..60_000_u32)
         .scan(1_u32, |state, _| {
             *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -189,7 +189,7 @@ fn metadata_with_aliases_is_refused() {
 }
 
 proptest! {
-    /// Whatever is put into guestinfo, it is read or refused, within the budget.
+    /// Arbitrary guestinfo is decoded or rejected within the budget.
     #[test]
     fn whatever_the_keys_hold_they_are_read_or_refused(
         bytes in proptest::collection::vec(any::<u8>(), 0..200), packs in any::<bool>(), wraps in any::<bool>(),
