@@ -1,4 +1,4 @@
-//! A template as it was parsed.
+//! A template's syntax tree.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(crate) enum Node {
     With { name: Option<String>, of: Pipeline, body: Vec<Node>, otherwise: Vec<Node> },
 }
 
-/// Commands, each of which is given the former's value as its last argument.
+/// A sequence of commands. Each command receives the previous command's value as its last argument.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     pub(crate) at: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Pipeline {
 pub(crate) struct Term {
     pub(crate) at: usize,
     pub(crate) root: Root,
-    /// Fields of what the root is.
+    /// The field path below the root.
     pub(crate) fields: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Go's own functions of templates.
+//! Go's built-in template functions.
 
 use std::cmp::Ordering;
 
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use crate::functions::{Failure, Reason, SPARSE, exactly};
 use crate::value::{Held, append, copy, cost, show};
 
-/// The value of a field that is not there, of sparse data.
+/// The value of a missing field in sparse data.
 static EMPTY: Value = Value::String(String::new());
 
 type Called<'a> = Result<Held<'a>, Failure>;
 
-/// Whether Go takes it for true.
+/// Returns true if Go considers the value true.
 pub(super) fn truth(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -25,7 +25,8 @@ pub(super) fn truth(value: &Value) -> bool {
     }
 }
 
-/// A member by its Go name: exact, or as JSON writes it. The search is counted.
+/// Finds a member by its Go name: exact, or ignoring case because JSON names differ. In sparse data, a missing member is an
+/// empty string. The search is charged.
 pub(super) fn member<'v>(
     value: &'v Value,
     name: &str,
@@ -56,7 +57,7 @@ fn respelt<'v>(
     Ok(None)
 }
 
-/// Calls one of Go's functions; `None` if there is none of that name.
+/// Calls one of Go's functions. Returns `None` if Go doesn't have this function.
 pub(super) fn call<'a>(name: &str, args: &[Held<'a>], budget: &Budget) -> Option<Called<'a>> {
     let order = |holds: fn(Ordering) -> bool| compared(args, budget, holds);
     Some(match name {
@@ -87,7 +88,7 @@ fn needs(args: &[Held<'_>], least: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The first that `decides`, else the last.
+/// Returns the first argument for which `decides` returns true, otherwise the last argument.
 fn chosen<'a>(args: &[Held<'a>], decides: impl Fn(&Value) -> bool) -> Held<'a> {
     let chosen = args.iter().find(|value| decides(value.get())).or(args.last());
     chosen.cloned().unwrap_or_else(|| Held::made(Value::Null))
@@ -154,7 +155,7 @@ fn slice<'a>(value: &Value, bounds: &[Held<'_>], budget: &Budget) -> Called<'a> 
     }
 }
 
-/// As Go's Sprint: a space between two neither of which is a string.
+/// Prints like Go's `Sprint`, which adds a space between two operands if neither is a string.
 fn print<'a>(args: &[Held<'_>], budget: &Budget) -> Called<'a> {
     let mut text = String::new();
     for (at, value) in args.iter().enumerate() {
@@ -201,14 +202,14 @@ fn printf<'a>(format: &Value, args: &[Held<'_>], budget: &Budget) -> Called<'a> 
     Ok(Held::made(text))
 }
 
-/// Appends one value in the way that the verb says.
+/// Appends a value according to a format verb.
 fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Result<(), Failure> {
     match verb {
         's' | 'v' | 'd' | 't' => show(value, text, budget)?,
         'q' => {
             let mut plain = String::new();
             show(value, &mut plain, budget)?;
-            // A control character becomes six.
+            // A control character is escaped as six characters.
             budget.spend(plain.len().saturating_mul(6).saturating_add(2))?;
             append(&Value::String(plain).to_string(), text, budget)?;
         }
@@ -228,7 +229,7 @@ fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Re
     Ok(())
 }
 
-/// Whether the first is the same as any other.
+/// Returns true if the first argument equals any other.
 fn any_same(args: &[Held<'_>], budget: &Budget) -> Result<bool, Failure> {
     for other in &args[1..] {
         if same(args[0].get(), other.get(), budget)? {

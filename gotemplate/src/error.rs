@@ -1,4 +1,4 @@
-//! What is wrong with a template, and where.
+//! Template errors and their positions.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use bounds::Exceeded;
 
 use crate::functions::{Failure, Reason};
 
-/// What is wrong with a template, and where.
+/// A template error and its position.
 ///
-/// An error is reported where more people read than may read the template, such as in conditions and events. So it quotes
-/// neither the template nor its data: no name, no string, no number of theirs.
+/// Errors are reported in conditions and events, which more people can read than the template. Therefore an error doesn't
+/// quote names, strings or numbers from the template or its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The line, from 1.
     pub line: usize,
     /// The column, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The reason.
     pub what: Reason,
-    /// The bound that it exceeds there, if that is what is wrong.
+    /// The exceeded limit, if the reason is an exceeded budget.
     pub exceeded: Option<Exceeded>,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What is wrong at a byte of the text.
+/// An error at a byte offset in the text.
 #[derive(Debug)]
 pub(crate) struct Fault {
     at: usize,

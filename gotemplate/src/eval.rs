@@ -1,4 +1,4 @@
-//! Carries out the actions of a template.
+//! Renders a parsed template.
 
 use bounds::{Budget, Exceeded};
 use serde_json::Value;
@@ -9,15 +9,15 @@ use crate::error::Fault;
 use crate::functions::{Failure, Functions};
 use crate::value::{Held, append, cost, show};
 
-/// How many actions one rendering may take, and how long its result may get.
+/// The step limit per rendering, and the length limit for its result in bytes.
 const MOST_STEPS: usize = 100_000;
 const LONGEST: usize = 1 << 20;
-/// The bytes that an action, a term and a look at a variable are counted with, for the work that they are.
+/// The cost, in bytes, of the work for an action, for a term, and for each variable that a search looks at.
 const STEP_BYTES: usize = 64;
 const TERM_BYTES: usize = 32;
 const LOOK_BYTES: usize = 4;
 
-/// The text that the nodes make of `data`.
+/// Renders the nodes with `data`.
 pub(super) fn render(
     nodes: &[Node],
     data: &Value,
@@ -34,7 +34,7 @@ pub(super) fn render(
 struct Evaluation<'a> {
     functions: &'a dyn Functions,
     budget: &'a Budget,
-    /// The innermost last; the nameless one is `$`.
+    /// The variables in scope, innermost last. `$` has an empty name.
     variables: Vec<(&'a str, Held<'a>)>,
     out: String,
     steps: usize,
@@ -97,7 +97,7 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    /// Where the variable is among the variables. The search is counted.
+    /// Returns a variable's index in `variables`. The search is charged. `at` is the byte offset for errors.
     fn place(&self, at: usize, name: &str) -> Result<usize, Fault> {
         for (place, (known, _)) in self.variables.iter().enumerate().rev() {
             let look = LOOK_BYTES + if known.len() == name.len() { name.len() } else { 0 };
@@ -198,7 +198,7 @@ impl<'a> Evaluation<'a> {
         self.step(at)?;
         let values: Vec<_> = args.iter().map(Held::get).collect();
         let called = match self.functions.call(name, &values, self.budget) {
-            // Whatever the function counted itself: what is kept is counted here.
+            // Charge the result here, regardless of what the function charged itself.
             Some(made) => Some(made.and_then(|value| {
                 self.budget.spend(cost(&value))?;
                 Ok(Held::made(value))
@@ -209,7 +209,7 @@ impl<'a> Evaluation<'a> {
         called.unwrap_or_else(unknown).map_err(|failure| Fault::of(at, failure))
     }
 
-    /// The member that the term's fields lead to.
+    /// Returns the member at the term's field path.
     fn field(&self, value: &Held<'a>, term: &Term) -> Result<Held<'a>, Fault> {
         if term.fields.is_empty() {
             return Ok(value.clone());

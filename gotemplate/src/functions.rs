@@ -1,21 +1,21 @@
-//! What a template may call.
+//! The functions that a template may call.
 
 use std::fmt;
 
 use bounds::{Budget, Exceeded};
 use serde_json::Value;
 
-/// Marks data in which a field that is not there is empty, as a field of a Go struct is.
+/// The key that marks an object as sparse: its missing fields are empty, like fields in a Go struct.
 pub const SPARSE: &str = "\u{0}sparse";
 
 /// The reason why a template can't be rendered.
 ///
-/// It is fixed text and counts, so that it can't quote the template or its data: both may come from a Secret.
+/// It consists of fixed text and counts, so that it can't quote the template or its data, which may come from a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(String);
 
 impl Reason {
-    /// The text with the counts in place of its `{}`. A count is one that the program made, never a number of the template.
+    /// Replaces each `{}` in the text with a count. Counts must come from the program, never from the template.
     pub fn with_counts(text: &'static str, counts: &[usize]) -> Self {
         let counted = |text: String, count: &usize| text.replacen("{}", &count.to_string(), 1);
         Self(counts.iter().fold(text.to_owned(), counted))
@@ -40,13 +40,13 @@ impl From<Exceeded> for Reason {
     }
 }
 
-/// Why a function yields nothing.
+/// The reasons why a function fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Its arguments are wrong.
+    /// The arguments are wrong.
     #[error("{0}")]
     Wrong(Reason),
-    /// It would make more than the budget allows.
+    /// The function would exceed the budget.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
 }
@@ -63,15 +63,15 @@ impl From<&'static str> for Failure {
     }
 }
 
-/// The functions that templates may call besides Go's own.
+/// The functions that templates may call in addition to Go's own.
 pub trait Functions {
-    /// What the function yields; `None` if there is none of that name.
+    /// Calls a function. Returns `None` if the function doesn't exist.
     ///
-    /// It spends the budget before it copies or makes a value whose size the arguments decide.
+    /// Implementations charge the budget before they copy or create a value whose size depends on the arguments.
     fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, Failure>>;
 }
 
-/// No functions besides Go's own.
+/// An empty function set: templates may call only Go's own functions.
 #[derive(Clone, Copy, Debug)]
 pub struct NoFunctions;
 
@@ -81,10 +81,10 @@ impl Functions for NoFunctions {
     }
 }
 
-/// That many arguments are given.
+/// Checks that there are exactly `count` arguments.
 ///
 /// # Errors
-/// Others are.
+/// Returns [`Failure::Wrong`] if the number of arguments differs.
 pub fn exactly<T>(args: &[T], count: usize) -> Result<(), Failure> {
     if args.len() != count {
         return Err(Reason::with_counts("it needs {} arguments and has {}", &[count, args.len()]).into());

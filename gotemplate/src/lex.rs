@@ -1,14 +1,14 @@
-//! Text and the tokens of its actions.
+//! The lexer, which divides a template into text and action tokens.
 
 use bounds::Budget;
 use serde_json::Value;
 
 use crate::error::Fault;
 
-/// The bytes that an action is counted with, and each of its tokens: what the lexer and the parser make of them.
+/// The memory cost in bytes for an action, and for each token, in the lexer and the parser.
 const ACTION_BYTES: usize = 1024;
 const TOKEN_BYTES: usize = 256;
-/// The bytes that a token is counted with that begins another list of terms.
+/// The memory cost in bytes for a token that begins another term list.
 const LIST_BYTES: usize = 768;
 
 /// A piece of a template.
@@ -16,22 +16,21 @@ const LIST_BYTES: usize = 768;
 pub(super) enum Piece {
     /// Text between actions.
     Text(String),
-    /// What stands between `{{` and `}}`.
+    /// The byte offset of `{{`, and the tokens up to `}}`.
     Action(usize, Vec<Token>),
 }
 
-/// A token and where it is.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
-    /// Where it begins.
+    /// The byte offset in the text.
     pub at: usize,
-    /// Whether white space precedes it.
+    /// True if white space precedes the token.
     pub spaced: bool,
-    /// What it is.
     pub kind: Kind,
 }
 
-/// What a token is.
+/// A token type and its content.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// A keyword or a function.
@@ -40,7 +39,7 @@ pub(super) enum Kind {
     Field(String),
     /// `.`.
     Dot,
-    /// `$name`, or `$`.
+    /// `$name` or `$`.
     Variable(String),
     /// A string or a number.
     Literal(Value),
@@ -54,7 +53,7 @@ pub(super) enum Kind {
 
 /// Divides a template into text and actions.
 ///
-/// The text is spent once for the pieces and once for the tokens.
+/// The text is charged once for the pieces and once for the tokens.
 pub(super) fn lex(text: &str, budget: &Budget) -> Result<Vec<Piece>, Fault> {
     budget.spend(text.len().saturating_mul(2)).map_err(|error| Fault::exceeded(0, error))?;
     let mut pieces = Vec::new();
@@ -72,7 +71,7 @@ pub(super) fn lex(text: &str, budget: &Budget) -> Result<Vec<Piece>, Fault> {
     Ok(pieces)
 }
 
-/// `{{-` trims only with white space after it: `{{-3}}` is a number.
+/// Returns true if an action trims the text before it. `{{-` does so only if white space follows: `{{-3}}` is a number.
 fn starts_trim(inside: &str) -> bool {
     inside.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_whitespace))
 }
@@ -85,7 +84,7 @@ fn push_text(pieces: &mut Vec<Piece>, text: &str, trims_start: bool, trims_end: 
     }
 }
 
-/// Reads one action; tells where the text goes on, and whether it is trimmed there.
+/// Reads one action. Returns the offset at which the text continues, and true if the action trims that text.
 fn action(
     text: &str,
     (open, start): (usize, usize),
@@ -118,7 +117,7 @@ fn action(
     }
 }
 
-/// Where the text goes on, if the action ends at `at`.
+/// Returns the same as [`action`] if only white space is left of the action at `at`, otherwise `None`.
 fn closed(text: &str, at: usize) -> Option<(usize, bool)> {
     let rest = &text[at..];
     let trimmed = rest.trim_start();

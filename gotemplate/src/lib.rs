@@ -1,16 +1,16 @@
-//! Go's `text/template`, as far as bootstrap data and names of VMs use it. Pure: text and JSON in, text out.
+//! The subset of Go's `text/template` that bootstrap data and VM names use. Rendering is pure: it turns text and JSON into text.
 //!
-//! Values of OVF properties and of Sysprep's answer file may hold actions that put the VM's
-//! addresses into them: `{{ V1alpha1_FirstIP }}`, `{{ (index .V1alpha1.Net.Devices 0).Gateway4 }}`.
-//! Supported are text, comments, trimming, pipelines, variables, `if`, `range` and `with`; `define`,
-//! `template`, `block`, `break` and `continue` are not.
+//! OVF properties and the Sysprep answer file may contain actions that insert the VM's addresses:
+//! `{{ V1alpha1_FirstIP }}`, `{{ (index .V1alpha1.Net.Devices 0).Gateway4 }}`. Text, comments, trimming,
+//! pipelines, variables, `if`, `range` and `with` are supported; `define`, `template`, `block`, `break` and
+//! `continue` are not.
 //!
-//! A template can't run away. Its text, every value that it copies or makes, and every step are counted in the
-//! [`Budget`] of its caller before they are made; it has 100,000 steps, and its result a MiB. What lies in the
-//! data is borrowed and costs nothing.
+//! A template can't use unlimited time or memory. The text, every copied or created value and every step are charged to
+//! the caller's [`Budget`] in advance. A rendering is also limited to 100,000 steps and a result of 1 MiB. Values in the
+//! data are borrowed and aren't charged.
 //!
-//! A template can come from a Secret. So no error quotes a template or its data: an [`Error`] says where, and a [`Reason`] of
-//! fixed text says why.
+//! A template can come from a Secret. Therefore errors don't quote templates or their data: an [`Error`] consists of a
+//! position and a [`Reason`] with fixed text.
 //!
 //! ```
 //! use bounds::Budget;
@@ -52,18 +52,20 @@ pub struct Template {
 }
 
 impl Template {
-    /// Parses a template. Its text and its parts are spent of the budget.
+    /// Parses a template. Its text and its parts are charged to the budget.
     pub fn parse(text: &str, budget: &Budget) -> Result<Self, Error> {
         let nodes = lex::lex(text, budget).and_then(parse::parse);
         nodes.map(|nodes| Self { nodes }).map_err(|fault| fault.located(text))
     }
 
-    /// Whether there is anything but text in it.
+    /// Returns true if the template contains more than text.
     pub fn has_actions(&self) -> bool {
         self.nodes.iter().any(|node| !matches!(node, Node::Text(_)))
     }
 
-    /// The text with every action carried out on `data`. All that is copied or made is spent of the budget.
+    /// Renders the template with `data`. All copied or created values are charged to the budget.
+    ///
+    /// `text` must be the text that was parsed, because errors compute their line and column from it.
     pub fn render(
         &self,
         text: &str,

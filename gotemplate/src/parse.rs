@@ -1,4 +1,4 @@
-//! Nodes out of text and actions.
+//! The parser, which builds nodes from text and actions.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,12 @@ use crate::ast::{Node, Pipeline, Root, Term};
 use crate::error::Fault;
 use crate::lex::{Kind, Piece, Token};
 
-/// Deeper ones are nobody's work.
+/// The maximum nesting depth.
 const DEEPEST: usize = 64;
 const UNSUPPORTED: &str = "define, template, block, break and continue are not supported";
 const UNCLOSED: &str = "if, range or with has no end";
 
-/// Builds the nodes of a template.
+/// Parses a template's pieces.
 pub(super) fn parse(pieces: Vec<Piece>) -> Result<Vec<Node>, Fault> {
     let mut parser = Parser { pieces: pieces.into(), depth: 0 };
     let (nodes, end) = parser.list()?;
@@ -29,7 +29,7 @@ struct Parser {
     depth: usize,
 }
 
-/// What ends a list of nodes.
+/// The reason why a node list ends.
 enum End {
     Text,
     Close(usize),
@@ -118,7 +118,7 @@ impl Parser {
         }
     }
 
-    /// What follows a plain else, up to the end.
+    /// Parses the nodes between a plain `else` and its `end`.
     fn last(&mut self, at: usize, rest: &Tokens) -> Result<Vec<Node>, Fault> {
         rest.done()?;
         match self.list()? {
@@ -129,7 +129,7 @@ impl Parser {
     }
 }
 
-/// The tokens of one action.
+/// An action's tokens that are not parsed yet.
 struct Tokens {
     open: usize,
     left: VecDeque<Token>,
@@ -169,7 +169,7 @@ impl Tokens {
         Ok(Node::Set { declares, name, value: self.whole()? })
     }
 
-    /// The variables before `:=` of range and with.
+    /// Parses the variables before `:=` in `range` and `with`.
     fn declared(&mut self) -> Result<Vec<String>, Fault> {
         let Some(end) = self.left.iter().position(|token| token.kind == Kind::Declare) else {
             return Ok(Vec::new());
@@ -186,7 +186,7 @@ impl Tokens {
         Ok(declared)
     }
 
-    /// A pipeline and nothing after it.
+    /// Parses a pipeline that extends to the action's end.
     fn whole(&mut self) -> Result<Pipeline, Fault> {
         let pipeline = self.pipeline()?;
         self.done()?;

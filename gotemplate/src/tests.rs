@@ -1,4 +1,4 @@
-//! What templates make of data, and how errors are reported.
+//! Tests for rendering, limits and error reports.
 
 use bounds::{Budget, Exceeded};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Error, Failure, Functions, Template};
 
-/// More than any template here needs that does not run away.
+/// A budget that suffices for all templates except runaway ones.
 const ENOUGH: usize = 8 << 20;
 
 struct Two;
@@ -37,7 +37,7 @@ fn rendered(text: &str) -> Result<String, String> {
     within(text, &data(), ENOUGH).map(|(text, _)| text).map_err(|error| error.to_string())
 }
 
-/// What is rendered, and how many bytes it took.
+/// Returns the rendered text and the number of charged bytes.
 fn within(text: &str, data: &Value, bytes: usize) -> Result<(String, usize), Error> {
     let budget = Budget::new(bytes);
     let rendered = Template::parse(text, &budget)?.render(text, data, &Two, &budget)?;
@@ -159,7 +159,7 @@ fn work_on_large_values_is_counted() {
     }
 }
 
-/// A text that grows takes its old and its new buffer at once, so more than its length is counted.
+/// A growing string uses its old and its new buffer at the same time, so more than its length is charged.
 #[test]
 fn text_that_grows_is_counted_with_its_buffers() {
     let length = 1 << 20;
@@ -221,7 +221,7 @@ fn a_template_ends_when_its_time_is_up() {
 
 const CANARY: &str = "S3cr3tC4nary";
 
-/// Parts of templates that name or quote what a Secret contains.
+/// Template fragments that contain a Secret's text as a name or a string.
 const LEAKS: &[&str] = &[
     "{{S3cr3tC4nary}}",
     "{{ .S3cr3tC4nary }}",
@@ -273,13 +273,13 @@ const ACTIONS: &[&str] = &[
 ];
 
 proptest! {
-    /// Whatever is written, it renders or is refused; text without braces stays as it is.
+    /// Arbitrary text is rendered or rejected without a panic.
     #[test]
     fn nothing_panics(text in "[{}|()$.:=\"` a-c0-2\\-\n/*]{0,40}") {
         let _ = rendered(&text);
     }
 
-    /// However little it may spend, it spends no more, and its result is no longer than what it spent.
+    /// With any budget, a rendering stays within the budget, and its result isn't longer than the charged bytes.
     #[test]
     fn no_result_is_longer_than_what_was_spent(
         actions in proptest::collection::vec(proptest::sample::select(ACTIONS), 0..30), bytes in 0_usize..200_000,
@@ -291,7 +291,7 @@ proptest! {
         }
     }
 
-    /// Whatever surrounds it, no error contains a name or a string of the template.
+    /// Errors don't contain names or strings from the template, regardless of the surrounding text.
     #[test]
     fn no_error_contains_the_canary(
         before in "[{}|()$.:=\"` a-c0-2\\-\n]{0,12}", leak in proptest::sample::select(LEAKS), after in "[{}|()$.\"` a-c]{0,12}",

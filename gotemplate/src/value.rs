@@ -1,7 +1,7 @@
-//! Values while a template is carried out, and what they cost.
+//! Values during rendering, and their costs.
 //!
-//! What lies in the data or in the template is borrowed, however often it is named. What is made is counted before it is made,
-//! and shared afterwards.
+//! Values in the data or the template are borrowed, however often they are used. Other values are charged before they are
+//! created, and shared afterwards.
 
 use std::rc::Rc;
 
@@ -10,28 +10,27 @@ use serde_json::Value;
 
 use crate::functions::SPARSE;
 
-/// The bytes that a value is counted with besides its text.
+/// A value's cost in bytes, in addition to its text.
 const VALUE_BYTES: usize = 32;
-/// The bytes that an entry of a map is counted with besides its key and value, and an object besides its entries.
+/// A map entry's cost in bytes, in addition to its key and value, and an object's cost in addition to its entries.
 const ENTRY_BYTES: usize = 64;
 const OBJECT_BYTES: usize = 640;
 
-/// A value: of the data or of the template, or made.
+/// A borrowed or created value.
 #[derive(Clone, Debug)]
 pub(crate) enum Held<'a> {
-    /// It lies in the data or in the template.
+    /// A value in the data or the template.
     Given(&'a Value),
-    /// It was made.
+    /// A created value.
     Made(Rc<Value>),
 }
 
 impl<'a> Held<'a> {
-    /// A number or a boolean, or what was counted already.
+    /// Wraps a number, a boolean, or another value that is charged already.
     pub(crate) fn made(value: impl Into<Value>) -> Self {
         Self::Made(Rc::new(value.into()))
     }
 
-    /// The value.
     pub(crate) fn get(&self) -> &Value {
         match self {
             Self::Given(value) => value,
@@ -39,7 +38,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// What `find` finds in the value: borrowed where the value is, else copied and counted.
+    /// Returns the part that `find` selects. The part is borrowed if this value is borrowed, otherwise it is copied and charged.
     pub(crate) fn part<E: From<Exceeded>>(
         &self,
         budget: &Budget,
@@ -51,7 +50,7 @@ impl<'a> Held<'a> {
         })
     }
 
-    /// The elements of a list or a map with their indices or keys; `None` if it has none by its nature.
+    /// Returns the elements of a list or map with their indices or keys. Returns no elements for null, and `None` for other types.
     pub(crate) fn elements(&self, budget: &Budget) -> Result<Option<Vec<Element<'a>>>, Exceeded> {
         let value = self.get();
         let count = match value {
@@ -70,10 +69,10 @@ impl<'a> Held<'a> {
     }
 }
 
-/// An element of a list or a map.
+/// A list or map element.
 pub(crate) type Element<'a> = (Key<'a>, Held<'a>);
 
-/// The index or the key of an element.
+/// An element's index or key.
 #[derive(Debug)]
 pub(crate) enum Key<'a> {
     At(usize),
@@ -82,7 +81,7 @@ pub(crate) enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The key as a value.
+    /// Converts the key to a value.
     pub(crate) fn held(self, budget: &Budget) -> Result<Held<'a>, Exceeded> {
         Ok(match self {
             Self::At(at) => Held::made(at),
@@ -92,7 +91,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Returns the elements of a value; `key` and `held` make its keys and items. `None` for a value that is not a list, a map or null.
+/// Same as [`Held::elements`]. `key` and `held` convert map keys and elements.
 fn elements<'v, 'a>(
     value: &'v Value,
     key: impl Fn(&'v str) -> Result<Key<'a>, Exceeded>,
@@ -113,19 +112,19 @@ fn elements<'v, 'a>(
     }
 }
 
-/// A copy of a text, counted.
+/// Copies and charges a string.
 pub(crate) fn text(text: &str, budget: &Budget) -> Result<String, Exceeded> {
     budget.spend(VALUE_BYTES.saturating_add(text.len()))?;
     Ok(text.to_owned())
 }
 
-/// A copy of a value, counted.
+/// Copies and charges a value.
 pub(crate) fn copy(value: &Value, budget: &Budget) -> Result<Value, Exceeded> {
     budget.spend(cost(value))?;
     Ok(value.clone())
 }
 
-/// The bytes that a value takes, about.
+/// Returns a value's approximate size in bytes.
 pub fn cost(value: &Value) -> usize {
     let content = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -139,7 +138,7 @@ pub fn cost(value: &Value) -> usize {
     content.saturating_add(VALUE_BYTES)
 }
 
-/// Appends the value as Go prints it.
+/// Appends a value in Go's print format.
 pub(crate) fn show(value: &Value, out: &mut String, budget: &Budget) -> Result<(), Exceeded> {
     match value {
         Value::Null => append("<no value>", out, budget),
@@ -167,8 +166,8 @@ pub(crate) fn show(value: &Value, out: &mut String, budget: &Budget) -> Result<(
     }
 }
 
-/// Appends a text. Each time `out` grows, its whole new capacity is counted, because the old and the new buffer exist at the
-/// same time.
+/// Appends a string. Each time the buffer of `out` grows, its whole new capacity is charged, because the old and the new
+/// buffer exist at the same time.
 pub(crate) fn append(text: &str, out: &mut String, budget: &Budget) -> Result<(), Exceeded> {
     let needed = out.len() + text.len();
     if needed > out.capacity() {
