@@ -1,4 +1,4 @@
-//! Finds or builds the programs of a stack with its site, and further ones named as arguments, and says where they are.
+//! Finds or builds the programs for a stack and its site, plus `kubectl` and `clusterctl` if named as arguments, and prints their paths.
 
 use plane::tools::{self, CLUSTERCTL, KUBECTL};
 

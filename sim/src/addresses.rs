@@ -1,10 +1,10 @@
-//! Who lives where: every stack has a slice of 127.0.0.0/8, and no packet of it leaves the host.
+//! Address allocation: each stack claims a /16 slice in 127.0.0.0/8, so that its traffic never leaves the host.
 //!
-//! A VM reports a private address, because Kubernetes refuses loopback ones in EndpointSlices and vCenter shows what a
-//! real guest would have. What dials it goes to the loopback address with the same last three numbers.
+//! A VM reports a private address in 10.0.0.0/8, because Kubernetes rejects loopback addresses in EndpointSlices, and because vCenter
+//! should show an address like a real guest's. Clients connect to the loopback address with the same last three octets.
 //!
-//! Programs in Go use no proxy for loopback addresses. With the variable `LAYERCAKE_SERVE_REPORTED`, guests are served on the addresses
-//! that they report, in a network namespace in which all of 10.0.0.0/8 is local.
+//! Go programs don't use a proxy for loopback addresses. To test proxies, set the environment variable `LAYERCAKE_SERVE_REPORTED`. Guests
+//! then listen on their reported addresses, which requires a network namespace in which 10.0.0.0/8 is local.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,10 +12,10 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
-/// The first number of the addresses that guests report, and of loopback addresses.
+/// The first octet in addresses that guests report.
 const REPORTED: u8 = 10;
 const LOOPBACK: u8 = 127;
-/// The first number of the addresses on which guests are served.
+/// The first octet in addresses on which guests listen.
 static SERVED: LazyLock<u8> =
     LazyLock::new(
         || {
@@ -23,24 +23,24 @@ static SERVED: LazyLock<u8> =
         },
     );
 
-/// Returns true if guests are served on the addresses that they report.
+/// Returns true if guests listen on the addresses that they report.
 pub fn are_served_as_reported() -> bool {
     *SERVED == REPORTED
 }
 
-/// Held on 127.X.0.1 for as long as a stack owns 127.X.0.0/16.
+/// The port on 127.X.0.1 that a stack keeps bound while it owns 127.X.0.0/16.
 const CLAIM_PORT: u16 = 6440;
-/// The third number of every virtual IP that a load balancer has.
+/// The third octet in load balancer addresses.
 const VIP_BLOCK: u8 = 255;
-/// The third number of those that are claimed of the IPAM provider.
+/// The third octet in addresses that the IPAM provider assigns.
 const CLAIMED_BLOCK: u8 = VIP_BLOCK - 1;
 
-/// Returns true if guests can be served on this address.
+/// Returns true if guests can listen on this address: it is in 127.0.0.0/8, or in 10.0.0.0/8 if [`are_served_as_reported`].
 pub fn is_of_guests(address: Ipv4Addr) -> bool {
     address.octets()[0] == *SERVED
 }
 
-/// Where a packet for a reported address is sent on this host.
+/// Returns the address on this host that serves a reported address.
 ///
 /// ```
 /// # use std::net::Ipv4Addr;
@@ -51,47 +51,47 @@ pub fn served(reported: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::new(*SERVED, b, c, d)
 }
 
-/// What a guest that is served on a loopback address reports as its own.
+/// Returns the address that a guest reports if it listens on `served`.
 pub fn reported(served: Ipv4Addr) -> Ipv4Addr {
     let [_, b, c, d] = served.octets();
     Ipv4Addr::new(REPORTED, b, c, d)
 }
 
-/// The address of one guest, as it is reported and as it is dialled.
+/// A guest address in both forms: the reported address, and the address that clients dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
-    /// What the guest reports to vCenter: 10.X.b.c.
+    /// The address that the guest reports to vCenter: 10.X.b.c.
     pub reported: Ipv4Addr,
-    /// Where its ports are open: 127.X.b.c.
+    /// The address on which the guest listens: 127.X.b.c, or `reported` if [`are_served_as_reported`].
     pub served: Ipv4Addr,
 }
 
 impl Address {
-    /// The pair for a loopback address.
+    /// Returns the pair for an address on which a guest listens.
     pub fn served_on(served: Ipv4Addr) -> Self {
         Self { reported: reported(served), served }
     }
 
-    /// The pair for an address that a guest was given.
+    /// Returns the pair for an address that a guest was assigned.
     pub fn reported_as(reported: Ipv4Addr) -> Self {
         Self { reported, served: served(reported) }
     }
 }
 
-/// No slice or no address of it is free.
+/// The reasons why an address can't be allocated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Every slice is claimed by another stack, or loopback addresses can't be bound.
+    /// Other stacks own all slices, or loopback addresses can't be bound.
     #[error("no free address range in 127.2.0.0 to 127.250.0.0: stop another stack (last: {0})")]
     NoSubnet(std::io::Error),
-    /// All addresses of the slice are in use.
+    /// All addresses in the slice are in use.
     #[error("no free address left in 127.{0}.0.0/16")]
     Exhausted(u8),
 }
 
-/// A claimed slice 127.X.0.0/16 and what is given out of it.
+/// A claimed slice 127.X.0.0/16 and its leases.
 ///
-/// The claim ends with the last clone.
+/// Dropping the last clone releases the claim.
 #[derive(Clone, Debug)]
 pub struct Subnet(Arc<Inner>);
 
@@ -104,11 +104,11 @@ struct Inner {
 }
 
 impl Subnet {
-    /// Claims a slice that no other stack of this host has.
+    /// Claims a slice that other stacks on this host don't use. The search starts at a random slice.
     pub fn claim() -> Result<Self, Error> {
         let start = rand::random_range(2..=250_u8);
         let mut last = std::io::Error::other("not tried");
-        // 10.96.0.0/12 is where clusters have their Services.
+        // Skip 10.96.0.0/12, because clusters use it for Services.
         let numbers = (start..=250).chain(2..start).filter(|number| !(96..=111).contains(number));
         for number in numbers {
             match TcpListener::bind((Ipv4Addr::new(127, number, 0, 1), CLAIM_PORT)) {
@@ -125,40 +125,41 @@ impl Subnet {
         Self(Arc::new(Inner { number, _claim: claim, guests: Mutex::new(guests), vips: Mutex::new(vips) }))
     }
 
-    /// The second number of every address of this stack.
+    /// Returns the second octet of every address in this slice.
     pub fn number(&self) -> u8 {
         self.0.number
     }
 
-    /// The range that an IPAM provider gives addresses of, as its pools have it: loopback addresses, or those of a network
-    /// of `real` machines.
+    /// Returns the address range for the IPAM provider, in the format of its pools (`FIRST-LAST`).
+    ///
+    /// If `real` is true, the range is in the QEMU machines' network. Otherwise, simulated guests can listen on it.
     pub fn claimed_addresses(&self, real: bool) -> String {
         let first = format!("{}.{}.{CLAIMED_BLOCK}", if real { REPORTED } else { *SERVED }, self.number());
         format!("{first}.1-{first}.254")
     }
 
-    /// The address of a guest: the same one for the same owner until it is released, as a DHCP lease.
+    /// Leases a guest address. The owner gets the same address until the address is released, as with DHCP.
     pub fn guest_address(&self, owner: &str) -> Result<Address, Error> {
         self.0.guests.lock().lease(owner).map(Address::served_on).ok_or(Error::Exhausted(self.0.number))
     }
 
-    /// Gives a guest's address back.
+    /// Releases the guest address of `owner`, if there is one.
     pub fn release_guest_address(&self, owner: &str) {
         self.0.guests.lock().release(owner);
     }
 
-    /// A virtual IP, 127.X.255.n: the same one for the same owner until it is released.
+    /// Leases a virtual IP, by default 127.X.255.n. The owner gets the same address until the address is released.
     pub fn vip(&self, owner: &str) -> Result<Ipv4Addr, Error> {
         self.0.vips.lock().lease(owner).ok_or(Error::Exhausted(self.0.number))
     }
 
-    /// Gives a virtual IP back.
+    /// Releases the virtual IP of `owner`, if there is one.
     pub fn release_vip(&self, owner: &str) {
         self.0.vips.lock().release(owner);
     }
 }
 
-/// Addresses of some /24 blocks, given out in turn so that a released one rests for as long as possible.
+/// A pool of /24 blocks. Leases are round-robin, so that a released address is reused as late as possible.
 #[derive(Debug)]
 struct Pool {
     number: u8,

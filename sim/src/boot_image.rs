@@ -1,37 +1,35 @@
-//! Images that machines boot: the files of `layercake image build`.
+//! Node images that QEMU machines boot: the files that `layercake image build` writes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file of a node image is missing or is none.
+/// The error for a missing or invalid node image file.
 #[derive(Debug, thiserror::Error)]
 #[error("node image {}: {why}. `layercake image build` makes all files of one in a folder", path.display())]
 pub struct ImageError {
-    /// The file.
     path: PathBuf,
-    /// What is wrong.
     why: String,
 }
 
-/// A node image that machines can be started from.
+/// A node image that QEMU can boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootImage {
-    /// The name of its item in a content library, by which the names of all its files begin.
+    /// The content library item name, which is also the prefix of all file names.
     pub name: String,
-    /// The disk that machines' disks are copies of.
+    /// The qcow2 base image for the machines' copy-on-write disks.
     pub disk: PathBuf,
-    /// Its kernel.
+    /// The path to the Linux kernel (`vmlinuz`).
     pub kernel: PathBuf,
-    /// Its initial file system.
+    /// The path to the initial RAM disk.
     pub initrd: PathBuf,
-    /// The kernel's command line.
+    /// The kernel command line, without surrounding whitespace.
     pub command_line: String,
-    /// Its OVF descriptor.
+    /// The OVF descriptor (XML).
     pub descriptor: String,
 }
 
 impl BootImage {
-    /// The image of that OVA, whose other files lie beside it.
+    /// Opens the image that belongs to an OVA. The image's other files must be in the same folder as the OVA.
     pub fn open(ova: &Path) -> Result<Self, ImageError> {
         let wrong = |path: &Path, why: &str| ImageError { path: path.to_owned(), why: why.to_owned() };
         let ova = fs::canonicalize(ova).map_err(|error| wrong(ova, &error.to_string()))?;
@@ -55,7 +53,7 @@ impl BootImage {
     }
 }
 
-/// The OVF descriptor, which is an OVA's first file.
+/// Reads the OVF descriptor, which must be the first file in the OVA.
 fn descriptor(ova: &Path) -> Result<String, String> {
     let file = fs::File::open(ova).map_err(|error| error.to_string())?;
     let mut archive = tar::Archive::new(file);

@@ -1,15 +1,15 @@
-//! Why the site could not be started, or ended.
+//! The error type of the site.
 
-/// An error of the site.
+/// The reasons why a site doesn't start or ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The simulated vCenter's files could not be made, or it does not run.
+    /// The simulated vCenter could not be set up, or its process ended.
     #[error(transparent)]
     Vcenter(#[from] crate::vcsim::Error),
-    /// Real machines can't be had.
+    /// QEMU machines or their network could not be prepared.
     #[error(transparent)]
     Qemu(#[from] crate::qemu::Error),
-    /// No addresses are free.
+    /// All address slices, or all addresses of this site's slice, are in use.
     #[error(transparent)]
     Addresses(#[from] crate::addresses::Error),
 }

@@ -1,25 +1,24 @@
-//! The container images that kubeadm names where its configuration names none.
+//! The default container images of kubeadm.
 
-/// Where kubeadm takes images from unless its configuration names another place.
+/// The default image repository of kubeadm.
 pub const REGISTRY: &str = "registry.k8s.io";
 
-/// The components of Kubernetes itself whose images kubeadm names.
+/// The Kubernetes components whose image tag is the Kubernetes version.
 pub const COMPONENTS: [&str; 4] =
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
 
-/// The tags of images that kubeadm uses if its configuration contains none.
+/// kubeadm's default tags for images that Kubernetes doesn't version itself.
 #[derive(Clone, Copy, Debug)]
 pub struct DefaultTags {
-    /// etcd's.
     pub etcd: &'static str,
-    /// CoreDNS'.
     pub coredns: &'static str,
-    /// That of the pause image.
     pub pause: &'static str,
 }
 
 impl DefaultTags {
-    /// Those of a minor release's first patch, from kubeadm's constants. Later patches of some have a newer etcd.
+    /// Returns the tags in the constants of kubeadm 1.`minor`.0. Later patch releases can use a newer etcd.
+    ///
+    /// The pause tag is an approximation: 3.9 before 1.31, then 3.10.
     pub fn of(minor: u64) -> Self {
         let (etcd, coredns) = match minor {
             ..=22 => ("3.5.0-0", "v1.8.4"),
@@ -43,7 +42,7 @@ impl DefaultTags {
     }
 }
 
-/// The images that kubeadm of this release names where its configuration names none, with the pause image of its minor release.
+/// Returns kubeadm's default images for a Kubernetes version, including the pause image.
 pub fn kubeadm_images(version: &str) -> Vec<String> {
     let minor = minor(version);
     let DefaultTags { etcd, coredns, pause } = DefaultTags::of(minor);
@@ -57,7 +56,7 @@ pub fn kubeadm_images(version: &str) -> Vec<String> {
         .collect()
 }
 
-/// The minor number of a Kubernetes version; 0 if it has none.
+/// Returns the minor number of a Kubernetes version, or 0 if the version can't be parsed.
 pub fn minor(version: &str) -> u64 {
     semver::Version::parse(version.trim_start_matches('v')).map_or(0, |version| version.minor)
 }

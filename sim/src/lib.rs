@@ -1,8 +1,7 @@
-//! The simulated vSphere site: a vCenter, guests that really boot, and providers of networks and storage.
+//! The simulated vSphere site: a vCenter, guests that boot, and network and storage providers.
 //!
-//! The controllers meet it where they would meet the real thing: at vCenter's API, at the objects of the providers, and at the API
-//! servers that the guests become. The simulator calls no controller. It knows one of their names: the label with the release that
-//! gcm gives to nodes.
+//! Controllers use the same interfaces as on a real site: the vCenter API, the provider objects, and the API servers in the guests.
+//! The simulator doesn't call controllers. The only controller detail it depends on is the release label that gcm sets on nodes.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

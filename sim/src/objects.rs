@@ -1,4 +1,4 @@
-//! Keys, conditions and watches of the objects that providers serve.
+//! Helper functions for provider objects: keys, conditions, and log messages for watch errors.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -7,10 +7,10 @@ use kube::runtime::watcher;
 use serde_json::{Value, json};
 use tracing::{debug, warn};
 
-/// Logs that a watch of these objects was interrupted. It begins again by itself.
+/// Logs a watch error. The watcher restarts by itself.
 pub(crate) fn log_interruption(objects: &str, error: &watcher::Error) {
     match error {
-        // Gone: this often happens to the first watch of a kind that was defined a moment ago.
+        // 410 Gone is common on the first watch after a CRD was created.
         watcher::Error::WatchError(status) if status.code == 410 => {
             debug!(objects, %error, "a watch begins again");
         }
@@ -18,7 +18,7 @@ pub(crate) fn log_interruption(objects: &str, error: &watcher::Error) {
     }
 }
 
-/// A condition in the shape of Cluster API v1beta1.
+/// Returns a condition in the Cluster API v1beta1 format, with the current time as its transition time.
 pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({
         "type": type_, "status": status, "reason": reason, "message": message,
@@ -26,7 +26,7 @@ pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) 
     })
 }
 
-/// Whether an object has a condition of that type, status and message; `None` stands for any message.
+/// Returns true if the object has a condition with this type, status and message. `None` matches any message.
 pub(crate) fn has_condition(
     object: &DynamicObject,
     type_: &str,
@@ -41,7 +41,7 @@ pub(crate) fn has_condition(
     })
 }
 
-/// `namespace/name`.
+/// Returns `namespace/name`.
 pub(crate) fn key(object: &DynamicObject) -> String {
     format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
 }

@@ -1,39 +1,37 @@
-//! Names in which `*` stands for anything.
+//! Name patterns in which `*` matches any string, including the empty string.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Patterns that many look at and a story changes.
+/// A set of patterns that clones share. Stories change the set while guests wait for changes.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns(Arc<watch::Sender<BTreeSet<String>>>);
 
 impl Patterns {
-    /// Adds one.
     pub(super) fn add(&self, pattern: &str) {
         self.0.send_if_modified(|all| all.insert(pattern.to_owned()));
     }
 
-    /// Takes one away again.
     pub(super) fn remove(&self, pattern: &str) {
         self.0.send_if_modified(|all| all.remove(pattern));
     }
 
-    /// Whether the name fits one of them.
+    /// Returns true if the name matches at least one pattern.
     pub(super) fn fit(&self, name: &str) -> bool {
         self.0.borrow().iter().any(|pattern| fits(pattern, name))
     }
 
-    /// Resolves when the name fits none of them.
+    /// Waits until the name doesn't match any pattern.
     pub(super) async fn fit_no_more(&self, name: &str) {
         let mut all = self.0.subscribe();
-        // The sender lives as long as we do.
+        // `self` owns the sender, so the wait can't fail.
         drop(all.wait_for(|all| !all.iter().any(|pattern| fits(pattern, name))).await);
     }
 }
 
-/// Whether a name fits a pattern.
+/// Returns true if the whole name matches the pattern.
 pub fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -1,4 +1,4 @@
-//! What a control plane on vSphere has beside the VM operator: networks, interfaces, storage.
+//! The providers that complement the VM operator on a vSphere control plane: networks, interfaces and storage.
 
 use kube::Client;
 
@@ -8,16 +8,16 @@ use crate::storage::Storage;
 use crate::vcsim::VcenterEndpoint;
 use crate::vcsim::control::ControlApi;
 
-/// What a site has for networks.
+/// The network technology of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteNetworks {
-    /// NSX: VirtualNetworks are realised, and load balancers serve.
+    /// NSX: VirtualNetworks are realized, and LoadBalancer Services get addresses.
     Nsx,
-    /// Port groups: nobody realises a VirtualNetwork or gives a load balancer its address.
+    /// Port groups only: VirtualNetworks stay unrealized, and LoadBalancer Services don't get addresses.
     PortGroups,
 }
 
-/// The site's providers at work for one control plane; dropping them ends them.
+/// The running providers for one control plane. They stop on drop.
 #[derive(Debug)]
 pub struct Providers {
     _network: Option<Network>,
@@ -26,7 +26,7 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Starts serving the control plane behind `client`.
+    /// Starts the providers for the control plane behind `client`.
     pub fn serving(
         client: &Client,
         networks: SiteNetworks,

@@ -1,4 +1,4 @@
-//! The site as a whole.
+//! Starts and stops all parts of a site: simulated vCenter, guests, hypervisor and providers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::vcsim::further_release::FurtherRelease;
 use crate::vcsim::releases::{NODE_IMAGES, NodeImage, SHARED_IMAGE, Shape};
 use crate::vcsim::{Nodes, Simulator, VcenterEndpoint};
 
-/// A running site.
+/// A running simulated site. Call [`Site::stop`] to end its processes.
 pub struct Site {
     simulator: Simulator,
     guests: Guests,
@@ -28,8 +28,10 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts the simulated vCenter and the agent that boots its VMs, whose simulated nodes reach `registry`. Of the Pods there, those
-    /// that run one of `scripts` with the shell of their node are processes of this host.
+    /// Starts the simulated vCenter and the agent that boots its VMs.
+    ///
+    /// Simulated nodes pull container images from `registry`. A Pod that runs one of `scripts` with its node's shell becomes a process on
+    /// this host.
     pub async fn start(
         stack: &Arc<Stack>,
         tools: &Tools,
@@ -58,52 +60,52 @@ impl Site {
         Ok(Self { simulator, guests, subnet, control, hypervisor, providers: Mutex::default() })
     }
 
-    /// What runs the real machines, if nodes are such.
+    /// Returns the hypervisor if the nodes are real machines.
     pub fn hypervisor(&self) -> Option<&Hypervisor> {
         self.hypervisor.as_deref()
     }
 
-    /// The range that the addresses of control planes are claimed from.
+    /// Returns the address range from which control plane addresses are claimed (`FIRST-LAST`).
     pub fn claimed_addresses(&self) -> String {
         self.subnet.claimed_addresses(self.hypervisor.is_some())
     }
 
-    /// Serves the control plane behind `client` as the provider of its networks and storage.
+    /// Starts the network and storage providers for the control plane behind `client`. Replaces earlier providers.
     pub fn serve(&self, client: &Client, networks: SiteNetworks) {
         *self.providers.lock() = Some(self.providers(client, networks));
     }
 
-    /// Leaves the control plane alone, before it goes.
+    /// Stops the providers that [`Site::serve`] started. Call it before the control plane stops.
     pub fn leave(&self) {
         *self.providers.lock() = None;
     }
 
-    /// The providers of one more control plane, for as long as they are kept.
+    /// Starts providers for an additional control plane. The providers stop when the returned value is dropped.
     pub fn providers(&self, client: &Client, networks: SiteNetworks) -> Providers {
         Providers::serving(client, networks, &self.subnet, self.vcenter(), &self.control)
     }
 
-    /// What an admin knows of the simulated vCenter.
+    /// Returns the address, credentials and inventory ids for the simulated vCenter.
     pub fn vcenter(&self) -> &VcenterEndpoint {
         self.simulator.vcenter()
     }
 
-    /// The guests, for those who want to hold their boots or see why one failed.
+    /// Returns the guests, so that a caller can hold boots or read boot failures.
     pub fn guests(&self) -> Guests {
         self.guests.clone()
     }
 
-    /// The addresses of the site.
+    /// Returns the address slice that this site claimed.
     pub fn subnet(&self) -> &Subnet {
         &self.subnet
     }
 
-    /// Waits until the simulated vCenter has ended.
+    /// Waits until the simulated vCenter exits, and returns the cause as an error.
     pub async fn died(&self) -> Error {
         self.simulator.ended().await.into()
     }
 
-    /// Stops everything.
+    /// Stops the guests, the hypervisor's network and the simulated vCenter, in this order.
     pub async fn stop(self) {
         self.guests.stop().await;
         if let Some(hypervisor) = &self.hypervisor {
@@ -113,8 +115,10 @@ impl Site {
     }
 }
 
-/// The release in an item of the site's libraries, if the item is a node image. An imported image of `layercake image build` has the
-/// same content as the site's own image of that Kubernetes version. Only the part after the last period differs in their names.
+/// Returns the release of a library item, or `None` if the item isn't a node image.
+///
+/// An image from `layercake image build` that was imported has the same content as the site's own image for that Kubernetes version. The
+/// two item names differ only after the last period.
 fn node_image(item: &str, further: &[FurtherRelease]) -> Option<Release> {
     let further = further.iter().map(FurtherRelease::image);
     let mut all = NODE_IMAGES.iter().copied().chain([SHARED_IMAGE]).chain(further);

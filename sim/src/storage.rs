@@ -1,7 +1,7 @@
-//! The storage provider of the site: vSphere CSI's part in a Supervisor.
+//! The site's storage provider. It does what vSphere CSI does in a Supervisor.
 //!
-//! A claim becomes a first class disk and a PersistentVolume; a CnsNodeVmAttachment attaches it to a VM, which
-//! is known by its BIOS UUID, and takes it off when it is deleted.
+//! It provisions a first class disk and a PersistentVolume for each claim. A CnsNodeVmAttachment attaches the disk to the VM with
+//! the BIOS UUID in its spec. Deleting the CnsNodeVmAttachment detaches the disk.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -25,20 +25,20 @@ use crate::vcsim::control::{ControlApi, Error};
 const DRIVER: &str = "csi.vsphere.vmware.com";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Keeps an attachment until its disk is taken off.
+/// The finalizer that keeps an attachment until its disk is detached.
 const FINALIZER: &str = "cns.vmware.com";
 const VOLUME_ID: &str = "cnsVolumeID";
-/// What failed is tried again after this.
+/// The retry interval after a failure.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The provider at work; dropping it ends it.
+/// The running storage provider. It stops on drop.
 #[derive(Debug)]
 pub struct Storage {
     _working: AbortOnDropHandle<()>,
 }
 
 impl Storage {
-    /// Starts serving the cluster behind `client` with disks of the vCenter behind `control`.
+    /// Starts the provider for the cluster behind `client`. Disks are created in the vCenter behind `control`.
     pub fn serving(client: Client, control: ControlApi) -> Self {
         Self { _working: AbortOnDropHandle::new(tokio::spawn(work(client, control))) }
     }
@@ -72,7 +72,7 @@ async fn work(client: Client, control: ControlApi) {
         let event = if settled {
             events.next().await
         } else {
-            // Time is as good a reason to look again as an event.
+            // After a failure, reconcile again even without an event.
             tokio::time::timeout(AGAIN, events.next()).await.unwrap_or(Some(Ok(())))
         };
         match event {
@@ -92,7 +92,7 @@ struct Provider {
     attachments: Store<DynamicObject>,
 }
 
-/// Why something is not so yet.
+/// The reason why an object can't be reconciled yet.
 #[derive(Debug)]
 struct Trouble(String);
 
@@ -105,7 +105,7 @@ impl<E: std::error::Error> From<E> for Trouble {
 type Outcome = Result<(), Trouble>;
 
 impl Provider {
-    /// Brings everything to what the objects ask for; false if something has to be tried again.
+    /// Reconciles all claims, volumes and attachments. Returns false if one of them must be retried.
     async fn settle(&self) -> bool {
         let mut settled = true;
         let mut note = |what: String, outcome: Outcome| {
@@ -131,7 +131,9 @@ impl Provider {
         settled
     }
 
-    /// A claim on one of our classes has a volume, once it is time.
+    /// Creates the disk and the PersistentVolume for a claim whose storage class specifies this provisioner.
+    ///
+    /// Waits for a selected node if the class's binding mode is `WaitForFirstConsumer`.
     async fn provision(&self, claim: &PersistentVolumeClaim) -> Outcome {
         let Some(spec) = &claim.spec else { return Ok(()) };
         let name = format!("pvc-{}", claim.uid().unwrap_or_default());
@@ -163,7 +165,7 @@ impl Provider {
         }
     }
 
-    /// A volume that its claim has left goes with its disk, where its policy says so.
+    /// Deletes a released volume and its disk if this provisioner created the volume and the reclaim policy is `Delete`.
     async fn reclaim(&self, volume: &PersistentVolume) -> Outcome {
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         let spec = volume.spec.as_ref();
@@ -185,7 +187,8 @@ impl Provider {
         if attachment.data["status"]["attached"] == true {
             return Ok(());
         }
-        // What is watched may be old: nothing is attached for an object that is gone, or whose going waits for nobody.
+        // The cache may be stale. Attach only if the live object isn't being deleted and has the finalizer, so that the disk is detached
+        // later.
         let Some(attachment) = self.held(attachment).await? else { return Ok(()) };
         let attachment = &attachment;
         let attached = self.attach_disk(attachment).await;
@@ -204,7 +207,8 @@ impl Provider {
         attached.map(|(volume, _)| info!(attachment = key(attachment), volume, "attached"))
     }
 
-    /// The attachment as it is now, kept by our finalizer; `None` where it is gone or going.
+    /// Reads the live attachment and adds the finalizer if it is missing. Returns `None` if the attachment is deleted, replaced or being
+    /// deleted.
     async fn held(&self, attachment: &DynamicObject) -> Result<Option<DynamicObject>, Trouble> {
         let (api, name) = (self.api(attachment), attachment.name_any());
         let Some(now) = api.get_opt(&name).await? else { return Ok(None) };
@@ -222,7 +226,7 @@ impl Provider {
         }
     }
 
-    /// The disk is attached to its VM; the identities of both it and of what the guest sees.
+    /// Attaches the disk to its VM. Returns the volume id and the disk UUID that the guest sees.
     async fn attach_disk(&self, attachment: &DynamicObject) -> Result<(String, String), Trouble> {
         let namespace = attachment.namespace().unwrap_or_default();
         let claim = attachment.data["spec"]["volumename"].as_str().unwrap_or_default();
@@ -234,7 +238,7 @@ impl Provider {
         Ok((volume, disk))
     }
 
-    /// The disk of a claim's volume.
+    /// Returns the volume handle (disk id) of a bound claim.
     fn bound(&self, namespace: &str, name: &str) -> Result<String, Trouble> {
         let claims = self.claims.state();
         let claim = claims
@@ -260,10 +264,10 @@ impl Provider {
         }
         let uuid = attachment.data["spec"]["nodeuuid"].as_str().unwrap_or_default();
         let noted = attachment.data["status"]["metadata"][VOLUME_ID].as_str().map(str::to_owned);
-        // It may have been attached without anybody noting it.
+        // The disk can be attached although the status doesn't say so: the status write may have failed.
         let claim = attachment.data["spec"]["volumename"].as_str().unwrap_or_default();
         let volume = noted.or_else(|| self.bound(&attachment.namespace().unwrap_or_default(), claim).ok());
-        // A VM that is gone has nothing attached to it.
+        // If the VM is gone, there is nothing to detach.
         if let (Some(volume), Some(vm)) = (volume, self.vm(uuid).await?) {
             match self.control.detach_disk(&vm, &volume).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {
@@ -277,7 +281,7 @@ impl Provider {
         gone(self.api(attachment).patch(&attachment.name_any(), &PatchParams::default(), &patch).await)
     }
 
-    /// The VM with that BIOS UUID.
+    /// Returns the managed object id of the VM with this BIOS UUID. Ignores templates.
     async fn vm(&self, uuid: &str) -> Result<Option<String>, Trouble> {
         let vms = self.control.vms(None, Duration::ZERO).await?.vms;
         let found = vms.into_iter().find(|vm| vm.uuid.eq_ignore_ascii_case(uuid) && !vm.template);
@@ -290,7 +294,7 @@ impl Provider {
     }
 }
 
-/// An object that went meanwhile needs nothing more.
+/// Treats 404 as success, because an object that was deleted meanwhile doesn't need the patch.
 fn gone(patched: kube::Result<DynamicObject>) -> Outcome {
     match patched {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -328,7 +332,7 @@ fn volume(claim: &PersistentVolumeClaim, class: &StorageClass, name: &str, disk:
     })
 }
 
-/// A size such as `10Gi` in whole mebibytes, rounded up.
+/// Parses a size such as `10Gi` and returns it in MiB, rounded up. Returns `None` for fractions, unknown units and zero.
 fn mebibytes(size: &str) -> Option<i64> {
     let digits = size.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(size.len());
     let (number, unit) = size.split_at(digits);

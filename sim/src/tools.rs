@@ -1,4 +1,4 @@
-//! The programs that the site runs beside a control plane's, and the kinds that its providers bring.
+//! The site's programs, and the CRDs for the kinds that its providers serve.
 
 use include_dir::{Dir, include_dir};
 use plane::tools::{KUBEADM, Module, Tool};
@@ -9,18 +9,18 @@ static KUBELET_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/kubelet");
 static VCSIM_MODULE: Module = Module::new("vcsim", &VCSIM_SOURCES);
 static KUBELET_MODULE: Module = Module::new("kubelet", &KUBELET_SOURCES);
 
-/// The simulated vCenter.
+/// The simulated vCenter (`sim/vcsim`).
 pub static VCSIM: Tool = Tool::new("vcsim", &VCSIM_MODULE, ".").taking(25);
-/// The port-forward server that stands for a guest's kubelet.
+/// The port-forward server that replaces a guest's kubelet (`sim/kubelet`).
 pub static KUBELET: Tool = Tool::new("kubelet", &KUBELET_MODULE, ".").taking(5);
 
-/// The programs of the site, to be given to [`plane::tools::ensure`]: its own, and kubeadm, which guests ask whether a
-/// configuration is valid.
+/// Returns the site's programs, to be passed to [`plane::tools::ensure`]: the simulated vCenter, the port-forward server, and kubeadm, with
+/// which guests validate their configuration.
 pub fn programs() -> Vec<&'static Tool> {
     vec![&KUBEADM, &VCSIM, &KUBELET]
 }
 
-/// The definitions of the kinds that providers of networks and storage bring.
+/// Returns the CRDs for the network and storage kinds.
 pub fn definitions() -> Result<Vec<Value>, plane::Error> {
     Ok(components::config::external_definitions()?)
 }

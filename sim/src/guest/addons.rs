@@ -1,4 +1,4 @@
-//! The add-ons that `kubeadm init` applies: CoreDNS and kube-proxy. Cluster API upgrades both.
+//! The add-ons that `kubeadm init` applies and Cluster API upgrades: CoreDNS and kube-proxy.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
@@ -11,11 +11,11 @@ use super::kubeadm::ClusterConfiguration;
 use super::objects::Writer;
 
 const NAMESPACE: &str = "kube-system";
-/// The cluster's DNS has the tenth address of the Services' range.
+/// The index of the DNS Service's address in the Service CIDR.
 const DNS: u32 = 10;
 
 impl Writer {
-    /// Applies the add-ons whose phases are not skipped.
+    /// Applies the add-ons whose kubeadm phases aren't skipped.
     pub(super) async fn addons(
         &self,
         cluster: &ClusterConfiguration,
@@ -115,7 +115,7 @@ fn bind_account(role: &str, account: &str) -> Value {
     })
 }
 
-/// The configuration of CoreDNS, with the plugins that kubeadm writes; Cluster API migrates it by their names.
+/// Returns CoreDNS's configuration with kubeadm's default plugins. Cluster API migrates the configuration by plugin name.
 fn corefile(domain: &str) -> String {
     format!(
         ".:53 {{

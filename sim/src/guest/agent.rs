@@ -1,4 +1,4 @@
-//! The agent: watches the simulated vCenter's VMs and plays those that are powered on.
+//! The agent watches the VMs of the simulated vCenter and runs a guest in each powered-on VM.
 
 mod inspect;
 mod reports;
@@ -39,45 +39,45 @@ const LONG_POLL: Duration = Duration::from_secs(25);
 const RETRY: Duration = Duration::from_millis(500);
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a node image holds.
+/// The content of a node image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// The version of its kubelet, `v1.33.1+vmware.1`.
+    /// The kubelet version, such as `v1.33.1+vmware.1`.
     pub kubernetes_version: String,
-    /// Its container images, by name and tag.
+    /// The container images, by name and tag.
     pub container_images: Arc<BTreeSet<String>>,
-    /// Its operating system: `photon`, `ubuntu`, `debian` or one of Red Hat's family.
+    /// The operating system: `photon`, `ubuntu`, `debian`, or a member of the Red Hat family.
     pub os: &'static str,
 }
 
-/// What an item of the content library holds, by its name; nothing for an item that is no node image.
+/// A lookup from a content library item's name to its node image content. Returns `None` if the item isn't a node image.
 pub type Images = Arc<dyn Fn(&str) -> Option<Release> + Send + Sync>;
 
-/// What an agent is given.
+/// The configuration of an agent.
 #[derive(Clone)]
 pub struct Options {
     /// The simulator's control API.
     pub control: ControlApi,
-    /// Where addresses come from.
+    /// The address range of the guests.
     pub subnet: Subnet,
-    /// The programs of a node.
+    /// The programs that nodes run.
     pub programs: Arc<Programs>,
-    /// The stack that the guests' processes belong to.
+    /// The stack that owns the guest processes.
     pub stack: Arc<Stack>,
-    /// The folder of the disks.
+    /// The parent folder for guest disks.
     pub folder: PathBuf,
-    /// The releases of the images.
+    /// The lookup for node image content.
     pub images: Images,
-    /// The public registries, as nodes reach them.
+    /// The registries from which nodes pull container images.
     pub registry: Registry,
-    /// How long a boot waits for others.
+    /// The maximum time that a boot waits for other components.
     pub boot_timeout: Duration,
-    /// What runs VMs as real machines, in place of playing them.
+    /// A hypervisor that runs the VMs as real machines instead of simulating them.
     pub hypervisor: Option<Arc<Hypervisor>>,
 }
 
 impl Options {
-    /// Options with kubeadm's boot timeout and images of no known release.
+    /// Creates options with kubeadm's boot timeout, without node images or a hypervisor.
     pub fn new(control: ControlApi, subnet: Subnet, programs: Programs, stack: Arc<Stack>) -> Self {
         let folder = stack.folder().join("guests");
         Self {
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-/// The running agent. Dropping the last clone takes every guest down.
+/// A handle to a running agent. Dropping the last clone stops every guest.
 #[derive(Clone)]
 pub struct Guests(Arc<Inner>);
 
@@ -114,7 +114,7 @@ struct Shared {
 }
 
 impl Guests {
-    /// Starts to play the VMs.
+    /// Starts an agent that runs a guest in each powered-on VM.
     pub fn start(options: Options) -> Self {
         let shared = Arc::new(Shared {
             addresses: Arc::default(),
@@ -129,58 +129,58 @@ impl Guests {
         Self(Arc::new(Inner { shared, watching: Mutex::new(Some(watching)), stop }))
     }
 
-    /// Keeps VMs from booting whose name fits the pattern (`*` stands for anything), until [`Self::release`].
+    /// Holds VMs whose name matches the pattern (`*` matches any string) before they boot, until [`Self::release`].
     pub fn hold(&self, pattern: &str) {
         self.0.shared.held.add(pattern);
     }
 
-    /// Lets those go that this pattern holds.
+    /// Releases the VMs that [`Self::hold`] holds with this pattern.
     pub fn release(&self, pattern: &str) {
         self.0.shared.held.remove(pattern);
     }
 
-    /// Keeps the kubelets of VMs silent whose name fits the pattern, as if their network or disks were away, until
-    /// [`Self::unsilence`]. Their static pods go on.
+    /// Silences the kubelets of VMs whose name matches the pattern, as if their network or disks had failed, until
+    /// [`Self::unsilence`]. Their static Pods keep running.
     pub fn silence(&self, pattern: &str) {
         self.0.shared.silent.add(pattern);
     }
 
-    /// Lets those speak that this pattern silences.
+    /// Ends [`Self::silence`] for this pattern.
     pub fn unsilence(&self, pattern: &str) {
         self.0.shared.silent.remove(pattern);
     }
 
-    /// Has kubeadm fail so on VMs whose name fits the pattern and that have yet to boot.
+    /// Makes kubeadm fail with `failure` on VMs whose name matches the pattern. VMs that have already run kubeadm aren't affected.
     pub fn provoke(&self, pattern: &str, failure: Failure) {
         self.0.shared.provoked.add(pattern, failure);
     }
 
-    /// Provokes nothing any more on those that this pattern names.
+    /// Removes the failures that [`Self::provoke`] added with this pattern.
     pub fn stop_provoking(&self, pattern: &str) {
         self.0.shared.provoked.remove(pattern);
     }
 
-    /// The public registries, for those who want to cut the nodes off from them.
+    /// Returns the container image registries, so that callers can disconnect the nodes from them.
     pub fn registry(&self) -> &Registry {
         &self.0.shared.options.registry
     }
 
-    /// All VMs that were ever powered on and are not deleted.
+    /// Returns reports for all existing VMs that were powered on at least once since the agent started.
     pub fn boots(&self) -> Vec<BootReport> {
         self.0.shared.reports.all()
     }
 
-    /// The VM of that name.
+    /// Returns the report of the named VM.
     pub fn boot_of(&self, name: &str) -> Option<BootReport> {
         self.0.shared.reports.of_name(name)
     }
 
-    /// Waits until the VM of that name has come where `there` says; it may not even exist yet.
+    /// Waits until `there` returns true for the named VM's phase. The VM may not exist yet.
     pub async fn reached(&self, name: &str, there: impl Fn(&Phase) -> bool) -> BootReport {
         self.0.shared.reports.reached(name, there).await
     }
 
-    /// Why the VM of that name is no node, if its boot has ended.
+    /// Returns the failure because of which the named VM isn't a node, or `None` if the VM is a node, is off or is still booting.
     pub fn failure(&self, name: &str) -> Option<Failure> {
         match self.boot_of(name)?.phase {
             Phase::Failed(failure) | Phase::Plain(failure) => Some(failure),
@@ -188,7 +188,7 @@ impl Guests {
         }
     }
 
-    /// Takes every guest down and waits until no process is left.
+    /// Stops every guest and waits until all their processes have ended.
     pub async fn stop(&self) {
         self.0.stop.cancel();
         let watching = self.0.watching.lock().take();
@@ -204,7 +204,7 @@ impl Drop for Inner {
     }
 }
 
-/// A VM that is played.
+/// A powered-on VM and the task that runs its guest.
 struct Played {
     boot_count: u64,
     vm: watch::Sender<Vm>,
@@ -241,7 +241,7 @@ async fn watch_vms(shared: Arc<Shared>, stop: CancellationToken) {
     futures::future::join_all(played.into_values().map(Played::power_off)).await;
 }
 
-/// Brings the guests to what the VMs are.
+/// Starts and stops guests to match the VMs' power state.
 async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms: Vec<Vm>) {
     let vms: BTreeMap<_, _> = vms.into_iter().map(|vm| (vm.moid.clone(), vm)).collect();
     let is_over = |moid: &String, guest: &Played| {
@@ -281,7 +281,7 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
 }
 
 impl Shared {
-    /// The VM is gone, and its disk with it.
+    /// Deletes the disk and report of a deleted VM, and releases its address.
     fn forget(&self, moid: &str) {
         self.options.subnet.release_guest_address(moid);
         if let Some(hypervisor) = &self.options.hypervisor {
@@ -298,7 +298,7 @@ impl Shared {
     }
 }
 
-/// One VM from power-on to power-off.
+/// Runs a guest from power-on to power-off.
 async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: CancellationToken) {
     if let Some(hypervisor) = shared.options.hypervisor.clone() {
         return run_machine(&shared, &hypervisor, seen, &power).await;
@@ -345,7 +345,7 @@ async fn asked_to_shut_down(mut seen: watch::Receiver<Vm>, before: u64) {
     }
 }
 
-/// The guest shuts down, and its machine is off then, unless somebody pulls the plug.
+/// Shuts the guest down and then powers its VM off, unless the VM loses power first.
 async fn shut_down(shared: &Shared, vm: &Vm, guest: &mut Guest, power: &CancellationToken) {
     tokio::select! {
         () = power.cancelled() => return,
@@ -357,7 +357,7 @@ async fn shut_down(shared: &Shared, vm: &Vm, guest: &mut Guest, power: &Cancella
     power.cancelled().await;
 }
 
-/// A real machine, from power-on to power-off.
+/// Runs a VM as a real machine, from power-on to power-off.
 async fn run_machine(
     shared: &Shared,
     hypervisor: &Hypervisor,
@@ -418,7 +418,7 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
         _ => leased,
     };
     shared.reports.readdress(&vm.moid, address);
-    // Tools start with the network, before cloud-init's last stage and whatever becomes of it.
+    // VMware Tools start with the network, before cloud-init's last stage and regardless of the stage's result.
     let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
     let ip = match given {
         Ok(Addressing::StaticV6(address)) => Some(address.to_string()),
@@ -439,7 +439,7 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
     let is_new = guest.is_new(&seed);
     let booted = guest.boot(&seed).await;
     if is_new {
-        // A boot is what it is, whatever becomes of its report.
+        // A failed report doesn't change the result of the boot.
         match reporter::report(&disk, &stack, &seed, booted.as_ref().err()).await {
             Ok(reported) if reported.is_empty() => {}
             Ok(reported) => call_control(|| control.set_guestinfo(&vm.moid, &reported)).await?,
@@ -449,7 +449,7 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
     booted
 }
 
-/// The control API's answer; a connection that breaks is no reason to fail a boot.
+/// Calls the control API and retries failures for up to `CONTROL_TIMEOUT`, so that a broken connection doesn't fail a boot.
 async fn call_control<T, Call>(call: impl Fn() -> Call) -> Result<T, Failure>
 where
     Call: Future<Output = Result<T, Error>>,

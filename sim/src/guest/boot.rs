@@ -1,4 +1,4 @@
-//! One boot of one guest: cloud-init's stages at the first, only the kubelet at every other.
+//! Boots one guest: runs cloud-init's stages at an instance's first boot, and only starts the kubelet at later boots.
 
 use super::bootstrap;
 use super::cloud_config::{CloudConfig, File, Line, UserEntry};
@@ -11,21 +11,21 @@ use super::kubelet::Kubelet;
 use super::registration::Registration;
 use super::render::cloud_config;
 
-/// A guest: the VM and whatever runs on it.
+/// A guest: a VM and its running programs.
 ///
-/// Dropping it is a power failure; [`Guest::power_off`] also waits until nothing is left.
+/// Dropping it simulates a power failure. [`Guest::power_off`] also waits until all processes have ended.
 pub struct Guest {
     guest_vm: GuestVm,
     kubelet: Kubelet,
 }
 
 impl Guest {
-    /// A VM that is off.
+    /// Creates a guest in a powered-off VM.
     pub fn new(guest_vm: GuestVm) -> Self {
         Self { kubelet: Kubelet::new(guest_vm.clone()), guest_vm }
     }
 
-    /// Boots; when it is done the node is registered. What was started before a failure goes on running, as it would.
+    /// Boots the guest and returns once its node is registered. After a failure, programs that have already started keep running.
     pub async fn boot(&mut self, seed: &Seed) -> Result<(), Failure> {
         let instance_id = seed.instance_id()?;
         self.guest_vm.disk.boot()?;
@@ -47,18 +47,18 @@ impl Guest {
         }
     }
 
-    /// Whether the next boot is the first of this instance.
+    /// Returns true if the next boot is the first one for the seed's instance ID.
     pub fn is_new(&self, seed: &Seed) -> bool {
         let installed = self.guest_vm.disk.installed();
         installed.is_none_or(|installed| seed.instance_id().is_ok_and(|id| id != installed.instance_id))
     }
 
-    /// Ends everything at once.
+    /// Kills all processes at once, like a power failure.
     pub async fn power_off(&mut self) {
         self.kubelet.power_off().await;
     }
 
-    /// Shuts its operating system down.
+    /// Shuts the operating system down.
     pub async fn shut_down(&mut self) {
         self.kubelet.shut_down().await;
     }
@@ -72,7 +72,7 @@ impl Guest {
         let text = cloud_config(userdata, &seed.template_variables(self.guest_vm.address.reported))?;
         let config = CloudConfig::parse(&text)?;
         config.check()?;
-        // All commands are understood before the first has an effect.
+        // Parse all commands before the first one takes effect.
         let (before, after) = (commands_of(&config.bootcmd)?, commands_of(&config.runcmd)?);
 
         disk.write(
@@ -107,7 +107,7 @@ impl Guest {
     }
 }
 
-/// cloud-init's first stage: commands, files, disks, users, and the files that waited for users.
+/// Runs cloud-init's first stage: `bootcmd`, files, disks, users, and then the deferred files, which may belong to those users.
 pub(super) fn initialize(disk: &Disk, config: &CloudConfig, before: &[Command]) -> Result<(), Failure> {
     before.iter().try_for_each(|command| command.run(disk))?;
     let waits = |file: &&File| file.defer == Some(true);
@@ -132,9 +132,9 @@ pub(super) fn commands_of(lines: &[Line]) -> Result<Vec<Command>, Failure> {
     Ok(all)
 }
 
-/// Boots a VM from metadata and user data as bytes, outside any vCenter.
+/// Boots a VM from raw metadata and user data, without a vCenter. Empty user data is treated as missing.
 ///
-/// The guest that is answered runs; after a failure nothing does.
+/// Returns the running guest. After a failure, all its processes are stopped.
 pub async fn boot(guest_vm: GuestVm, metadata: &[u8], userdata: &[u8]) -> Result<Guest, Failure> {
     let seed = Seed::from_parts(metadata, (!userdata.is_empty()).then(|| userdata.to_vec()))?;
     let mut guest = Guest::new(guest_vm);

@@ -1,9 +1,9 @@
-//! Does what `kubeadm init` and `kubeadm join` do. The real kubeadm checks the configuration; certificates, tokens and static Pods
-//! are written here.
+//! Simulates `kubeadm init` and `kubeadm join`. The real kubeadm only validates the configuration. This module creates the
+//! certificates, tokens and static Pods.
 //!
-//! The real `kubeadm init phase …` is fast enough (certificates and kubeconfigs take about half a second each), but cannot do it:
-//! - It deploys only its own release and the one before. `kubeadm-config`, add-ons and images would have wrong versions.
-//! - It does not advertise a loopback address, and guests have only such addresses.
+//! The real `kubeadm init phase …` would be fast enough (about half a second each for certificates and kubeconfigs), but doesn't work:
+//! - It deploys only its own release and the previous release, so `kubeadm-config`, add-ons and images would have wrong versions.
+//! - It doesn't advertise loopback addresses, but guests listen only on loopback addresses.
 //! - `kubeadm join` starts the kubelet with systemd.
 
 use k8s_openapi::ByteString;
@@ -31,10 +31,10 @@ use super::validate::validate;
 use super::virtual_ip::Joins;
 use crate::kubeadm_images::minor;
 
-/// The label by which gcm tells a node its release.
+/// The node label in which gcm records the node's release.
 const RELEASE_LABEL: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";
 
-/// Makes the VM a node; what it is then is answered.
+/// Turns the VM into a node and returns its registration.
 pub(super) async fn run(
     kubeadm: &Kubeadm,
     guest_vm: &GuestVm,
@@ -112,7 +112,7 @@ impl Bootstrap<'_> {
         writer.admins().await?;
         self.kubelet.register(&registration).await?;
         mark_control_plane(&writer.0, &registration).await?;
-        // Last what others wait for: a cluster that can be found can be joined.
+        // Publish the objects for joining only now, because other nodes join as soon as they find the cluster.
         writer
             .bootstrap(&cluster_info(&node.cluster_server(), ca.certificate()), &init.bootstrap_tokens)
             .await?;
@@ -189,7 +189,7 @@ impl Bootstrap<'_> {
         mark_control_plane(&local, registration).await
     }
 
-    /// Gives the kubelet a kubeconfig for the API server at `server`, with its certificate.
+    /// Writes a kubelet kubeconfig for the API server at `server`, with the client certificate `leaf`.
     fn configure_kubelet(
         &self,
         registration: &Registration,
@@ -203,7 +203,7 @@ impl Bootstrap<'_> {
         self.kubelet.configure(registration, &own)
     }
 
-    /// Starts what is above etcd; the answer is a client of the local API server that may do everything.
+    /// Starts the control plane components that need etcd. Returns a super-admin client for the local API server.
     async fn start_control_plane(&mut self, kubeconfigs: &Kubeconfigs) -> Result<kube::Client, Failure> {
         self.kubelet.start_pod("kube-apiserver")?;
         let client = client(&kubeconfigs.super_admin).await?;
@@ -213,7 +213,7 @@ impl Bootstrap<'_> {
         Ok(client)
     }
 
-    /// TLS bootstrap: the cluster's own controllers approve and sign.
+    /// Requests a client certificate by TLS bootstrap. The cluster's controllers approve the request and sign the certificate.
     async fn client_certificate(&self, found: &Found, node: &str) -> Result<Leaf, Failure> {
         let (request, key) = request(&Purpose::client(&user_of(node), &["system:nodes"]))?;
         let requests: Api<CertificateSigningRequest> = Api::all(found.client.clone());
@@ -246,7 +246,8 @@ impl Bootstrap<'_> {
         Ok(Leaf { certificate, key })
     }
 
-    /// kubeadm's check ImagePull, which only a node of a control plane makes. With imagePullPolicy Never it pulls nothing.
+    /// Runs kubeadm's ImagePull check, which applies only to control plane nodes. The check is skipped with `imagePullPolicy: Never`, and
+    /// its errors are ignored if `ignorePreflightErrors` contains `ImagePull` or `all`.
     fn pull_images(
         &self,
         cluster: &ClusterConfiguration,
@@ -269,8 +270,9 @@ impl Bootstrap<'_> {
         cluster.images().into_iter().try_for_each(pull)
     }
 
-    /// The kubelet's version on a first node, which must be the cluster's minor. kubeadm refuses an older cluster than itself; a
-    /// newer one it would try, and nothing in the image fits it.
+    /// Returns the first node's kubelet version: from the node image, otherwise the cluster's version. Both must have the same minor
+    /// version. kubeadm rejects clusters that are older than itself. It would try to deploy a newer cluster, but the node image's programs
+    /// don't match that version.
     fn image_version(&self, cluster: &ClusterConfiguration) -> Result<String, Failure> {
         let version = &cluster.kubernetes_version;
         let Some(image) = &self.guest_vm.kubernetes_version else { return Ok(version.clone()) };
@@ -295,7 +297,8 @@ impl Bootstrap<'_> {
         Err(Failure::new(Reason::Version, message))
     }
 
-    /// The kubelet's version on a joining node: the image's, else what its labels say, else the cluster's.
+    /// Returns a joining node's kubelet version: from the node image, otherwise from the node's labels, otherwise the cluster's version.
+    /// Fails if its minor version is newer than the cluster's.
     fn joining_version(
         &self,
         join: &JoinConfiguration,
@@ -308,7 +311,7 @@ impl Bootstrap<'_> {
             .find(|(key, _)| *key == RELEASE_LABEL);
         let known = self.guest_vm.kubernetes_version.clone().or_else(|| release_version(label?.1));
         let version = known.unwrap_or_else(|| cluster.kubernetes_version.clone());
-        // A kubelet may be older than its API server, up to three minors, and never newer.
+        // A kubelet may be up to three minor versions older than its API server, but never newer.
         if minor(&version) > minor(&cluster.kubernetes_version) {
             let message =
                 format!("a kubelet {version} is newer than the cluster's {}", cluster.kubernetes_version);
@@ -329,7 +332,7 @@ fn by_token(doing: &str, error: &kube::Error) -> Failure {
     }
 }
 
-/// What the cluster's first node has published for the others, which it may be about to do.
+/// Waits until the cluster's first node has published the configurations of kubeadm and the kubelet, and returns kubeadm's.
 async fn cluster_configuration(found: &Found, deadline: Deadline) -> Result<ClusterConfiguration, Failure> {
     let maps: Api<ConfigMap> = Api::namespaced(found.client.clone(), "kube-system");
     let read = |name: String| {
@@ -349,7 +352,7 @@ async fn cluster_configuration(found: &Found, deadline: Deadline) -> Result<Clus
     Ok(cluster)
 }
 
-/// Labels and taints the node as kubeadm does, which the node itself may not.
+/// Sets the control plane labels, as kubeadm does. The node isn't allowed to set them itself.
 async fn mark_control_plane(client: &kube::Client, registration: &Registration) -> Result<(), Failure> {
     let nodes: Api<Node> = Api::all(client.clone());
     let patch = Patch::Merge(json!({ "metadata": { "labels": registration.control_plane_labels() } }));

@@ -1,4 +1,4 @@
-//! The cluster's certificates: those that Cluster API wrote onto the disk, and the leaves that kubeadm signs with them.
+//! Cluster certificates: the authorities that Cluster API writes to the disk, and the leaf certificates that kubeadm signs with them.
 
 use std::net::IpAddr;
 
@@ -15,12 +15,10 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 
-/// A certificate and its key, as PEM.
+/// A certificate and its private key in PEM format.
 #[derive(Clone)]
 pub struct Leaf {
-    /// The certificate.
     pub certificate: String,
-    /// Its private key.
     pub key: String,
 }
 
@@ -30,32 +28,31 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// What a leaf certificate is for.
+/// A leaf certificate's subject and usages.
 pub struct Purpose<'a> {
-    /// The common name.
     pub name: &'a str,
-    /// Organizations, which Kubernetes reads as groups.
+    /// The organizations, which Kubernetes uses as group names.
     pub groups: &'a [&'a str],
-    /// DNS names and addresses of a server.
+    /// The server's DNS names and IP addresses.
     pub hosts: &'a [String],
-    /// Whether a server shows it.
+    /// True for server authentication.
     pub server: bool,
-    /// Whether a client shows it.
+    /// True for client authentication.
     pub client: bool,
 }
 
 impl<'a> Purpose<'a> {
-    /// A client's certificate.
+    /// Returns the purpose for a client certificate.
     pub fn client(name: &'a str, groups: &'a [&'a str]) -> Self {
         Self { name, groups, hosts: &[], server: false, client: true }
     }
 
-    /// A server's certificate.
+    /// Returns the purpose for a server certificate.
     pub fn server(name: &'a str, hosts: &'a [String]) -> Self {
         Self { name, groups: &[], hosts, server: true, client: false }
     }
 
-    /// A certificate of an etcd member, which is both.
+    /// Returns the purpose for an etcd member's certificate, which allows both server and client authentication.
     pub fn peer(name: &'a str, hosts: &'a [String]) -> Self {
         Self { client: true, ..Self::server(name, hosts) }
     }
@@ -88,7 +85,7 @@ impl<'a> Purpose<'a> {
 }
 
 impl Authority {
-    /// Reads `NAME.crt` and `NAME.key` below the certificates' folder, and sees that they belong together.
+    /// Reads `NAME.crt` and `NAME.key` from a folder, and checks that they match.
     pub fn read(disk: &Disk, folder: &str, name: &str) -> Result<Self, Failure> {
         let certificate = required(disk, &format!("{folder}/{name}.crt"))?;
         let key = required(disk, &format!("{folder}/{name}.key"))?;
@@ -104,12 +101,12 @@ impl Authority {
         Ok(Self { certificate, issuer })
     }
 
-    /// The CA's certificate, PEM.
+    /// Returns the CA certificate in PEM format.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// Signs a certificate for a new key; valid for a year, as kubeadm's are.
+    /// Signs a certificate for a new key. The certificate is valid for one year, like kubeadm's certificates.
     pub fn sign(&self, purpose: &Purpose<'_>) -> Result<Leaf, Failure> {
         let mut params = purpose.params()?;
         params.not_before = OffsetDateTime::now_utc() - Duration::minutes(5);
@@ -123,14 +120,14 @@ impl Authority {
 }
 
 impl Leaf {
-    /// Writes `NAME.crt` and `NAME.key` below the certificates' folder.
+    /// Writes `NAME.crt` and `NAME.key` to a folder.
     pub fn write(&self, disk: &Disk, folder: &str, name: &str) -> Result<(), Failure> {
         disk.write(&format!("{folder}/{name}.crt"), &self.certificate)?;
         disk.write(&format!("{folder}/{name}.key"), &self.key)
     }
 }
 
-/// A new key and the request to sign a client certificate for it: (request, key), PEM.
+/// Creates a key and a signing request for a client certificate. Returns `(request, key)` in PEM format.
 pub fn request(purpose: &Purpose<'_>) -> Result<(String, String), Failure> {
     let key = KeyPair::generate().map_err(|error| unusable("key", &error))?;
     let mut params = CertificateParams::default();
@@ -140,7 +137,7 @@ pub fn request(purpose: &Purpose<'_>) -> Result<(String, String), Failure> {
     Ok((pem, key.serialize_pem()))
 }
 
-/// The service account keys are there and belong together.
+/// Checks that the service account keys exist and match.
 pub fn check_service_account_keys(disk: &Disk, folder: &str) -> Result<(), Failure> {
     let (public, private) =
         (required(disk, &format!("{folder}/sa.pub"))?, required(disk, &format!("{folder}/sa.key"))?);
@@ -152,13 +149,13 @@ pub fn check_service_account_keys(disk: &Disk, folder: &str) -> Result<(), Failu
     Err(Failure::new(Reason::Certificate, format!("{folder}/sa.key is not the key of sa.pub")))
 }
 
-/// kubeadm's pin of a CA: the hash of its public key.
+/// Returns kubeadm's pin for a CA: `sha256:` and the hexadecimal SHA-256 hash of the CA's public key.
 pub fn pin(ca_pem: &str) -> Result<String, Failure> {
     let digest = Sha256::digest(public_key(ca_pem)?);
     Ok(digest.iter().fold("sha256:".to_owned(), |pin, byte| pin + &format!("{byte:02x}")))
 }
 
-/// The certificate's bytes.
+/// Returns the certificate in DER format.
 pub fn der(certificate_pem: &str) -> Result<Vec<u8>, Failure> {
     decode(certificate_pem).map(|(_, der)| der).ok_or_else(|| unusable("certificate", &"no PEM"))
 }
@@ -177,7 +174,7 @@ fn within(path: &str, failure: &Failure) -> Failure {
     Failure::new(failure.reason, format!("{path}: {}", failure.message))
 }
 
-/// The SubjectPublicKeyInfo of a certificate.
+/// Returns the SubjectPublicKeyInfo of a certificate.
 fn public_key(certificate_pem: &str) -> Result<Vec<u8>, Failure> {
     let der = der(certificate_pem)?;
     let (_, certificate) =
@@ -185,7 +182,7 @@ fn public_key(certificate_pem: &str) -> Result<Vec<u8>, Failure> {
     Ok(certificate.public_key().raw.to_vec())
 }
 
-/// The label and bytes of the first PEM block.
+/// Returns the label and content of the first PEM block.
 fn decode(pem: &str) -> Option<(String, Vec<u8>)> {
     let start = pem.find("-----BEGIN ")? + "-----BEGIN ".len();
     let (label, rest) = pem[start..].split_once("-----")?;
@@ -194,13 +191,13 @@ fn decode(pem: &str) -> Option<(String, Vec<u8>)> {
     Some((label.to_owned(), STANDARD.decode(compact).ok()?))
 }
 
-/// A private key in any of the forms that Go's tools write.
+/// Parses an RSA key in PKCS#1 format, an EC key (P-256 or P-384) in SEC 1 format, or any key in PKCS#8 format.
 fn private_key(pem: &str) -> Result<KeyPair, Failure> {
     let wrong = |what: &str| unusable("private key", &what);
     let (label, der) = decode(pem).ok_or_else(|| wrong("no PEM"))?;
     let candidates = match label.as_str() {
         "RSA PRIVATE KEY" => vec![pkcs8(&RSA, &der)],
-        // The curve is not repeated where ring looks for it.
+        // ring reads the curve only from the PKCS#8 header, so try both curves.
         "EC PRIVATE KEY" => vec![pkcs8(&P256, &der), pkcs8(&P384, &der)],
         "PRIVATE KEY" => vec![der],
         _ => return Err(wrong("of an unknown form")),
@@ -208,27 +205,27 @@ fn private_key(pem: &str) -> Result<KeyPair, Failure> {
     candidates.into_iter().find_map(|der| KeyPair::try_from(der).ok()).ok_or_else(|| wrong("not readable"))
 }
 
-/// AlgorithmIdentifier of RSA.
+/// The RSA AlgorithmIdentifier.
 const RSA: [u8; 15] =
     [0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
-/// AlgorithmIdentifier of ECDSA on P-256.
+/// The AlgorithmIdentifier for ECDSA with P-256.
 const P256: [u8; 21] = [
     0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07,
 ];
-/// AlgorithmIdentifier of ECDSA on P-384.
+/// The AlgorithmIdentifier for ECDSA with P-384.
 const P384: [u8; 18] = [
     0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04, 0x00,
     0x22,
 ];
 
-/// Wraps a key of the older forms (PKCS#1, SEC 1) into PKCS#8, the only one that ring reads.
+/// Wraps a PKCS#1 or SEC 1 key into PKCS#8, the only format that ring reads.
 fn pkcs8(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
     let version = [0x02, 0x01, 0x00];
     element(0x30, &[version.as_slice(), algorithm, &element(0x04, key)].concat())
 }
 
-/// One DER element.
+/// Encodes one DER element.
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let length = &length[length.iter().take_while(|byte| **byte == 0).count()..];

@@ -1,4 +1,4 @@
-//! The cloud-config document, read strictly: what cloud-init would skip with a line in a log ends the boot here.
+//! Parses cloud-config documents strictly: errors that cloud-init would only log end the boot here.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,9 +9,9 @@ use std::io::Read;
 
 use super::failure::{Failure, Reason, without_values};
 
-/// Keys that cloud-init acts on and that change nothing of what a node is.
+/// Keys that cloud-init supports, but that don't affect the node.
 ///
-/// Their content is not looked at.
+/// Their values aren't checked.
 const WITHOUT_EFFECT: [&str; 20] = [
     "ca_certs",
     "chpasswd",
@@ -35,42 +35,40 @@ const WITHOUT_EFFECT: [&str; 20] = [
     "timezone",
 ];
 
-/// Users and groups of a node image.
+/// The users and groups that exist in a node image.
 const ACCOUNTS: [&str; 9] = ["root", "daemon", "bin", "sys", "adm", "nobody", "nogroup", "etcd", "users"];
 
-/// What a boot does with its user data, in this order: bootcmd, disks, files, users, runcmd.
+/// A cloud-config. A boot applies it in this order: bootcmd, files, disks, users, deferred files, runcmd.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CloudConfig {
-    /// Commands that run before everything else, at every boot.
+    /// Commands that run before everything else. cloud-init runs them at every boot, but a simulated guest runs them only at its first
+    /// boot.
     pub bootcmd: Vec<Line>,
-    /// Partitions, by device.
+    /// Partition tables by device.
     pub disk_setup: std::collections::BTreeMap<String, DiskSetup>,
-    /// Filesystems.
     pub fs_setup: Vec<Filesystem>,
-    /// fstab entries.
+    /// Entries for fstab.
     pub mounts: Vec<Vec<String>>,
-    /// The host name, which metadata may give as well.
+    /// The host name. Overrides the metadata.
     pub hostname: Option<String>,
-    /// The fully qualified host name.
     pub fqdn: Option<String>,
-    /// Time servers.
     pub ntp: Option<Ntp>,
-    /// Files, written in order.
+    /// Files, in the order in which they are written.
     pub write_files: Vec<File>,
-    /// Users; `default` is the image's own.
+    /// Users. `default` stands for the image's default user.
     pub users: Vec<UserEntry>,
-    /// Commands that run last, at the first boot.
+    /// Commands that run last, at the first boot only.
     pub runcmd: Vec<Line>,
 }
 
-/// A command: a line for a shell, or the words of one. `Debug` prints no arguments: a token may be among them.
+/// A command. `Debug` omits arguments, which may contain tokens.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Line {
-    /// A line for the shell.
+    /// A line for a shell.
     Shell(String),
-    /// Program and arguments.
+    /// A program and its arguments.
     Words(Vec<String>),
 }
 
@@ -80,56 +78,50 @@ pub enum Line {
 pub struct DiskSetup {
     /// `mbr` or `gpt`.
     pub table_type: Option<String>,
-    /// `true`, or sizes and types.
+    /// `true`, or a list with sizes and types.
     pub layout: Value,
-    /// Whether what is there is overwritten.
+    /// True to replace existing partitions.
     pub overwrite: Option<bool>,
 }
 
-/// A filesystem.
+/// A filesystem to create.
 #[allow(clippy::struct_field_names, reason = "cloud-init's own names")]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filesystem {
-    /// Its label.
     pub label: Option<String>,
-    /// Its type.
     pub filesystem: String,
-    /// The device.
     pub device: String,
     /// The partition: a number, `auto`, `any` or `none`.
     pub partition: Option<Value>,
-    /// Whether what is there is overwritten.
+    /// True to replace an existing filesystem.
     pub overwrite: Option<bool>,
-    /// The filesystem that may be replaced.
+    /// The filesystem type that may be replaced.
     pub replace_fs: Option<String>,
-    /// Options of mkfs.
+    /// Additional options for mkfs.
     pub extra_opts: Option<Vec<String>>,
 }
 
-/// Time servers.
+/// The NTP configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ntp {
-    /// Whether time is kept by NTP.
     pub enabled: Option<bool>,
-    /// Servers.
     pub servers: Vec<String>,
-    /// Pools.
     pub pools: Vec<String>,
 }
 
-/// The image's user, or one more.
+/// The image's default user, or an additional user.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum UserEntry {
-    /// `default`.
+    /// The name `default`.
     Named(String),
     /// A user with properties.
     User(Box<User>),
 }
 
-/// A user. `Debug` prints the name alone.
+/// A user. `Debug` prints only the name.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -147,23 +139,23 @@ pub struct User {
     pub sudo: Option<Value>,
 }
 
-/// A file. `Debug` prints no content.
+/// A file to write. `Debug` omits the content.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct File {
-    /// Absolute path.
+    /// The absolute path.
     pub path: String,
-    /// The content, encoded as `encoding` says.
+    /// The content, encoded with `encoding`.
     pub content: String,
-    /// `user:group`.
+    /// The owner as `user` or `user:group`.
     pub owner: Option<String>,
-    /// Octal, in quotes.
+    /// The mode as a quoted octal number.
     pub permissions: Option<String>,
-    /// `base64`, `gzip`, `gzip+base64` and their short names.
+    /// The encoding: `text/plain` (default), `base64`, `gzip`, `gzip+base64`, or a short form such as `b64`.
     pub encoding: Option<String>,
-    /// Whether the content is added at the end.
+    /// True to append to an existing file.
     pub append: Option<bool>,
-    /// Whether it waits for the packages and users.
+    /// True to write the file only after packages are installed and users are created.
     pub defer: Option<bool>,
 }
 
@@ -190,7 +182,7 @@ impl fmt::Debug for Line {
 }
 
 impl CloudConfig {
-    /// Reads a rendered document.
+    /// Parses a cloud-config document whose template has been rendered.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let document: Value = serde_saphyr::from_str(text).map_err(|error| {
             let line = error.location().map_or_else(String::new, |at| format!(" at line {}", at.line()));
@@ -200,7 +192,7 @@ impl CloudConfig {
             return Err(unreadable("no mapping"));
         };
         keys.retain(|key, _| !WITHOUT_EFFECT.contains(&key.as_str()));
-        // A key without a value is what a template writes for an empty list.
+        // Templates write a key without a value for an empty list.
         keys.retain(|_, value| !value.is_null());
         serde_json::from_value(Value::Object(keys)).map_err(|error| {
             let message = without_values(&error.to_string());
@@ -210,7 +202,7 @@ impl CloudConfig {
         })
     }
 
-    /// Files and users that can't be made, found before anything is written.
+    /// Checks the files, users and filesystems before anything is written.
     pub fn check(&self) -> Result<(), Failure> {
         self.write_files.iter().try_for_each(|file| file.check(&self.accounts(file)))?;
         for user in &self.users {
@@ -232,7 +224,7 @@ impl CloudConfig {
 }
 
 impl CloudConfig {
-    /// The users and groups that there are when a file is written: with `defer`, those of the document too.
+    /// Returns the users and groups that exist when a file is written. Deferred files may also belong to the document's users.
     fn accounts(&self, file: &File) -> Vec<&str> {
         let mut accounts = ACCOUNTS.to_vec();
         if file.defer == Some(true) {
@@ -262,7 +254,7 @@ impl File {
         self.bytes().map(drop)
     }
 
-    /// The mode to give it.
+    /// Returns the file mode. The default is 0644. Fails unless `permissions` is an octal number with at least three digits, up to 07777.
     pub fn mode(&self) -> Result<u32, Failure> {
         let Some(permissions) = self.permissions.as_deref() else { return Ok(0o644) };
         match u32::from_str_radix(permissions, 8) {
@@ -271,7 +263,7 @@ impl File {
         }
     }
 
-    /// The content, decoded.
+    /// Returns the decoded content.
     pub fn bytes(&self) -> Result<Vec<u8>, Failure> {
         let raw = self.content.as_bytes();
         let base64 = || {

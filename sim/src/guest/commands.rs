@@ -1,13 +1,13 @@
-//! The commands of a boot, carried out without a shell.
+//! Runs cloud-init commands without a shell.
 //!
-//! Only what a node image has and a node's cloud-init calls is known; anything else ends the boot. What only sets up
-//! an operating system is let pass without effect.
+//! Supports only the commands that node images contain and that cloud-init calls on nodes. Any other command ends the boot. Commands that
+//! only configure the operating system don't have an effect.
 
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::trust::Collector;
 
-/// Programs whose effect a guest without an operating system can't have.
+/// Programs without an effect on a guest, because a guest doesn't have a real operating system.
 const WITHOUT_EFFECT: [&str; 15] = [
     "chmod",
     "chown",
@@ -26,10 +26,9 @@ const WITHOUT_EFFECT: [&str; 15] = [
     "umount",
 ];
 
-/// The file with the node's own address, which a network configures at each boot.
+/// The file with the node's address. Each boot writes it, because a real network configures the address at each boot.
 pub const ADDRESS: &str = "/run/address";
 
-/// A call of kubeadm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kubeadm {
     /// `kubeadm init --config PATH`.
@@ -38,16 +37,15 @@ pub enum Kubeadm {
     Join(String),
 }
 
-/// One command of a line, with where its output goes.
+/// A parsed command, including its output redirection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// kubeadm.
+    /// A kubeadm call.
     Kubeadm(Kubeadm),
-    /// `echo` into a file, or to nowhere.
+    /// `echo`. The output is discarded unless it is redirected to a file.
     Echo {
-        /// The text with its end of line.
+        /// The output, with a trailing newline unless `-n` is given.
         text: String,
-        /// The file.
         to: Option<Redirect>,
     },
     /// `mkdir` and `mkdir -p`.
@@ -56,27 +54,22 @@ pub enum Command {
     Touch(Vec<String>),
     /// `sed -i 's#FROM#TO#' FILE`.
     Replace {
-        /// The text that is looked for.
+        /// The string to replace.
         from: String,
-        /// What takes its place.
         to: String,
-        /// The file.
         path: String,
     },
-    /// `sed -i` that puts the node's own address in place of a text.
+    /// `sed -i` that replaces a string with the node's address.
     ReplaceByAddress {
-        /// The text that is looked for.
+        /// The string to replace.
         from: String,
-        /// The file.
         path: String,
     },
     /// `grep -qs TEXT FILE && …`.
     IfContains {
-        /// The text.
         text: String,
-        /// The file.
         path: String,
-        /// What is done if it does.
+        /// The commands to run if the file contains the text.
         then: Vec<Command>,
     },
     /// `hostname NAME`.
@@ -85,9 +78,8 @@ pub enum Command {
     MountPoint(String),
     /// `test -e PATH` and `test ! -e PATH`.
     Test {
-        /// The path.
         path: String,
-        /// Whether something is to be there.
+        /// True if the path must exist.
         there: bool,
     },
     /// `rmdir PATH`.
@@ -100,11 +92,11 @@ pub enum Command {
     Containerd(String),
     /// `update-ca-certificates`, `rehash_ca_certificates.sh` or `update-ca-trust`.
     CollectAuthorities(Collector),
-    /// `exit 1`: nothing after it runs.
+    /// `exit` with a code other than 0: the commands after it don't run.
     Exit,
-    /// One command, and another where it fails.
+    /// A command, and another one that runs if the first fails.
     Or(Box<Command>, Box<Command>),
-    /// Nothing that matters here.
+    /// A command without an effect on a guest.
     WithoutEffect,
 }
 
@@ -115,7 +107,7 @@ pub struct Redirect {
     append: bool,
 }
 
-/// The commands of one line, which are joined by `&&` or `;`.
+/// Parses a line with one or more commands, which are joined by `&&` or `;`.
 pub fn line(text: &str) -> Result<Vec<Command>, Failure> {
     if let Some(commands) = route(text).transpose()? {
         return Ok(commands);
@@ -131,7 +123,7 @@ pub fn line(text: &str) -> Result<Vec<Command>, Failure> {
         .collect()
 }
 
-/// One command, or several of which each runs where the one before it fails.
+/// Parses one command, or several joined by `||`, each of which runs only if the previous command fails.
 fn alternatives(text: &str, words: &[Word]) -> Result<Command, Failure> {
     let mut parts = words.rsplit(|word| *word == Word::Or);
     let last = command(text, parts.next().unwrap_or_default())?;
@@ -140,12 +132,13 @@ fn alternatives(text: &str, words: &[Word]) -> Result<Command, Failure> {
     })
 }
 
-/// The network adapter on the way to an address, or the node's own address on that way, put into files. All adapters here are eth0.
+/// Parses a `sed` call that replaces a string in files with the network adapter (always eth0) or the source address of the route to an
+/// address. Returns `None` for other commands.
 fn route(text: &str) -> Option<Result<Vec<Command>, Failure>> {
     let rest = text.strip_prefix("sed -i \"s/")?;
     let (from, rest) = rest.split_once("/$(ip -o route get ")?;
     let part = |word: &str, all: &str| format!(" | sed 's/.* {word} \\([^ ]*\\).*/\\1/')/{all}\" ");
-    // Without g, sed leaves all but the first occurrence in a line.
+    // Without `g`, sed replaces only the first occurrence in a line.
     let (of_adapter, of_address) = (rest.split_once(&*part("dev", "")), rest.split_once(&*part("src", "g")));
     let (address, paths) = of_adapter.or(of_address)?;
     let known = address.parse::<std::net::IpAddr>().is_ok();
@@ -164,7 +157,7 @@ fn route(text: &str) -> Option<Result<Vec<Command>, Failure>> {
     Some(Ok(commands))
 }
 
-/// A command that is carried out if a file contains a text.
+/// Parses `grep -qs TEXT FILE && …`. Returns `None` for other commands.
 fn condition(text: &str) -> Result<Option<Command>, Failure> {
     let Some(rest) = text.strip_prefix("grep -qs ") else { return Ok(None) };
     let (pattern, then) = rest.split_once(" && ").ok_or_else(|| unknown(text))?;
@@ -172,7 +165,7 @@ fn condition(text: &str) -> Result<Option<Command>, Failure> {
     Ok(Some(Command::IfContains { text: text.to_owned(), path: path.to_owned(), then: line(then)? }))
 }
 
-/// The command of a list of words, which no shell looks at.
+/// Parses a command from a word list, without shell syntax.
 pub fn program(words: &[String]) -> Result<Vec<Command>, Failure> {
     if words.is_empty() {
         return Ok(Vec::new());
@@ -195,7 +188,7 @@ enum Word {
 }
 
 fn unknown(text: &str) -> Failure {
-    // Arguments may hold secrets; the program's name does not.
+    // Arguments may contain secrets, the program name doesn't.
     let name: String = text.split_whitespace().next().unwrap_or_default().chars().take(60).collect();
     Failure::new(
         Reason::UnknownCommand,
@@ -216,7 +209,7 @@ fn words(text: &str) -> Result<Vec<Word>, Failure> {
                         None => return Err(unknown(text)),
                         Some(end) if end == c => break,
                         Some('\\') if c == '"' => target.extend(chars.next()),
-                        // Nothing is expanded: a variable or a subshell would silently mean something else.
+                        // Expansions aren't supported. Literal `$` or backquotes would silently change the meaning.
                         Some('$' | '`') if c == '"' => return Err(unknown(text)),
                         Some(other) => target.push(other),
                     }
@@ -320,7 +313,7 @@ fn echo(args: &[&str], to: Option<Redirect>) -> Command {
     Command::Echo { text: format!("{}{newline}", args.join(" ")), to }
 }
 
-/// kubeadm's command line as the bootstrap provider writes it, with a configuration file and a verbosity.
+/// Parses the kubeadm command line that the bootstrap provider writes: `init` or `join`, a configuration file and an optional verbosity.
 fn kubeadm(args: &[&str]) -> Result<Command, Failure> {
     let refused = |what: &str| Failure::new(Reason::UnknownCommand, format!("kubeadm: {what}"));
     let (verb, mut rest) = args.split_first().ok_or_else(|| refused("no subcommand"))?;
@@ -346,12 +339,12 @@ fn kubeadm(args: &[&str]) -> Result<Command, Failure> {
 }
 
 impl Command {
-    /// Does what can be done without knowing what a node is; kubeadm is the caller's.
+    /// Runs the command on the disk. kubeadm doesn't run here: the caller handles it.
     pub fn run(&self, disk: &Disk) -> Result<(), Failure> {
         match self {
             Self::Echo { text, to: Some(to) } => {
                 let before = if to.append { disk.read(&to.path).unwrap_or_default() } else { String::new() };
-                // As in a shell, the folder must be there.
+                // The folder must exist, as in a shell. Folders below /etc are exempt.
                 let folder = to.path.rsplit_once('/').map_or("/", |(folder, _)| folder);
                 if !to.path.starts_with("/etc/") && !disk.has(folder) {
                     return Err(Failure::new(Reason::Command, format!("{}: no such folder", to.path)));
@@ -389,7 +382,7 @@ impl Command {
             Self::Containerd(verb) => disk.turn_containerd(verb),
             Self::Exit => Err(Failure::new(Reason::Command, "exit")),
             Self::Or(one, other) => one.run(disk).or_else(|failure| match **other {
-                // What failed says more than that it ended.
+                // The first failure is more specific than `exit`.
                 Self::Exit => Err(failure),
                 _ => other.run(disk),
             }),
@@ -411,7 +404,7 @@ mod tests {
         let to = Redirect { path: "/run/cluster-api/bootstrap-success.complete".into(), append: false };
         assert_eq!(commands[1], Command::Echo { text: "success\n".into(), to: Some(to) });
 
-        // As the bootstrap provider writes a KubeadmConfig's verbosity.
+        // The bootstrap provider writes the verbosity of a KubeadmConfig in this form.
         let verbose = line("kubeadm join --config /x --v 4 && echo ok >/run/y").unwrap();
         assert_eq!(verbose[0], Command::Kubeadm(Kubeadm::Join("/x".into())));
         let join = line("kubeadm join --config /x --v=5 && echo ok >/run/y").unwrap();

@@ -1,4 +1,4 @@
-//! The container images of a node: those that its node image holds, those that it has pulled, and the registries that it may reach.
+//! A node's container images: images in its node image, pulled images, and the registries that it can reach.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use super::disk::Disk;
 use crate::kubeadm_images::COMPONENTS;
 
-/// Where a node notes what it has pulled: like containerd's store, it survives a reboot.
+/// The file that lists pulled images on the node's disk. It survives reboots, like containerd's image store.
 const PULLED: &str = "/var/lib/pulled-images";
-/// What public registries have besides the images of Kubernetes itself.
+/// Images in public registries, in addition to kubeadm's images, which `is_public` recognizes by name.
 const PUBLIC: [&str; 5] = [
     "ghcr.io/flannel-io/flannel:v0.28.10",
     "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
@@ -22,34 +22,35 @@ const PUBLIC: [&str; 5] = [
 ];
 const KUBERNETES: &str = "registry.k8s.io/";
 
-/// The registries that the nodes of a site reach or not: the public ones, and private ones. Clones are one.
+/// The public and private registries of a site, and whether its nodes can reach them. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Registry(Arc<Registries>);
 
 #[derive(Debug, Default)]
 struct Registries {
     reachable: AtomicBool,
-    /// The authorities (PEM) that signed the certificates of private registries, by the host.
+    /// CA certificates (PEM) that signed the private registries' certificates, by registry host.
     private: Mutex<BTreeMap<String, String>>,
 }
 
 impl Registry {
-    /// Registries that are reached, or not.
+    /// Creates the public registries. `reachable` is true if nodes can reach them.
     pub fn new(reachable: bool) -> Self {
         Self(Arc::new(Registries { reachable: reachable.into(), private: Mutex::default() }))
     }
 
-    /// Connects all nodes with the registries, or cuts them off.
+    /// Connects all nodes to the registries, or disconnects them.
     pub fn set_reachable(&self, reachable: bool) {
         self.0.reachable.store(reachable, Ordering::Relaxed);
     }
 
-    /// Adds a registry that has every image below `host`. Its certificate is signed by this authority (PEM).
+    /// Adds a private registry that contains every image below `host`. `authority` is the CA certificate (PEM) that signed the registry's
+    /// certificate.
     pub fn add_private(&self, host: &str, authority: &str) {
         self.0.private.lock().insert(host.to_owned(), authority.to_owned());
     }
 
-    /// Why the node with this disk cannot pull an image, or nothing.
+    /// Returns the reason why the node with this disk can't pull an image, or `None` if it can.
     fn explain_failure(&self, disk: &Disk, image: &str) -> Option<&'static str> {
         if image.starts_with("localhost") {
             return Some("failed to do request: dial tcp: connect: connection refused");
@@ -67,7 +68,7 @@ impl Registry {
     }
 }
 
-/// Whether a public registry has the image: those of kubeadm for any release that upstream made, and what is listed.
+/// Returns true if a public registry contains the image: a kubeadm image for any upstream release, or one in `PUBLIC`.
 fn is_public(image: &str) -> bool {
     let of_kubernetes = || {
         let (name, tag) = image.strip_prefix(KUBERNETES)?.split_once(':')?;
@@ -83,13 +84,13 @@ fn is_public(image: &str) -> bool {
     PUBLIC.contains(&image) || of_kubernetes().unwrap_or(false)
 }
 
-/// Three numbers, without a vendor's addition.
+/// Returns true if the version consists of exactly three numbers. A vendor suffix isn't allowed.
 fn is_release(version: &str) -> bool {
     let parts: Vec<_> = version.split('.').collect();
     parts.len() == 3 && parts.iter().all(|part| part.parse::<u16>().is_ok())
 }
 
-/// The container images of one node.
+/// The container images that are available to one node.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerImages {
     held: Arc<BTreeSet<String>>,
@@ -98,15 +99,15 @@ pub struct ContainerImages {
 }
 
 impl ContainerImages {
-    /// Those that the node image holds, and what the registries have.
+    /// Combines the images in the node image with the registries' images.
     pub fn new(held: Arc<BTreeSet<String>>, registry: Registry) -> Self {
         Self { held, registry, writing: Arc::default() }
     }
 
-    /// Pulls an image that is not there yet.
+    /// Pulls an image unless it is already on the node.
     ///
     /// # Errors
-    /// What containerd says of an image that it cannot pull.
+    /// The image can't be pulled. The error is containerd's message.
     pub(super) fn pull(&self, disk: &Disk, image: &str) -> Result<(), String> {
         if self.held.contains(image) || pulled(disk).contains(image) {
             return Ok(());
@@ -127,11 +128,11 @@ impl ContainerImages {
         }
     }
 
-    /// The first container of a Pod whose image cannot be had, and why.
+    /// Pulls the Pod's images as the kubelet does. Returns the first container whose image isn't available, with the error.
     pub(super) fn missing<'p>(&self, disk: &Disk, pod: &'p Pod) -> Option<(&'p Container, String)> {
         containers(pod).find_map(|container| {
             let image = container.image.as_deref().unwrap_or_default();
-            // With this policy the registry is asked each time.
+            // With this policy, the kubelet always asks the registry.
             let always = container.image_pull_policy.as_deref() == Some("Always");
             let error = if always { self.ask_registry(disk, image) } else { self.pull(disk, image) }.err()?;
             Some((container, error))
@@ -143,7 +144,7 @@ fn pulled(disk: &Disk) -> BTreeSet<String> {
     disk.read(PULLED).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// All containers of a Pod, those first that run first.
+/// Returns all containers of a Pod in start order: init containers first.
 pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     let spec = pod.spec.as_ref();
     let init = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();

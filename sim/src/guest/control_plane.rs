@@ -1,4 +1,4 @@
-//! A control plane's own files, as kubeadm makes them: leaf certificates, kubeconfigs and static pods.
+//! Writes a control plane node's files, as kubeadm does: leaf certificates, kubeconfigs and static Pods.
 
 use std::net::Ipv4Addr;
 
@@ -13,16 +13,16 @@ use super::kubeadm::{Arguments, ClusterConfiguration, Component, ExtraVolume};
 use super::kubeconfig::{Credential, kubeconfig};
 use crate::addresses::Address;
 
-/// The group of kubeadm's admin kubeconfig.
+/// The group in kubeadm's admin kubeconfig.
 pub const ADMINS: &str = "kubeadm:cluster-admins";
-/// Where static pods lie.
+/// The folder for static Pod manifests.
 pub const MANIFESTS: &str = "/etc/kubernetes/manifests";
-/// Where an API server answers, unless its configuration says something else.
+/// The default API server port.
 pub const API_PORT: u16 = 6443;
-/// The components, in the order in which they are started.
+/// The control plane components in their start order.
 pub const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// The controllers that add-ons and nodes need. All others would only take memory.
+/// The controllers that add-ons and nodes need. All other controllers are disabled, because they would only use memory.
 const CONTROLLERS: [&str; 17] = [
     "bootstrap-signer-controller",
     "certificatesigningrequest-approving-controller",
@@ -43,33 +43,31 @@ const CONTROLLERS: [&str; 17] = [
     "token-cleaner-controller",
 ];
 
-/// Flags that are not the same in every release; the site runs one release, whatever the node image says.
+/// Flags whose valid values differ between Kubernetes releases. User-specified values are ignored, because the site runs the components of
+/// one release for all node images.
 const OF_ONE_RELEASE: [&str; 5] =
     ["admission-control-config-file", "cloud-config", "cloud-provider", "feature-gates", "runtime-config"];
 
-/// A control-plane node to be.
+/// The settings of a new control plane node.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlPlane<'a> {
-    /// The cluster.
     pub cluster: &'a ClusterConfiguration,
-    /// The node's name.
+    /// The node name.
     pub node: &'a str,
-    /// The node's address.
     pub address: Address,
-    /// The API server's port.
     pub port: u16,
 }
 
-/// Kubeconfigs of one who is about to set up the cluster.
+/// The administrator kubeconfigs with which a cluster is set up.
 pub struct Kubeconfigs {
-    /// The administrator, by RBAC.
+    /// The kubeconfig of the administrator whose rights come from RBAC.
     pub admin: String,
-    /// The administrator whom no RBAC rule can lock out.
+    /// The kubeconfig of the administrator whose rights don't depend on RBAC.
     pub super_admin: String,
 }
 
 impl ControlPlane<'_> {
-    /// Signs what kubeadm signs with the CAs on the disk, and writes it there.
+    /// Signs kubeadm's leaf certificates with the CAs on the disk, and writes them to the disk. Returns the cluster CA.
     pub fn write_certificates(&self, disk: &Disk) -> Result<Authority, Failure> {
         let folder = self.cluster.certificates_dir();
         let etcd_folder = format!("{folder}/etcd");
@@ -115,7 +113,7 @@ impl ControlPlane<'_> {
             self.address.reported.to_string(),
             "127.0.0.1".to_owned(),
         ]);
-        // The Service `kubernetes` has the first address of its range.
+        // The `kubernetes` Service uses the first address of the range.
         hosts.push(service_address(cluster.service_subnet(), 1)?);
         hosts.extend(cluster.control_plane_endpoint.rsplit_once(':').map(|(host, _)| host.to_owned()));
         hosts.extend(cluster.api_server.cert_sans.iter().filter(|san| !san.is_empty()).cloned());
@@ -136,7 +134,7 @@ impl ControlPlane<'_> {
         hosts
     }
 
-    /// Writes the kubeconfigs of the administrators and of the components.
+    /// Writes the kubeconfigs for administrators and components. Returns the administrator kubeconfigs.
     pub fn write_kubeconfigs(&self, disk: &Disk, ca: &Authority) -> Result<Kubeconfigs, Failure> {
         let local = self.local_server();
         let write = |file: &str, server: &str, user: &str, groups: &[&str]| {
@@ -154,17 +152,17 @@ impl ControlPlane<'_> {
         })
     }
 
-    /// This node's own API server.
+    /// Returns the URL of this node's API server.
     pub fn local_server(&self) -> String {
         format!("https://{}:{}", self.address.served, self.port)
     }
 
-    /// The cluster's endpoint.
+    /// Returns the URL of the control plane endpoint.
     pub fn cluster_server(&self) -> String {
         format!("https://{}", self.cluster.control_plane_endpoint)
     }
 
-    /// The URL at which etcd's other members reach this one.
+    /// Returns the URL at which other etcd members reach this node's member.
     pub fn peer_url(&self) -> String {
         format!("https://{}:2380", self.address.served)
     }
@@ -173,7 +171,8 @@ impl ControlPlane<'_> {
         format!("https://{}:2379", self.address.served)
     }
 
-    /// Writes the static pods. `members` are etcd's members, this one among them, when it joins a cluster.
+    /// Writes the static Pod manifests. When the node joins a cluster, `members` lists `(name, peer URL)` of all etcd members, including
+    /// the node's member. It is empty for the first node.
     pub fn write_manifests(&self, disk: &Disk, members: &[(String, String)]) -> Result<(), Failure> {
         let cluster = self.cluster;
         let of = |component: &'static str, arguments, configured: &Component| {
@@ -187,7 +186,7 @@ impl ControlPlane<'_> {
             of("kube-scheduler", self.scheduler(), &cluster.scheduler),
         ] {
             let mut volumes = volumes_of_kubeadm(cluster, component);
-            // As kubeadm does it, a volume of the same name takes the place of its own.
+            // As in kubeadm, an extra volume replaces a default volume with the same name.
             volumes.retain(|own| extra_volumes.iter().all(|extra| extra.name != own.name));
             volumes.extend(extra_volumes);
             let pod = json!(self.pod(component, &arguments, &volumes)?);
@@ -232,7 +231,7 @@ impl ControlPlane<'_> {
         serde_json::from_value(pod).map_err(|error| Failure::host("make a static pod", &error))
     }
 
-    /// What a joining control plane and Cluster API look for.
+    /// Returns the annotations that joining control plane nodes and Cluster API read.
     fn annotations(&self, component: &str) -> Value {
         match component {
             "etcd" => json!({ "kubeadm.kubernetes.io/etcd.advertise-client-urls": self.client_url() }),
@@ -269,9 +268,10 @@ impl ControlPlane<'_> {
             ("peer-trusted-ca-file", format!("{folder}/ca.crt")),
             ("peer-client-cert-auth", "true".to_owned()),
             ("snapshot-count", "10000".to_owned()),
-            // kubeadm also sets watch-progress-notify-interval=5s. etcd then sends each watch a notification every five seconds, which
-            // is half of the work of an idle control plane. The API server asks for progress itself when a list needs it.
-            // A killed VM loses what was not synced, a killed process does not; the site has only processes.
+            // Omits kubeadm's watch-progress-notify-interval=5s, because notifying every watch would be half of an idle control plane's
+            // work.
+            // The API server requests progress notifications when a list needs them.
+            // unsafe-no-fsync is safe here: unsynced writes are lost if a machine is killed, but not if a process is killed.
             ("unsafe-no-fsync", "true".to_owned()),
         ]
     }
@@ -283,7 +283,7 @@ impl ControlPlane<'_> {
             ("advertise-address", self.address.served.to_string()),
             ("bind-address", self.address.served.to_string()),
             ("secure-port", self.port.to_string()),
-            // Endpoints on loopback are refused; nothing in the guest asks for the Service `kubernetes`.
+            // Kubernetes rejects loopback addresses in Endpoints. Guests don't use the `kubernetes` Service.
             ("endpoint-reconciler-type", "none".to_owned()),
             ("allow-privileged", "true".to_owned()),
             ("authorization-mode", "Node,RBAC".to_owned()),
@@ -327,7 +327,7 @@ impl ControlPlane<'_> {
             ("controllers", CONTROLLERS.join(",")),
             ("leader-elect", "true".to_owned()),
             ("root-ca-file", file("ca.crt")),
-            // Every guest would want the same port; its health is its process's.
+            // Disabled, because all guests would listen on the same port. The process state replaces the health check.
             ("secure-port", "0".to_owned()),
             ("service-account-private-key-file", file("sa.key")),
             ("use-service-account-credentials", "true".to_owned()),
@@ -344,7 +344,8 @@ impl ControlPlane<'_> {
     }
 }
 
-/// The component's arguments with the user's, which win, save where they would leave the guest's own addresses.
+/// Merges extra arguments into the defaults. Extra arguments take precedence. Ignores extra arguments that would change the guest's
+/// addresses, ports or controllers, or whose valid values differ between releases.
 fn merged(own: Vec<(&'static str, String)>, extra: Option<&Arguments>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> =
         own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -364,7 +365,7 @@ fn merged(own: Vec<(&'static str, String)>, extra: Option<&Arguments>) -> Vec<(S
     all
 }
 
-/// The address of this number in the range of Services.
+/// Returns an address in the first Service CIDR of the comma-separated `subnets`. Number 0 is the network address.
 pub(super) fn service_address(subnets: &str, number: u32) -> Result<String, Failure> {
     let first = subnets.split(',').next().unwrap_or_default();
     let net: ipnet::IpNet = first

@@ -1,7 +1,7 @@
-//! The VMware datasource of cloud-init: guestinfo keys in, metadata and user data out, redaction back.
+//! cloud-init's VMware datasource: reads metadata and user data from guestinfo, and writes redactions back.
 //!
-//! Written from what cloud-init's DataSourceVMware does, and on purpose without the crate that encodes: one
-//! mistake in both would pass unseen.
+//! The code follows cloud-init's DataSourceVMware. It deliberately doesn't use the crate `cloudinit`, which encodes these values, because a
+//! mistake in shared code would go unnoticed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,21 +15,21 @@ use serde_json::{Map, Value, json};
 use super::failure::{Failure, Reason, without_values};
 use super::network::Addressing;
 
-/// What a redacted value is replaced by.
+/// The replacement for redacted values.
 pub const REDACTED: &str = "---";
-/// More than any user data that fits into a VM's configuration.
+/// The maximum unpacked size in bytes. User data that fits into a VM's configuration is smaller.
 const LIMIT: u64 = 16 << 20;
 
-/// What cloud-init knows of its instance. `Debug` prints neither user data nor vendordata.
+/// cloud-init's instance data. `Debug` omits user data and vendordata.
 #[derive(Clone, PartialEq)]
 pub struct Seed {
-    /// The metadata, with what the guest adds itself.
+    /// The metadata from guestinfo.
     pub metadata: Map<String, Value>,
-    /// The user data, unless there is none or it was redacted.
+    /// The user data, unless it is missing or redacted.
     pub userdata: Option<Vec<u8>>,
-    /// The vendordata, unless there is none or it was redacted.
+    /// The vendordata, unless it is missing or redacted.
     pub vendordata: Option<Vec<u8>>,
-    /// Keys that metadata asks to be redacted.
+    /// The keys that the metadata asks to redact.
     pub redact: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Seed {
 }
 
 impl Seed {
-    /// Reads the guestinfo keys.
+    /// Reads the seed from guestinfo keys.
     pub fn of(guestinfo: &BTreeMap<String, String>) -> Result<Self, Failure> {
         let Some(metadata) = value(guestinfo, "metadata")? else {
             return Err(Failure::new(Reason::NoDatasource, "guestinfo.metadata is not set"));
@@ -49,24 +49,25 @@ impl Seed {
         Ok(Self { vendordata, ..Self::from_parts(&metadata, value(guestinfo, "userdata")?)? })
     }
 
-    /// The same from decoded bytes.
+    /// Creates a seed from decoded bytes.
     pub fn from_parts(metadata: &[u8], userdata: Option<Vec<u8>>) -> Result<Self, Failure> {
         let metadata = mapping(metadata)?;
         let redact = redactions(&metadata)?;
         Ok(Self { metadata, userdata, vendordata: None, redact })
     }
 
-    /// The id whose change makes cloud-init start anew.
+    /// Returns the instance ID. If it changes, cloud-init runs its first boot again.
     pub fn instance_id(&self) -> Result<&str, Failure> {
         self.text("instance-id")
     }
 
-    /// The name the guest gives itself.
+    /// Returns the guest's host name: `local-hostname`, otherwise `hostname`.
     pub fn hostname(&self) -> Result<&str, Failure> {
         self.text("local-hostname").or_else(|_| self.text("hostname"))
     }
 
-    /// The addresses that the network configuration gives a guest with network adapters of these MACs.
+    /// Returns the address that the network configuration gives to a guest whose network adapters have these MAC addresses. Without a
+    /// network configuration, the guest requests a lease.
     pub fn addressing(&self, macs: &[String]) -> Result<Addressing, Failure> {
         self.metadata
             .get("network")
@@ -80,11 +81,11 @@ impl Seed {
         }
     }
 
-    /// What jinja templates see: `ds.meta_data`, `v1`, and the names of `v1` alone.
+    /// Returns the variables for jinja templates: `ds.meta_data`, `v1`, and the `v1` keys at the top level.
     pub fn template_variables(&self, address: Ipv4Addr) -> Value {
         let mut metadata = self.metadata.clone();
         let ip = address.to_string();
-        // What the guest finds out itself; metadata that says otherwise wins, as in cloud-init.
+        // Values that the guest detects. The metadata takes precedence, as in cloud-init.
         for (key, found) in [
             ("local-ipv4", json!(ip)),
             ("local-hostname", json!(self.hostname().unwrap_or_default())),
@@ -100,7 +101,7 @@ impl Seed {
         Value::Object(all)
     }
 
-    /// The writes that redaction and the address report make to guestinfo.
+    /// Returns the guestinfo changes that report the address and redact values.
     pub fn write_back(&self, address: Ipv4Addr) -> BTreeMap<String, Option<String>> {
         let mut writes = BTreeMap::from([("guestinfo.local-ipv4".to_owned(), Some(address.to_string()))]);
         for key in &self.redact {
@@ -111,7 +112,7 @@ impl Seed {
     }
 }
 
-/// The standardized keys, `v1` of cloud-init's instance data.
+/// Returns the standardized keys, `v1` in cloud-init's instance data.
 fn standard(metadata: &Map<String, Value>) -> Map<String, Value> {
     let of = |key: &str| metadata.get(key).cloned().unwrap_or(Value::Null);
     let mut standard = Map::new();
@@ -132,7 +133,7 @@ fn standard(metadata: &Map<String, Value>) -> Map<String, Value> {
     standard
 }
 
-/// A key with hyphens can't be written in a template, so each has an alias with underscores.
+/// Adds an alias with underscores for each key with hyphens, because templates can't refer to keys with hyphens.
 fn aliased(map: &Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
     for (key, value) in map {
@@ -145,7 +146,8 @@ fn aliased(map: &Map<String, Value>) -> Map<String, Value> {
     out
 }
 
-/// One value, decoded as its encoding key says.
+/// Returns the value of `guestinfo.KEY`, decoded according to `guestinfo.KEY.encoding`, or `None` if the value is missing, empty or
+/// redacted.
 fn value(guestinfo: &BTreeMap<String, String>, key: &str) -> Result<Option<Vec<u8>>, Failure> {
     let raw = guestinfo.get(&format!("guestinfo.{key}")).map_or("", String::as_str);
     if raw.is_empty() || raw == REDACTED {
@@ -181,7 +183,7 @@ fn mapping(metadata: &[u8]) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// `redact`, which was called `cleanup-guestinfo` before.
+/// Returns the keys in `redact`, or in `cleanup-guestinfo`, which is the former name of `redact`.
 fn redactions(metadata: &Map<String, Value>) -> Result<Vec<String>, Failure> {
     let keys = match metadata.get("redact").or_else(|| metadata.get("cleanup-guestinfo")) {
         None | Some(Value::Null) => return Ok(Vec::new()),

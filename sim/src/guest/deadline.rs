@@ -1,4 +1,4 @@
-//! How long a boot waits for what others have to do first.
+//! Deadlines for boot steps that wait for other components.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::failure::Failure;
 
-/// Between two looks. Short, since everything is on one host.
+/// The interval between attempts. It is short, because all components run on one host.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The moment at which a boot gives up.
+/// The time at which a boot gives up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Instant);
 
@@ -25,7 +25,7 @@ impl Deadline {
     }
 }
 
-/// Tries until it succeeds or fails for good; after the deadline the last failure is the answer.
+/// Retries until the attempt succeeds or returns a final failure. After the deadline, returns the last failure.
 pub(super) async fn retry_until<T, F, Attempt>(deadline: Deadline, attempt: F) -> Result<T, Failure>
 where
     F: FnMut() -> Attempt,

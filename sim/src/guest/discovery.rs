@@ -1,4 +1,4 @@
-//! How a joining node finds its cluster and comes to trust it: the bootstrap token, the signature, the pinned CA.
+//! Finds and verifies the cluster that a node joins, with the bootstrap token, the signed `cluster-info` and the pinned CA.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -13,17 +13,17 @@ use super::failure::{Failure, Reason, api_error};
 use super::kubeadm::{BootstrapTokenDiscovery, Discovery, token_parts};
 use super::kubeconfig::{Credential, client, kubeconfig, untrusting_client};
 
-/// The cluster, as far as a bootstrap token shows it.
+/// A cluster that was found with a bootstrap token.
 pub(super) struct Found {
-    /// The cluster's endpoint as a URL.
+    /// The URL of the cluster's endpoint.
     pub(super) server: String,
-    /// Its CA, PEM.
+    /// The cluster CA in PEM format.
     pub(super) ca: String,
-    /// A client with the token's rights.
+    /// A client that authenticates with the token.
     pub(super) client: Client,
 }
 
-/// Finds the cluster of a join configuration.
+/// Finds the cluster for a join configuration.
 pub(super) async fn discover(discovery: &Discovery, deadline: Deadline) -> Result<Found, Failure> {
     let Some(by_token) = &discovery.bootstrap_token else {
         return Err(Failure::new(
@@ -42,7 +42,7 @@ pub(super) async fn discover(discovery: &Discovery, deadline: Deadline) -> Resul
             return Err(Failure::new(Reason::CaHash, message));
         }
     }
-    // Once more over TLS that this CA has signed: whoever published the CA must also own the endpoint.
+    // Read `cluster-info` again over TLS, verified with this CA. This proves that the publisher of the CA also controls the endpoint.
     let anonymous =
         client(&kubeconfig("discovery", &endpoint, &ca, "nobody", &Credential::Anonymous)).await?;
     if cluster_info(&anonymous, by_token, deadline).await? != published {
@@ -58,7 +58,7 @@ pub(super) async fn discover(discovery: &Discovery, deadline: Deadline) -> Resul
     Ok(Found { server, ca, client })
 }
 
-/// What kubeadm refuses before it asks anybody.
+/// Checks the values that kubeadm validates before it sends a request.
 fn check(by_token: &BootstrapTokenDiscovery) -> Result<(), Failure> {
     let refused = |what: &str| Err(Failure::new(Reason::KubeadmConfig, format!("JoinConfiguration: {what}")));
     token_parts(&by_token.token)?;
@@ -78,7 +78,7 @@ fn check(by_token: &BootstrapTokenDiscovery) -> Result<(), Failure> {
     }
 }
 
-/// The kubeconfig that `cluster-info` publishes, once it is signed for the token.
+/// Returns the kubeconfig in `cluster-info`. Waits until the kubeconfig is signed for the token, and verifies the signature.
 async fn cluster_info(
     client: &Client,
     by_token: &BootstrapTokenDiscovery,
@@ -111,7 +111,7 @@ async fn cluster_info(
     }
 }
 
-/// Verifies a detached JWS, HS256 with the token's secret.
+/// Returns true if `signature` is a detached HS256 JWS for `payload`, with the token ID in its header and the token secret as the key.
 fn is_signed(payload: &str, signature: &str, id: &str, secret: &str) -> bool {
     let mut parts = signature.split('.');
     let (Some(header), Some(""), Some(mac), None) = (parts.next(), parts.next(), parts.next(), parts.next())

@@ -1,4 +1,4 @@
-//! A VM's disk: a folder that holds the guest's files under their own paths and outlives a reboot.
+//! A VM's disk: a folder that holds the guest's files under their guest paths and survives reboots.
 
 use std::fs;
 use std::io::Write;
@@ -12,22 +12,20 @@ use super::cloud_config::File;
 use super::failure::{Failure, Reason};
 use crate::vcsim::control::VmDisk;
 
-/// What is remembered of a finished first boot.
+/// The result of a completed first boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
-    /// The instance that cloud-init set up; another id starts anew.
+    /// The ID of the instance that cloud-init set up. A different ID causes another first boot.
     pub instance_id: String,
-    /// The node's name.
     pub node_name: String,
-    /// The kubelet's version.
+    /// The kubelet version.
     pub kubernetes_version: String,
-    /// Whether it is a control plane.
     pub control_plane: bool,
 }
 
 /// The root folder of a guest.
 ///
-/// All of it is for the owner's eyes only, whatever modes the guest asks for: it holds the cluster's keys.
+/// Only the owner can access the files, whatever modes the guest sets, because the files include the cluster's keys.
 #[derive(Clone, Debug)]
 pub struct Disk {
     root: PathBuf,
@@ -37,7 +35,7 @@ pub struct Disk {
 const INSTALLED: &str = "/var/lib/cloud/instance/boot-finished.json";
 
 impl Disk {
-    /// The disk in this folder, which is made if there is none.
+    /// Opens the disk in a folder, and creates the folder if it doesn't exist.
     pub fn at(root: PathBuf) -> Result<Self, Failure> {
         let disk = Self { root, devices: Arc::default() };
         fs::create_dir_all(&disk.root)
@@ -46,28 +44,28 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The same with these disks in the VM, the one that it boots from first.
+    /// Sets the VM's disks. The boot disk must be the first one.
     #[must_use]
     pub fn with_devices(self, devices: &[VmDisk]) -> Self {
         Self { devices: devices.into(), ..self }
     }
 
-    /// The disks of the VM.
+    /// Returns the VM's disks.
     pub fn devices(&self) -> &[VmDisk] {
         &self.devices
     }
 
-    /// Where a path of the guest lies on this host.
+    /// Translates a guest path to a path on this host.
     pub fn path(&self, guest_path: &str) -> PathBuf {
         self.root.join(guest_path.trim_start_matches('/'))
     }
 
-    /// The folder itself.
+    /// Returns the disk's folder on this host.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A boot begins: `/run` and `/tmp` are empty, nothing is mounted, and udev has read its rules.
+    /// Starts a boot: unmounts all volumes, empties `/run` and `/tmp`, and loads certificate authorities and udev rules.
     pub fn boot(&self) -> Result<(), Failure> {
         self.unmount_all()?;
         for volatile in ["/run", "/tmp"] {
@@ -82,13 +80,13 @@ impl Disk {
         self.reload_udev_rules()
     }
 
-    /// Makes a folder and what is above it.
+    /// Creates a folder and its parents.
     pub fn make_folder(&self, guest_path: &str) -> Result<(), Failure> {
         fs::create_dir_all(self.path(guest_path))
             .map_err(|error| Failure::new(Reason::WriteFile, format!("{guest_path}: {}", error.kind())))
     }
 
-    /// Writes a file of the cloud-config.
+    /// Writes a file from the cloud-config.
     pub fn write_file(&self, file: &File) -> Result<(), Failure> {
         let mut content = file.bytes()?;
         if file.append == Some(true) {
@@ -96,11 +94,11 @@ impl Disk {
             all.append(&mut content);
             content = all;
         }
-        // The group and world bits stay off: the guest's root is not the host's.
+        // Drop the permissions for group and others: the guest's users aren't this host's users.
         self.write_with(&file.path, &content, file.mode()? & 0o700)
     }
 
-    /// Writes a file that nobody else may read.
+    /// Writes a file that only its owner can read.
     pub fn write(&self, guest_path: &str, content: impl AsRef<[u8]>) -> Result<(), Failure> {
         self.write_with(guest_path, content.as_ref(), 0o600)
     }
@@ -124,29 +122,29 @@ impl Disk {
         file.set_permissions(fs::Permissions::from_mode(mode | 0o600)).map_err(failed)
     }
 
-    /// Reads a text file, if it is there.
+    /// Reads a text file. Returns `None` if it can't be read.
     pub fn read(&self, guest_path: &str) -> Option<String> {
         fs::read_to_string(self.path(guest_path)).ok()
     }
 
-    /// Whether something is at that path.
+    /// Returns true if the path exists.
     pub fn has(&self, guest_path: &str) -> bool {
         self.path(guest_path).exists()
     }
 
-    /// Remembers that the first boot is done.
+    /// Records that the first boot is complete.
     pub fn finish(&self, installed: &Installed) -> Result<(), Failure> {
         let text =
             serde_json::to_string(installed).map_err(|error| Failure::host("remember the boot", &error))?;
         self.write(INSTALLED, text)
     }
 
-    /// What the first boot left, if it was finished.
+    /// Returns the result of the first boot, or `None` if the first boot isn't complete.
     pub fn installed(&self) -> Option<Installed> {
         serde_json::from_str(&self.read(INSTALLED)?).ok()
     }
 
-    /// The disk is deleted.
+    /// Deletes the disk.
     pub fn erase(self) -> std::io::Result<()> {
         fs::remove_dir_all(&self.root)
     }

@@ -1,6 +1,6 @@
-//! etcd's membership, changed as kubeadm changes it: a learner is added, catches up and is promoted.
+//! Changes the etcd membership as kubeadm does: adds a learner, waits until it has caught up, and promotes it.
 //!
-//! Spoken through etcd's JSON gateway, which every member serves beside gRPC.
+//! It uses etcd's JSON gateway, which every member serves in addition to gRPC.
 
 use std::time::Duration;
 
@@ -18,22 +18,22 @@ use super::failure::{Failure, Reason, api_error};
 const ADVERTISED: &str = "kubeadm.kubernetes.io/etcd.advertise-client-urls";
 const CALL: Duration = Duration::from_secs(5);
 
-/// A member of the cluster.
+/// A member of the etcd cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Member {
-    /// Its id, a decimal number too large for JSON's.
+    /// The member ID as a decimal string, because it can be too large for a JSON number.
     #[serde(rename = "ID")]
     pub id: String,
-    /// Its name; empty until it has started once.
+    /// The member name, empty until the member has started once.
     pub name: String,
-    /// Where other members reach it.
+    /// The URLs for other members.
     #[serde(rename = "peerURLs")]
     pub peer_urls: Vec<String>,
-    /// Where clients reach it.
+    /// The URLs for clients.
     #[serde(rename = "clientURLs")]
     pub client_urls: Vec<String>,
-    /// Whether it has no vote yet.
+    /// True while the member doesn't vote.
     pub is_learner: bool,
 }
 
@@ -43,14 +43,14 @@ struct Members {
     members: Vec<Member>,
 }
 
-/// A client of some members.
+/// A client for one or more members.
 pub struct Etcd {
     http: reqwest::Client,
     endpoints: Vec<String>,
 }
 
 impl Etcd {
-    /// The members that the cluster's etcd pods advertise.
+    /// Creates a client for the members that the cluster's etcd Pods advertise.
     pub async fn of_cluster(client: kube::Client, disk: &Disk, certificates: &str) -> Result<Self, Failure> {
         let pods: Api<Pod> = Api::namespaced(client, "kube-system");
         let selector = ListParams::default().labels("component=etcd,tier=control-plane");
@@ -64,7 +64,7 @@ impl Etcd {
         Self::at(endpoints, disk, certificates)
     }
 
-    /// These endpoints, with the health check's certificate.
+    /// Creates a client for these endpoints. It authenticates with the health check certificate below the directory `certificates`.
     pub fn at(endpoints: Vec<String>, disk: &Disk, certificates: &str) -> Result<Self, Failure> {
         let read = |file: &str| disk.read(&format!("{certificates}/etcd/{file}")).unwrap_or_default();
         let identity = read("healthcheck-client.crt") + &read("healthcheck-client.key");
@@ -79,12 +79,12 @@ impl Etcd {
         Ok(Self { http: build().map_err(|error| failed("make a client", &error))?, endpoints })
     }
 
-    /// The members.
     pub async fn members(&self) -> Result<Vec<Member>, Failure> {
         Ok(self.call::<Members>("member/list", &json!({ "linearizable": true })).await?.members)
     }
 
-    /// Adds a learner, unless a member with that URL is there; answers `(name, peer URL)` of all, the new one named.
+    /// Adds a learner, unless a member with this peer URL exists. Returns `(name, peer URL)` of all members, with `name` for the new
+    /// member.
     pub async fn add_learner(
         &self,
         name: &str,
@@ -110,7 +110,7 @@ impl Etcd {
             .collect())
     }
 
-    /// Gives the learner its vote once it has caught up.
+    /// Promotes the learner with this peer URL to a voting member once it has caught up.
     pub async fn promote(&self, peer: &str, deadline: Deadline) -> Result<(), Failure> {
         let promote = || async {
             let members = self.members().await?;
@@ -126,7 +126,7 @@ impl Etcd {
         retry_until(deadline, promote).await
     }
 
-    /// Returns the bytes under a key.
+    /// Returns the value of a key, or `None` if the key doesn't exist.
     pub async fn value(&self, key: &str) -> Result<Option<Vec<u8>>, Failure> {
         let request = json!({ "key": BASE64_STANDARD.encode(key) });
         let found = self.call::<Value>("kv/range", &request).await?;
@@ -134,7 +134,7 @@ impl Etcd {
         BASE64_STANDARD.decode(value).map(Some).map_err(|error| failed("kv/range", &error))
     }
 
-    /// Whether the first endpoint answers with a leader.
+    /// Returns an error unless an endpoint responds to a linearizable read. Such a read requires a leader.
     pub async fn healthy(&self) -> Result<(), Failure> {
         self.call::<Value>("kv/range", &json!({ "key": "aGVhbHRo" })).await.map(drop)
     }

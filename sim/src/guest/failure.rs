@@ -1,68 +1,68 @@
-//! Why a guest did not become a node, in words that may be printed: never a secret, never the user data's text.
+//! The reasons why a guest didn't become a node. Messages may be printed: they never contain secrets or user data.
 
 use std::fmt;
 
-/// The stage at which a boot ended, stable enough for a story to name.
+/// The reason why a boot failed. Stories match on it, so variants are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// There is no `guestinfo.metadata`: cloud-init finds no datasource.
+    /// `guestinfo.metadata` is missing, so cloud-init doesn't find a datasource.
     NoDatasource,
-    /// There is no user data: a plain VM.
+    /// User data is missing: a plain VM.
     NoUserdata,
-    /// A guestinfo value is not what its encoding says.
+    /// A guestinfo value doesn't match its declared encoding.
     Encoding,
-    /// The metadata is no mapping, or lacks what a node needs.
+    /// The metadata isn't a mapping, or lacks a value that a node needs.
     Metadata,
-    /// The user data is no cloud-config.
+    /// The user data isn't a cloud-config.
     UserdataFormat,
     /// The template uses a variable that is not set (`CI_MISSING_JINJA_VAR`).
     TemplateVariable,
     /// The template can't be rendered.
     Template,
-    /// The cloud-config is no YAML, or a value has the wrong shape.
+    /// The cloud-config isn't valid YAML, or a value has the wrong type.
     CloudConfig,
-    /// The cloud-config has a key that cloud-init does not know.
+    /// The cloud-config contains a key that cloud-init doesn't know.
     UnknownKey,
-    /// A file of the cloud-config can't be written.
+    /// A file from the cloud-config can't be written.
     WriteFile,
-    /// A command is none that a node image has.
+    /// A command doesn't exist on node images.
     UnknownCommand,
     /// A command failed.
     Command,
-    /// A further disk is not there, or can't be formatted or mounted in time.
+    /// An additional disk is missing, or can't be formatted or mounted in time.
     Disk,
-    /// kubeadm's checks before it begins.
+    /// A kubeadm preflight check failed.
     Preflight,
-    /// No command called kubeadm: the VM runs, and is no node.
+    /// No command called kubeadm, so the VM runs but isn't a node.
     KubeadmNotRun,
-    /// A static pod can't run.
+    /// A static Pod can't run.
     StaticPod,
-    /// kubeadm's configuration is missing or not valid.
+    /// kubeadm's configuration is missing or invalid.
     KubeadmConfig,
-    /// kubeadm's configuration is for another release than the image.
+    /// kubeadm's configuration doesn't match the image's Kubernetes release.
     Version,
-    /// A certificate or key of the cluster is missing.
+    /// A cluster certificate or key is missing or empty.
     CertificateMissing,
-    /// A certificate or key can't be used, or they don't belong together.
+    /// A certificate or key is unusable, or the two don't match.
     Certificate,
-    /// etcd did not start or could not be joined.
+    /// etcd didn't start, or the node couldn't join it.
     Etcd,
-    /// kube-apiserver did not become ready.
+    /// kube-apiserver didn't become ready.
     ApiServer,
-    /// The cluster could not be found with the bootstrap token.
+    /// Cluster discovery with the bootstrap token failed.
     Discovery,
-    /// The cluster's CA is not the one that the configuration pins.
+    /// The cluster CA doesn't match the hash that the configuration pins.
     CaHash,
-    /// The API server does not accept the bootstrap token.
+    /// The API server rejects the bootstrap token.
     BootstrapToken,
-    /// The node could not get its certificate or register itself.
+    /// The node couldn't get its certificate or register itself.
     Registration,
-    /// The host on which the guest runs failed it.
+    /// The host that runs the guest failed, for example with an I/O error.
     Host,
 }
 
 impl Reason {
-    /// Whether the VM is well and just no Kubernetes node.
+    /// Returns true if the VM works and just isn't a Kubernetes node.
     pub fn is_plain_vm(self) -> bool {
         matches!(self, Self::NoDatasource | Self::NoUserdata | Self::KubeadmNotRun)
     }
@@ -74,29 +74,29 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why a boot ended without a node.
+/// An error that kept a guest from becoming a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {message}")]
 pub struct Failure {
-    /// The stage.
+    /// The failure category.
     pub reason: Reason,
-    /// What is wrong with which item.
+    /// The affected item and the problem.
     pub message: String,
     is_final: bool,
 }
 
 impl Failure {
-    /// A failure with these words.
+    /// Creates a failure that may be retried.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), is_final: false }
     }
 
-    /// What kubeadm's preflight check of that name finds (`Port-10259`, `ImagePull`); a story provokes it.
+    /// Creates the failure of a kubeadm preflight check, such as `Port-10259` or `ImagePull`. Stories inject such failures.
     pub fn preflight(check: &str, found: &str) -> Self {
         Self::new(Reason::Preflight, format!("[ERROR {check}]: {found}"))
     }
 
-    /// A failure that no waiting repairs.
+    /// Marks the failure as final: retrying doesn't help.
     #[must_use]
     pub(super) fn for_good(self) -> Self {
         Self { is_final: true, ..self }
@@ -106,13 +106,13 @@ impl Failure {
         self.is_final
     }
 
-    /// An error of the host: a file, a process, a port.
+    /// Creates a host failure, such as a file, process or port error.
     pub fn host(doing: &str, error: &dyn fmt::Display) -> Self {
         Self::new(Reason::Host, format!("{doing}: {error}"))
     }
 }
 
-/// The API server's message and code, without the object that it is about.
+/// Returns the API server's message and status code, without the object that the error is about.
 pub(super) fn api_error(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
@@ -120,9 +120,9 @@ pub(super) fn api_error(error: &kube::Error) -> String {
     }
 }
 
-/// What an error of serde says without quoting the value it stumbled on.
+/// Returns a serde error message without the value that caused it.
 ///
-/// Field names are no secrets; values of cloud-init are.
+/// Field names aren't secret, but cloud-init values are.
 pub(super) fn without_values(message: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     let named =

@@ -1,4 +1,4 @@
-//! What a guest has of its own besides its cloud-init: hardware, disk, and the programs of its image.
+//! A guest's environment apart from its cloud-init data: hardware, disk, and the programs in its node image.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use crate::network::held_address::HeldAddresses;
 use crate::pattern::Patterns;
 use crate::tools::KUBELET;
 
-/// How long a boot waits for others, as kubeadm does.
+/// The default maximum time that a boot waits for other components. kubeadm has the same default.
 pub const BOOT_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// The programs of a node image.
+/// The programs in a node image.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// etcd.
+    /// The etcd binary.
     pub etcd: PathBuf,
-    /// kube-apiserver.
+    /// The kube-apiserver binary.
     pub kube_apiserver: PathBuf,
-    /// kube-controller-manager.
+    /// The kube-controller-manager binary.
     pub kube_controller_manager: PathBuf,
-    /// kubeadm, asked whether it takes a configuration.
+    /// The kubeadm binary, which only validates configurations.
     pub kubeadm: PathBuf,
-    /// The server of port-forwards.
+    /// The server for port-forward requests, which replaces the kubelet.
     pub kubelet: PathBuf,
-    /// The scripts that Pods run with the shell of their node. Other Pods have no process: this host has no container for what
-    /// users of a guest want to run.
+    /// Scripts that Pods may run with their node's shell. Pods with other programs don't get a process, because this host doesn't isolate
+    /// Pods.
     pub scripts: Vec<&'static str>,
 }
 
@@ -63,30 +63,30 @@ impl Programs {
     }
 }
 
-/// a VM that can boot.
+/// A VM that can boot.
 #[derive(Clone, Debug)]
 pub struct GuestVm {
-    /// The VM's name, for logs.
+    /// The VM name, for logs.
     pub name: String,
-    /// Its address.
+    /// The VM's IP address.
     pub address: Address,
-    /// Its disk.
+    /// The VM's disk.
     pub disk: Disk,
-    /// The programs of its image.
+    /// The programs in the node image.
     pub programs: Arc<Programs>,
-    /// The stack that its processes belong to.
+    /// The stack that owns the VM's processes.
     pub stack: Arc<Stack>,
-    /// The Kubernetes version of its image, if that is known.
+    /// The node image's Kubernetes version, if known.
     pub kubernetes_version: Option<String>,
-    /// The container images that it has or can get.
+    /// The container images that the node image contains or that the node can pull.
     pub images: ContainerImages,
-    /// How long it waits for others.
+    /// The maximum time that a boot waits for other components.
     pub boot_timeout: Duration,
-    /// The addresses of its network that machines hold in turn.
+    /// The virtual IPs in the VM's network.
     pub addresses: Arc<HeldAddresses>,
-    /// The names of VMs whose kubelets say nothing.
+    /// Name patterns for VMs whose kubelet stays silent.
     pub silent: Patterns,
-    /// What stories have kubeadm fail with.
+    /// Failures that stories inject into kubeadm.
     pub provoked: Provoked,
 }
 
@@ -100,13 +100,13 @@ impl GuestVm {
         self.silent.fit(&self.name)
     }
 
-    /// A process of this VM.
+    /// Returns a command whose process belongs to this VM.
     pub(super) fn command(&self, component: &str, program: &Path) -> Result<Command, Failure> {
         let name = format!("guest-{}-{component}", self.name);
         Command::new(&self.stack, &name, program).map_err(|error| Failure::host("prepare a program", &error))
     }
 
-    /// The process that answers the API server's port-forwards.
+    /// Returns the command that serves the API server's port-forward requests.
     pub(super) fn port_forward(&self) -> Result<Command, Failure> {
         let address = self.address.served;
         let file = |name: &str| self.disk.path(&format!("/var/lib/kubelet/pki/kubelet.{name}"));

@@ -1,4 +1,4 @@
-//! The files of its node that a Pod sees: its volumes of type `hostPath` and `configMap`, as the kubelet mounts them, and no others.
+//! The node files that a Pod sees: its `hostPath` and `configMap` volumes, as the kubelet mounts them.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::kubeadm::{ClusterConfiguration, ExtraVolume};
 
-/// The flags that name a file which the program writes. All others name files that it reads.
+/// Flags whose value is the path to a file that the program writes to. All other flags name files that the program reads.
 const WRITTEN: [&str; 2] = ["audit-log-path", "to"];
-/// The folders of a node's operating system. They are this host's, and a node's disk does not have them.
+/// A node's operating system folders. Pods see this host's folders, because a node's disk doesn't contain them.
 pub(super) const OS_FOLDERS: [&str; 4] = ["/usr", "/bin", "/lib", "/lib64"];
 
-/// The volumes of a Pod.
+/// A Pod's mounted volumes.
 pub(super) struct HostMounts<'a> {
     pod: &'a str,
     disk: &'a Disk,
     mounts: Vec<HostMount<'a>>,
 }
 
-/// A path of the node, and where the container sees it.
+/// A node path and its mount point in the container.
 struct HostMount<'a> {
     mount_path: &'a Path,
     host_path: Cow<'a, str>,
@@ -30,10 +30,10 @@ struct HostMount<'a> {
 }
 
 impl<'a> HostMounts<'a> {
-    /// Mounts the volumes of a Pod.
+    /// Mounts a Pod's volumes.
     ///
     /// # Errors
-    /// The kubelet does not start the Pod: a path is not what the type of its volume says.
+    /// A volume can't be mounted, for example because its path doesn't match the hostPath type. A real kubelet wouldn't start the Pod.
     pub(super) fn mount(pod: &'a Pod, disk: &'a Disk) -> Result<Self, Failure> {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let spec = pod.spec.as_ref();
@@ -59,13 +59,13 @@ impl<'a> HostMounts<'a> {
         Ok(Self { pod: name, disk, mounts })
     }
 
-    /// Returns an argument of the container with its path on this host. What no volume has is in the container's own filesystem, which a
-    /// reboot empties.
+    /// Returns a container argument. If the argument has the form `FLAG=/PATH`, its path is translated to a path on this host. Paths
+    /// outside all volumes belong to the container's filesystem, which a reboot empties.
     ///
     /// # Errors
-    /// The program would write to a volume that it can only read.
+    /// The program would write to a read-only volume.
     pub(super) fn on_host(&self, argument: &str) -> Result<String, Failure> {
-        // A program in an argument is none of its paths.
+        // A value with line breaks is a script, not a path.
         let is_path = |(_, value): &(&str, &str)| value.starts_with('/') && !value.contains('\n');
         let Some((flag, path)) = argument.split_once('=').filter(is_path) else {
             return Ok(argument.to_owned());
@@ -87,18 +87,18 @@ impl<'a> HostMounts<'a> {
     fn path_in(&self, mount: &HostMount<'_>, path: &str) -> PathBuf {
         let below = Path::new(path).strip_prefix(mount.mount_path).unwrap_or_else(|_| Path::new(""));
         let host = self.disk.path(&mount.host_path);
-        // Joining nothing would add a slash, and a file has none at its end.
+        // Joining an empty path would add a trailing slash, which isn't valid for files.
         if below.as_os_str().is_empty() { host } else { host.join(below) }
     }
 }
 
-/// The folder on a node's disk with the files of a Pod's ConfigMap.
+/// Returns the folder on a node's disk for the files of a ConfigMap volume.
 pub(super) fn config_map_folder(pod: &Pod, volume: &str) -> String {
     let uid = pod.uid().unwrap_or_default();
     format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~configmap/{volume}")
 }
 
-/// The path of a volume on its node, and what must be there.
+/// Returns a volume's path on the node and its hostPath type.
 fn source<'a>(pod: &Pod, volume: &'a Volume) -> Option<(Cow<'a, str>, &'a str)> {
     if volume.config_map.is_some() {
         return Some((config_map_folder(pod, &volume.name).into(), "Directory"));
@@ -107,7 +107,7 @@ fn source<'a>(pod: &Pod, volume: &'a Volume) -> Option<(Cow<'a, str>, &'a str)> 
     Some((host.path.as_str().into(), host.type_.as_deref().unwrap_or_default()))
 }
 
-/// Returns the volumes that kubeadm gives a component.
+/// Returns the volumes that kubeadm adds to a component by default.
 pub(super) fn volumes_of_kubeadm(cluster: &ClusterConfiguration, component: &str) -> Vec<ExtraVolume> {
     let folder = cluster.certificates_dir();
     let volume = |name: &str, path: &str, path_type: &str| ExtraVolume {
@@ -139,7 +139,7 @@ fn refused(pod: &str, what: &str) -> Failure {
     Failure::new(Reason::StaticPod, format!("static pod {pod}: {what}"))
 }
 
-/// The kubelet's check before it mounts a path.
+/// Checks the hostPath type and creates missing files and folders if the type allows it, as the kubelet does before it mounts a path.
 fn check_type(disk: &Disk, path: &str, type_: &str) -> Result<(), String> {
     if OS_FOLDERS.contains(&path) {
         return Ok(());

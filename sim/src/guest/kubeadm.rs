@@ -1,4 +1,4 @@
-//! kubeadm's configuration files, v1beta3 and v1beta4, read strictly.
+//! Parses kubeadm configuration files (v1beta3 and v1beta4) strictly.
 
 mod types;
 
@@ -13,24 +13,22 @@ pub use types::{
     ExtraVolume, InitConfiguration, JoinConfiguration, NodeRegistration,
 };
 
-/// What kubeadm takes for a cluster that does not say.
+/// kubeadm's default certificate directory.
 pub const CERTIFICATES_DIR: &str = "/etc/kubernetes/pki";
 
-/// The documents of one file.
+/// The YAML documents of one configuration file.
 #[derive(Clone, Debug, Default)]
 pub struct Documents {
-    /// ClusterConfiguration, read and as it stands.
+    /// The ClusterConfiguration, parsed and in its original form.
     pub cluster: Option<(ClusterConfiguration, Value)>,
-    /// InitConfiguration.
     pub init: Option<InitConfiguration>,
-    /// JoinConfiguration.
     pub join: Option<JoinConfiguration>,
-    /// Documents of other programs (kubelet, kube-proxy), by kind.
+    /// Configurations for other components (kubelet, kube-proxy), by kind.
     pub components: BTreeMap<String, Value>,
 }
 
 impl Documents {
-    /// Reads a file with one or more YAML documents.
+    /// Parses a file with one or more YAML documents.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let mut documents = Self::default();
         for part in split(text) {
@@ -85,7 +83,7 @@ fn read<T: serde::de::DeserializeOwned>(kind: &str, value: Value) -> Result<T, F
     serde_json::from_value(value).map_err(|error| invalid(kind, &without_values(&error.to_string())))
 }
 
-/// Extra arguments were a map up to v1beta3 and are a list since.
+/// Checks that extra arguments are a map in v1beta3 and a list in v1beta4.
 fn check_arguments(value: &Value, kind: &str, fits: fn(&Value) -> bool, wanted: &str) -> Result<(), Failure> {
     match value {
         Value::Object(map) => map.iter().try_for_each(|(key, inner)| match key.as_str() {
@@ -100,37 +98,36 @@ fn check_arguments(value: &Value, kind: &str, fits: fn(&Value) -> bool, wanted: 
 }
 
 impl ClusterConfiguration {
-    /// The folder of the certificates.
+    /// Returns the certificate directory.
     pub fn certificates_dir(&self) -> &str {
         or(&self.certificates_dir, CERTIFICATES_DIR)
     }
 
-    /// The cluster's name.
     pub fn cluster_name(&self) -> &str {
         or(&self.cluster_name, "kubernetes")
     }
 
-    /// The folder of etcd's data.
+    /// Returns etcd's data directory.
     pub fn etcd_data_dir(&self) -> &str {
         or(self.etcd.local.as_ref().map_or("", |local| &local.data_dir), "/var/lib/etcd")
     }
 
-    /// The range of the Services.
+    /// Returns the Service CIDR.
     pub fn service_subnet(&self) -> &str {
         or(&self.networking.service_subnet, "10.96.0.0/12")
     }
 
-    /// The domain of the cluster's DNS.
+    /// Returns the cluster's DNS domain.
     pub fn dns_domain(&self) -> &str {
         or(&self.networking.dns_domain, "cluster.local")
     }
 
-    /// Where images come from.
+    /// Returns the registry and path prefix of the images.
     pub fn image_repository(&self) -> &str {
         or(&self.image_repository, REGISTRY)
     }
 
-    /// The image of a part of a control plane, as kubeadm names it.
+    /// Returns the image reference for a component, as kubeadm composes it.
     pub fn image_of(&self, component: &str) -> String {
         let tag_of_release =
             || format!("v{}", self.kubernetes_version.trim_start_matches('v')).replace('+', "_");
@@ -148,21 +145,21 @@ impl ClusterConfiguration {
         });
         let repository = written(own.map(|(repository, _)| repository)).unwrap_or_else(|| {
             let all = self.image_repository();
-            // Only upstream's registry has CoreDNS in a folder of its own.
+            // Only the upstream registry stores CoreDNS below an additional path element.
             if component == "coredns" && all == REGISTRY { format!("{all}/coredns") } else { all.to_owned() }
         });
         format!("{repository}/{component}:{tag}")
     }
 
-    /// The images that kubeadm pulls before it makes a control plane, but for pause: its tag is built into kubeadm, and each vendor
-    /// builds in his own.
+    /// Returns the images that kubeadm pulls before it creates a control plane. The pause image is omitted, because its tag is built into
+    /// each vendor's kubeadm.
     pub fn images(&self) -> Vec<String> {
         let components =
             ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "etcd"];
         components.map(|component| self.image_of(component)).to_vec()
     }
 
-    /// What kubeadm refuses before it does anything.
+    /// Checks the values that kubeadm validates before it changes anything. Also rejects an external etcd, which a site doesn't have.
     pub fn check(&self) -> Result<(), Failure> {
         let refused = |what: String| invalid("ClusterConfiguration", &what);
         if semver::Version::parse(self.kubernetes_version.trim_start_matches('v')).is_err() {
@@ -186,7 +183,7 @@ impl ClusterConfiguration {
 }
 
 impl NodeRegistration {
-    /// The node's name is one that Kubernetes takes.
+    /// Checks that the node name is a DNS subdomain with at most 253 characters, as Kubernetes requires.
     pub fn check(&self) -> Result<(), Failure> {
         let part = |part: &str| {
             let inner =
@@ -200,7 +197,7 @@ impl NodeRegistration {
     }
 }
 
-/// The public and the secret part of a bootstrap token.
+/// Splits a bootstrap token into its public ID (6 characters) and its secret (16 characters). Both consist of lowercase letters and digits.
 pub fn token_parts(token: &str) -> Result<(&str, &str), Failure> {
     let fits = |part: &str, length| {
         part.len() == length && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())

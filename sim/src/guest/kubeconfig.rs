@@ -1,4 +1,4 @@
-//! Kubeconfig files as kubeadm writes them, and clients made of them.
+//! Creates kubeconfig files as kubeadm writes them, and clients that use them.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::certs::Leaf;
 use super::failure::Failure;
 
-/// Who asks.
+/// A kubeconfig user's credential.
 pub enum Credential<'a> {
-    /// Nobody.
+    /// An anonymous user.
     Anonymous,
     /// A bootstrap token.
     Token(&'a str),
@@ -20,9 +20,9 @@ pub enum Credential<'a> {
     Certificate(&'a Leaf),
 }
 
-/// A kubeconfig with one cluster and one user, everything embedded.
+/// Returns a kubeconfig with one cluster, one user and embedded certificates and keys.
 ///
-/// JSON, which every reader of kubeconfigs takes as the YAML it is.
+/// The kubeconfig is JSON. Every reader accepts it, because JSON is valid YAML.
 pub fn kubeconfig(
     cluster: &str,
     server: &str,
@@ -50,7 +50,7 @@ pub fn kubeconfig(
     config.to_string()
 }
 
-/// What `cluster-info` publishes: where the cluster is and whom to trust, and no user.
+/// Returns the kubeconfig that `cluster-info` publishes: the server and its CA, without a user.
 pub fn cluster_info(server: &str, ca_pem: &str) -> String {
     let config = json!({
         "apiVersion": "v1",
@@ -67,7 +67,7 @@ fn trust(server: &str, ca_pem: &str) -> Value {
     json!({ "server": server, "certificate-authority-data": STANDARD.encode(ca_pem) })
 }
 
-/// A client for a kubeconfig's text.
+/// Creates a client from a kubeconfig.
 pub async fn client(kubeconfig: &str) -> Result<kube::Client, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::host("make a client of the cluster", error);
     let parsed = Kubeconfig::from_yaml(kubeconfig).map_err(|error| failed(&error))?;
@@ -78,7 +78,7 @@ pub async fn client(kubeconfig: &str) -> Result<kube::Client, Failure> {
     kube::Client::try_from(config).map_err(|error| failed(&error))
 }
 
-/// A client that trusts whoever answers: only to read `cluster-info`, which carries its own signature.
+/// Creates a client that doesn't verify the server's certificate. Use it only to read `cluster-info`, whose content is signed.
 pub fn untrusting_client(server: &str) -> Result<kube::Client, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::host("make a client of the cluster", error);
     let mut config =
@@ -88,7 +88,8 @@ pub fn untrusting_client(server: &str) -> Result<kube::Client, Failure> {
     kube::Client::try_from(config).map_err(|error| failed(&error))
 }
 
-/// No call hangs: behind a virtual IP there may be nobody, and without quorum an API server only waits.
+/// Disables proxies and sets timeouts. Without timeouts, calls could hang: a virtual IP may not have a holder, and an API server without an
+/// etcd quorum doesn't respond.
 fn bounded(config: &mut kube::Config) {
     config.proxy_url = None;
     config.connect_timeout = Some(Duration::from_secs(5));

@@ -1,4 +1,4 @@
-//! The guest's kubelet: runs the static pods as processes, registers the node and keeps its lease.
+//! A guest's kubelet: runs static Pods as processes, registers the node and renews its lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,12 +31,12 @@ use super::virtual_ip::{Joins, VirtualIp};
 const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
 const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
 const RENEWAL: Duration = Duration::from_secs(10);
-/// How long a process has to end after it was asked to.
+/// The maximum time that processes may take to end at a shutdown before they are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// The kubelet of one guest, and with it all of the guest's processes.
+/// The kubelet of one guest. It owns all the guest's processes.
 ///
-/// Dropping it is a power failure.
+/// Dropping it simulates a power failure.
 pub(super) struct Kubelet {
     guest_vm: GuestVm,
     pods: BTreeMap<String, (Pod, Option<Supervised>)>,
@@ -62,13 +62,13 @@ impl Kubelet {
         }
     }
 
-    /// Kills every process and waits until their ports are free.
+    /// Kills every process and waits until all have ended, so that their ports are free.
     pub(super) async fn power_off(&mut self) {
         self.virtual_ip = None;
         self.end(Duration::ZERO).await;
     }
 
-    /// Ends every process as an operating system that shuts down does.
+    /// Ends every process gracefully, like an operating system that shuts down.
     pub(super) async fn shut_down(&mut self) {
         if let Some(virtual_ip) = self.virtual_ip.take() {
             virtual_ip.resign().await;
@@ -86,14 +86,14 @@ impl Kubelet {
         futures::future::join_all(all.iter().map(|process| process.stop(grace))).await;
     }
 
-    /// Writes down what the node is, for this boot and those to come.
+    /// Stores the node's registration and kubeconfig on the disk, for this boot and later boots.
     pub(super) fn configure(&self, registration: &Registration, kubeconfig: &str) -> Result<(), Failure> {
         let text = json!(registration).to_string();
         self.guest_vm.disk.write(REGISTRATION, text)?;
         self.guest_vm.disk.write(KUBECONFIG, kubeconfig)
     }
 
-    /// Starts everything that the disk holds, as at a reboot.
+    /// Starts everything that is configured on the disk, as at a reboot.
     pub(super) async fn start_all(&mut self) -> Result<(), Failure> {
         let text = self.guest_vm.disk.read(REGISTRATION);
         let registration: Registration = text
@@ -110,14 +110,14 @@ impl Kubelet {
         self.register(&registration).await
     }
 
-    /// Takes part in holding the control plane's address, if a static pod of the user's does.
+    /// Starts to compete for the control plane's virtual IP if a static Pod on the disk would compete for it.
     pub(super) fn start_virtual_ip(&mut self, port: u16, joins: Joins) -> Result<(), Failure> {
         let GuestVm { disk, images, addresses, address, .. } = &self.guest_vm;
         self.virtual_ip = VirtualIp::start(disk, images, addresses, (address.served, port).into(), joins)?;
         Ok(())
     }
 
-    /// Starts a static pod's process. kube-scheduler has none: [`scheduler`] plays it.
+    /// Starts a static Pod's process. kube-scheduler doesn't have a process, because [`scheduler`] replaces it.
     pub(super) fn start_pod(&mut self, component: &str) -> Result<(), Failure> {
         let path = format!("{MANIFESTS}/{component}.json");
         let text = self.guest_vm.disk.read(&path).unwrap_or_default();
@@ -138,7 +138,7 @@ impl Kubelet {
         Ok(())
     }
 
-    /// What became of a component that does not get ready.
+    /// Returns the failure for a component that didn't become ready, including how its process ended.
     fn why(&self, component: &str, reason: Reason) -> Failure {
         let end = self.pods.get(component).and_then(|(_, process)| process.as_ref()?.state().last_end);
         let how = end.map_or_else(|| "did not get ready".to_owned(), |end| format!("ended: {end}"));
@@ -157,10 +157,10 @@ impl Kubelet {
         retry_until(deadline, connect).await
     }
 
-    /// Starts etcd once more if it does not serve soon after it was promoted.
+    /// Restarts etcd if it doesn't serve within 500 ms after its promotion.
     ///
-    /// A new member announces itself with its first proposal, which is lost when the snapshot that it is sent makes it
-    /// drop its connections. etcd repeats it after 7 seconds, or when it starts.
+    /// A new member announces itself with its first proposal. That proposal is lost if the member closes its connections because it
+    /// receives a snapshot. etcd repeats the proposal after 7 seconds, or when etcd starts.
     pub(super) async fn etcd_announced(&self, certificates: &str) {
         let ready = self.etcd_ready(certificates, self.guest_vm.deadline());
         if tokio::time::timeout(Duration::from_millis(500), ready).await.is_err()
@@ -171,7 +171,7 @@ impl Kubelet {
         }
     }
 
-    /// Waits until the local etcd member can read with its peers.
+    /// Waits until the local etcd member responds to linearizable reads.
     pub(super) async fn etcd_ready(&self, certificates: &str, deadline: Deadline) -> Result<(), Failure> {
         let endpoint = format!("https://{}:2379", self.guest_vm.address.served);
         let etcd = Etcd::at(vec![endpoint], &self.guest_vm.disk, certificates)?;
@@ -179,7 +179,7 @@ impl Kubelet {
         retry_until(deadline, healthy).await
     }
 
-    /// Waits until an API server says that it is ready.
+    /// Waits until an API server is ready.
     pub(super) async fn api_ready(&self, client: &kube::Client, deadline: Deadline) -> Result<(), Failure> {
         let ask = || async {
             let request = http::Request::get("/readyz").body(Vec::new());
@@ -193,7 +193,7 @@ impl Kubelet {
         retry_until(deadline, ask).await
     }
 
-    /// Registers the node, shows its static pods and begins to renew the lease.
+    /// Registers the node, publishes its static Pods, and starts to renew the lease.
     pub(super) async fn register(&mut self, registration: &Registration) -> Result<(), Failure> {
         if registration.control_plane && self.port_forward.is_none() {
             self.port_forward = Some(start(self.guest_vm.port_forward()?)?);
@@ -237,7 +237,7 @@ fn start(command: Command) -> Result<Supervised, Failure> {
     Supervised::start(command).map_err(|error| Failure::host("start a program", &error))
 }
 
-/// The kubelet's conversation with the API server.
+/// The kubelet's session with the API server.
 struct Session {
     client: kube::Client,
     registration: Registration,
@@ -256,7 +256,7 @@ fn refused(doing: &str, error: &kube::Error) -> Failure {
 }
 
 impl Session {
-    /// Creates the Node, or brings the status of the one that is there up to date.
+    /// Creates the Node or, if it exists, updates its status. Returns an owner reference to the Node.
     async fn node(&self) -> Result<OwnerReference, Failure> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let node = self.registration.node(self.guest_vm.address, has_network(&self.guest_vm.disk))?;
@@ -282,7 +282,7 @@ impl Session {
         patched.map_err(|error| refused("report the node's status", &error))
     }
 
-    /// Shows a static pod.
+    /// Creates or updates the mirror Pod for a static Pod.
     async fn mirror(
         &self,
         manifest: &Pod,
@@ -317,7 +317,7 @@ impl Session {
         .map_err(|error| refused("renew the node's lease", &error))
     }
 
-    /// Renews the lease for ever, and repairs what others have written of the node meanwhile.
+    /// Renews the lease forever, and repairs the status of the Node and its static Pods after other writers changed it.
     async fn beat(
         self,
         owner: OwnerReference,
@@ -329,7 +329,7 @@ impl Session {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(RENEWAL) => {}
-                // What watches the pods ends with this.
+                // Fails only after the Pod watcher, which holds the sender, has ended. The Pod watcher ends together with this task.
                 Ok(()) = configured.changed() => {}
             }
             if self.guest_vm.is_silent() {
@@ -339,7 +339,7 @@ impl Session {
                 tracing::debug!(node = owner.name, %failure, "the lease is not renewed");
                 continue;
             }
-            // A node that was deleted is not made again before the next boot.
+            // A deleted Node isn't created again before the next boot.
             let ready = has_network(&self.guest_vm.disk);
             if nodes.get(&owner.name).await.is_ok_and(|node| is_ready(&node) != ready) {
                 let _ = self.refresh().await;
@@ -356,8 +356,8 @@ impl Session {
         }
     }
 
-    /// The node's Pods that do not show as ready: the node lifecycle controller marks those of a node that is not Ready,
-    /// and leaves it to the kubelet to take that back.
+    /// Returns the names of the node's Pods in kube-system that aren't ready. The node lifecycle controller marks an unready node's Pods as
+    /// not ready, and leaves it to the kubelet to revert that.
     async fn unready_pods(&self, node: &str) -> BTreeSet<String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");
         let own = ListParams::default().fields(&format!("spec.nodeName={node}"));

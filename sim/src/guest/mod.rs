@@ -1,13 +1,15 @@
-//! Guests: what runs in a powered-on VM of the simulated vCenter.
+//! Guests: the simulated operating systems in the powered-on VMs of the simulated vCenter.
 //!
-//! A guest learns everything from its VM's guestinfo, as cloud-init would, and becomes a real node: etcd,
-//! kube-apiserver and kube-controller-manager are real, and so are certificates, tokens, membership and quorum. Pods are
-//! bound by a stand-in of kube-scheduler and have no processes, except those that run a known script with the shell of their node; a node
-//! is Ready once a Pod configured its container network. What a guest does not understand ends its boot, so a broken cloud-init breaks the story that made it.
+//! A guest reads its whole configuration from guestinfo, as cloud-init does, and becomes a real node: etcd, kube-apiserver and
+//! kube-controller-manager are real processes with real certificates, tokens, membership and quorum. A stand-in for kube-scheduler binds
+//! Pods. Pods don't have processes, except those that run a known script with their node's shell. A node becomes Ready once a Pod
+//! configures its container network. Input that a guest doesn't understand ends the boot, so that a story fails if its cloud-init data is
+//! broken.
 //!
-//! From VM to node, one file each: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`,
-//! `commands` with `trust`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane` with `host_path`, `discovery`, `etcd`,
-//! `objects` with `addons`, then `kubelet` with `node`, `pods` with `program_pods`, and `container_images`, `scheduler`, and at last `reporter`.
+//! Modules in boot order: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`, `commands` with `trust`,
+//! `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane` with `host_path`, `discovery`,
+//! `etcd`, `objects` with `addons`, then `kubelet` with `node`, `pods` with `program_pods`, `container_images`, `scheduler`, and
+//! finally `reporter`.
 
 mod addons;
 pub mod agent;

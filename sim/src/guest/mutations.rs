@@ -1,7 +1,7 @@
-//! What may be wrong with a cloud-init, and the reason that each wrong thing is given.
+//! Tests that each kind of error in cloud-init data fails with its own reason.
 //!
-//! No program runs: all of it is found before. What only a live cluster can find (a wrong token, a wrong pin) is in
-//! the story of the nodes.
+//! The test doesn't run node programs, because these errors are detected before a program starts. Errors that only a live cluster can find
+//! (a wrong token, a wrong pin) are tested in `story`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Seed {
 }
 
 impl Seed {
-    /// Takes a `write_files` item away.
+    /// Removes a `write_files` entry.
     fn without_file(&mut self, path: &str) {
         let start = self.userdata.find(&format!("-   path: {path}\n")).unwrap();
         let end = self.userdata[start + 1..].find("\n-   path: ").unwrap() + start + 2;
@@ -46,7 +46,7 @@ impl Seed {
             .fold(String::new(), |all, line| all + line + "\n");
     }
 
-    /// Gives a file the content of another cluster's.
+    /// Replaces a file's content with another cluster's file.
     fn exchange_file(&mut self, path: &str) {
         let (_, content) = self.other.files().into_iter().find(|(other, _)| other == path).unwrap();
         let content: String = content.lines().fold(String::new(), |all, line| all + "      " + line + "\n");
@@ -184,7 +184,7 @@ fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
         address: Address::served_on([127, 1, 1, 1].into()),
         disk: Disk::at(disk).unwrap(),
         programs: Arc::new(Programs {
-            // It takes whatever it is given: what is refused, we have refused.
+            // `true` accepts any configuration, so all failures come from the simulator.
             kubeadm: "/bin/true".into(),
             ..sample::programs(Path::new("/nonexistent"))
         }),
@@ -204,7 +204,7 @@ async fn every_mutation_keeps_the_node_out_for_its_own_reason() {
     let sample =
         Sample { pki: Pki::generate(), endpoint: "127.1.255.1:6443".into(), version: "v1.26.5+vmware.2" };
     let secrets: Vec<_> = sample.pki.files().into_iter().filter(|(path, _)| path.contains(".key")).collect();
-    // The sample itself is stopped only by what the test does not have.
+    // The unmodified sample fails only because the test lacks the node programs.
     let mutations = [("nothing", (|_| {}) as fn(&mut Seed), Reason::Host)].into_iter().chain(MUTATIONS);
     let mut wrong = Vec::new();
     for (number, (name, mutate, reason)) in mutations.enumerate() {

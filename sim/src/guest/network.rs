@@ -1,7 +1,7 @@
-//! The network configuration of a guest, as cloud-init and netplan carry it out: versions 1 and 2.
+//! Reads a guest's network configuration, versions 1 and 2, as cloud-init and netplan do.
 //!
-//! A configuration replaces cloud-init's own, which asks every adapter for a lease. So an adapter that it does not name, or for
-//! which it asks for nothing, has no address.
+//! A configuration replaces cloud-init's default, which requests a lease for every adapter. An adapter without an entry, or with an entry
+//! that doesn't request an address, therefore doesn't get an address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use super::failure::{Failure, Reason};
 
-/// The address of a guest.
+/// The method by which a guest gets its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressing {
-    /// The one that its network leases.
+    /// A lease from the network.
     Leased,
-    /// A static one.
+    /// A static IPv4 address.
     Static(Ipv4Addr),
-    /// A static one, and none of IPv4.
+    /// A static IPv6 address. The guest doesn't get an IPv4 address.
     StaticV6(Ipv6Addr),
-    /// None.
+    /// The guest doesn't get an address.
     None,
 }
 
-/// What one adapter is given.
+/// The addresses that the configuration assigns: possibly leases, and the first static address of each family.
 #[derive(Default)]
 struct Given {
     leases: bool,
@@ -54,7 +54,7 @@ fn wrong(what: &str) -> Failure {
     Failure::new(Reason::Metadata, format!("metadata's network {what}"))
 }
 
-/// Reads a network configuration for a guest with network adapters of these MACs.
+/// Reads a network configuration for a guest whose network adapters have these MAC addresses.
 pub fn read(network: &Value, macs: &[String]) -> Result<Addressing, Failure> {
     let mut given = Given::default();
     match network["version"].as_i64() {
@@ -85,7 +85,7 @@ fn version_1(network: &Value, macs: &[String], given: &mut Given) -> Result<(), 
     Ok(())
 }
 
-/// The address of a subnet, whose prefix may be in a netmask of its own.
+/// Returns a subnet's address with its prefix length. The configuration may specify the prefix length as a separate netmask.
 fn with_prefix(subnet: &Value) -> Value {
     let prefix = subnet["netmask"]
         .as_str()

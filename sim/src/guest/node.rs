@@ -1,4 +1,4 @@
-//! The Node and its static pods, as the kubelet of a release shows them to the API server.
+//! The Node, its lease and its static Pods, as the kubelet reports them to the API server.
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -11,11 +11,11 @@ use super::registration::Registration;
 use crate::addresses::Address;
 
 const LEASE_SECONDS: i32 = 40;
-/// What containerd reports before something has configured a container network.
+/// The message that containerd reports until a container network is configured.
 pub(super) const NO_NETWORK: &str = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
 
 impl Registration {
-    /// The Node as the kubelet creates it.
+    /// Returns the Node as the kubelet creates it. `network` is true if a container network is configured.
     pub fn node(&self, address: Address, network: bool) -> Result<Node, Failure> {
         let mut labels = self.labels.clone();
         labels.extend([
@@ -33,7 +33,7 @@ impl Registration {
         serde_json::from_value(node).map_err(|error| Failure::host("make the Node", &error))
     }
 
-    /// The Node's status; `network` says whether a container network is configured.
+    /// Returns the Node's status. `network` is true if a container network is configured.
     pub fn status(&self, address: Address, network: bool) -> Value {
         let now = Timestamp::now().to_string();
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
@@ -71,12 +71,12 @@ impl Registration {
         })
     }
 
-    /// The BIOS UUID, which on vSphere is what the provider ID names.
+    /// Returns the BIOS UUID, which the provider ID contains on vSphere.
     fn uuid(&self) -> &str {
         self.provider_id.as_deref().and_then(|id| id.split_once("://")).map_or("", |(_, uuid)| uuid)
     }
 
-    /// The lease that says that the kubelet is alive.
+    /// Returns the lease that shows that the kubelet is alive.
     pub fn lease(&self, owner: &OwnerReference) -> Lease {
         Lease {
             metadata: ObjectMeta {
@@ -95,12 +95,12 @@ impl Registration {
     }
 }
 
-/// The name of a static pod's mirror.
+/// Returns the name of a static Pod's mirror Pod.
 pub fn mirror_name(manifest: &Pod, owner: &OwnerReference) -> String {
     format!("{}-{}", manifest.metadata.name.as_deref().unwrap_or_default(), owner.name)
 }
 
-/// The mirror of a static pod.
+/// Returns the mirror Pod of a static Pod.
 pub fn mirror(manifest: &Pod, owner: &OwnerReference) -> Pod {
     let mut pod = manifest.clone();
     let hash = format!("{:016x}{:016x}", fnv(&json!(manifest.spec).to_string()), fnv(&owner.name));
@@ -114,12 +114,12 @@ pub fn mirror(manifest: &Pod, owner: &OwnerReference) -> Pod {
     ]);
     let spec = pod.spec.get_or_insert_default();
     spec.node_name = Some(owner.name.clone());
-    // Static pods tolerate what their node is tainted with.
+    // Static Pods tolerate all NoExecute taints.
     spec.tolerations = serde_json::from_value(json!([{ "effect": "NoExecute", "operator": "Exists" }])).ok();
     pod
 }
 
-/// The status of a static pod whose process runs, or does not.
+/// Returns the status of a static Pod. `running` is true if the Pod's process runs.
 pub fn pod_status(manifest: &Pod, address: Address, running: bool, restarts: u32) -> Value {
     let now = Timestamp::now().to_string();
     let ready = if running { "True" } else { "False" };
@@ -156,7 +156,7 @@ pub fn pod_status(manifest: &Pod, address: Address, running: bool, restarts: u32
     })
 }
 
-/// FNV-1a, as good as any for a name that only has to change with its content.
+/// Returns the FNV-1a hash. Any hash would do, because it only has to change with the content.
 fn fnv(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

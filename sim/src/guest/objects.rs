@@ -1,4 +1,4 @@
-//! What `kubeadm init` leaves in the cluster besides the first node.
+//! Creates the cluster objects that `kubeadm init` creates, except for the first Node.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::failure::{Failure, Reason, api_error};
 use super::kubeadm::{BootstrapToken, ClusterConfiguration, Documents, token_parts};
 use crate::kubeadm_images::minor;
 
-/// The group of the tokens that nodes join with.
+/// The default group for joining nodes' bootstrap tokens.
 const JOINING: &str = "system:bootstrappers:kubeadm:default-node-token";
 const TOKEN_LIFE: Duration = Duration::from_hours(24);
 
-/// A reference to a `Group`, `User`, `Role` or `ClusterRole`.
+/// Returns an RBAC reference to a `Group`, `User`, `Role` or `ClusterRole`.
 fn rbac_reference(kind: &str, name: &str) -> Value {
     json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name })
 }
@@ -32,7 +32,7 @@ fn bind_group(role: &str, group: &str) -> Value {
     bind(role, &rbac_reference("Group", group))
 }
 
-/// Makes or updates objects under kubeadm's name.
+/// Applies objects with kubeadm's field manager.
 pub(super) struct Writer(pub(super) Client);
 
 impl Writer {
@@ -73,7 +73,7 @@ impl Writer {
         })
     }
 
-    /// Lets the members of a group read one ConfigMap.
+    /// Allows subjects to read one ConfigMap.
     async fn readable(
         &self,
         namespace: &str,
@@ -87,12 +87,12 @@ impl Writer {
         self.namespaced::<RoleBinding>(namespace, role, binding).await
     }
 
-    /// The administrators' group, without which the admin kubeconfig may do nothing.
+    /// Binds the administrators' group to cluster-admin. Until then, the admin kubeconfig doesn't have any rights.
     pub(super) async fn admins(&self) -> Result<(), Failure> {
         self.cluster::<ClusterRoleBinding>(ADMINS, bind_group("cluster-admin", ADMINS)).await
     }
 
-    /// The configuration that joining nodes and Cluster API read.
+    /// Publishes the configuration that joining nodes and Cluster API read.
     pub(super) async fn configuration(&self, documents: &Documents) -> Result<(), Failure> {
         let Some((cluster, document)) = &documents.cluster else { return Ok(()) };
         let nodes = json!([rbac_reference("Group", JOINING), rbac_reference("Group", "system:nodes")]);
@@ -112,7 +112,7 @@ impl Writer {
         self.readable("kube-system", &format!("kubeadm:{name}"), &name, nodes).await
     }
 
-    /// What makes joining by bootstrap token work.
+    /// Creates the objects that nodes need to join: bootstrap tokens, RBAC rules, and `cluster-info` with the kubeconfig `cluster_info`.
     pub(super) async fn bootstrap(
         &self,
         cluster_info: &str,
@@ -169,7 +169,7 @@ impl Writer {
     }
 }
 
-/// When a token ends; never, if its life is 0.
+/// Returns the time at which a token expires: `expires`, otherwise after its TTL (default: 24 hours). Returns `None` if the TTL is 0.
 fn expiry(token: &BootstrapToken) -> Result<Option<String>, Failure> {
     if let Some(expires) = &token.expires {
         return Ok(Some(expires.clone()));
@@ -183,7 +183,7 @@ fn expiry(token: &BootstrapToken) -> Result<Option<String>, Failure> {
     Ok((!life.is_zero()).then(|| end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()))
 }
 
-/// The name of the kubelets' common configuration, which carried the release up to 1.23.
+/// Returns the name of the kubelet ConfigMap. Up to Kubernetes 1.23, it includes the minor version.
 pub(super) fn kubelet_config_name(version: &str) -> String {
     match minor(version) {
         old @ ..24 => format!("kubelet-config-1.{old}"),
@@ -204,7 +204,7 @@ fn kubelet_configuration(cluster: &ClusterConfiguration) -> Value {
     })
 }
 
-/// The document with what kubeadm fills in.
+/// Returns the ClusterConfiguration document with kubeadm's defaults for missing values.
 fn defaulted(cluster: &ClusterConfiguration, mut document: Value) -> Value {
     let mut default = |path: &str, key: &str, value: Value| {
         if let Some(Value::Object(map)) = document.pointer_mut(path)

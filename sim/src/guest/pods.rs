@@ -1,5 +1,5 @@
-//! The Pods that are bound to a node: the kubelet runs those whose image the node image holds. No process stands for them, unless
-//! they run a known script with the shell of the node; what shows is their status, and the container network's configuration that one of them writes.
+//! Simulates how the kubelet runs the Pods that are bound to its node. Pods don't have processes, unless they run a known script with the
+//! node's shell. The visible effects are the Pod status and the container network configuration that a network plugin's Pod writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,33 +18,31 @@ use super::guest_vm::GuestVm;
 use super::program_pods::ProgramPods;
 use crate::addresses::Address;
 
-/// Where the container network's configuration lies.
+/// The folder for the container network configuration.
 const NETWORK: &str = "/etc/cni/net.d";
-/// How often Pods are tried again that can't run yet.
+/// The retry interval for Pods that can't run yet.
 const AGAIN: Duration = Duration::from_secs(2);
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Whether something has configured a container network on the node; like the file, it survives a reboot.
+/// Returns true if a container network is configured on the node. The configuration is a file, so it survives reboots.
 pub(super) fn has_network(disk: &Disk) -> bool {
     std::fs::read_dir(disk.path(NETWORK)).is_ok_and(|mut files| files.next().is_some())
 }
 
-/// The Pods of one node.
+/// The Pods that are bound to one node.
 pub(super) struct NodePods {
-    /// The node's own client.
+    /// A client with the node's credentials.
     pub client: Client,
-    /// The node's name.
     pub node: String,
-    /// The node's VM.
     pub guest_vm: GuestVm,
-    /// Gets true when the network is configured.
+    /// Becomes true when the container network is configured.
     pub network: tokio::sync::watch::Sender<bool>,
-    /// The processes of its Pods.
+    /// The processes of the node's Pods.
     pub programs: ProgramPods,
 }
 
 impl NodePods {
-    /// Runs what is bound to the node, for ever.
+    /// Runs the Pods that are bound to the node, until the watch ends.
     pub(super) async fn run(self) {
         let all: Api<Pod> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields(&format!("spec.nodeName={}", self.node));
@@ -82,7 +80,7 @@ impl NodePods {
         }
     }
 
-    /// Brings one Pod as far as it comes; whether that is all.
+    /// Reconciles one Pod. Returns false if the Pod needs another attempt.
     async fn settle(&self, pod: &Pod) -> bool {
         if pod.annotations().contains_key(MIRROR) {
             return true;
@@ -90,7 +88,7 @@ impl NodePods {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         if pod.metadata.deletion_timestamp.is_some() {
             self.programs.stop(pod).await;
-            // What somebody holds back stays to be seen: its containers have ended, and it uses nothing.
+            // A Pod with finalizers stays visible, so report that its containers have ended.
             if !pod.finalizers().is_empty() && !has_ended(pod) {
                 let patch = Patch::Merge(json!({ "status": ended(pod) }));
                 let reported = pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await;
@@ -130,7 +128,7 @@ impl NodePods {
         }
     }
 
-    /// Why the Pod does not run.
+    /// Returns the reason why the Pod can't run yet, or `None` if it can.
     async fn obstacle(&self, pod: &Pod) -> Option<Obstacle> {
         if let Some((container, error)) = self.guest_vm.images.missing(&self.guest_vm.disk, pod) {
             let image = container.image.as_deref().unwrap_or_default();
@@ -172,7 +170,7 @@ impl NodePods {
         None
     }
 
-    /// A Pod that mounts the folder of the configuration has come to write it.
+    /// Writes the container network configuration if the Pod mounts the folder for it, as a network plugin's Pod does.
     fn configure_network(&self, pod: &Pod) {
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let of_network = |path: &str| path.trim_end_matches('/') == NETWORK;
@@ -191,14 +189,14 @@ impl NodePods {
     }
 }
 
-/// Why a container of a Pod waits.
+/// The reason why a container waits.
 struct Obstacle {
     container: String,
     reason: &'static str,
     message: String,
 }
 
-/// Whether the Pod's status says so already.
+/// Returns true if the Pod's status already reports the obstacle or, without an obstacle, that the Pod is running and ready.
 fn shows(pod: &Pod, obstacle: Option<&Obstacle>) -> bool {
     let Some(status) = &pod.status else { return false };
     let Some(obstacle) = obstacle else {
@@ -209,7 +207,7 @@ fn shows(pod: &Pod, obstacle: Option<&Obstacle>) -> bool {
     waiting.any(|waiting| waiting.message.as_deref() == Some(obstacle.message.as_str()))
 }
 
-/// Whether the Pod's condition says that it is ready.
+/// Returns true if the Pod's Ready condition is true.
 pub(super) fn shows_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
@@ -243,7 +241,7 @@ fn running(pod: &Pod, address: Address) -> Value {
         spec.init_containers.iter().flatten().map(|container| status_of(container, &done, true)).collect();
     let own: Vec<_> = spec.containers.iter().map(|container| status_of(container, &runs, true)).collect();
     let host = address.served.to_string();
-    // Nothing can be reached at a Pod's address: it is one of no range that the site uses.
+    // A Pod address can't be reached: it is outside all ranges that the site uses.
     let ip = if spec.host_network == Some(true) { host.clone() } else { pod_address(pod) };
     json!({
         "phase": "Running", "hostIP": host, "podIP": ip, "podIPs": [{ "ip": ip }], "startTime": now,
@@ -256,7 +254,7 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// The status of a Pod whose containers were asked to end and did; what others wrote of it stays.
+/// Returns the status of a Pod whose containers have ended. Keeps conditions from other writers.
 fn ended(pod: &Pod) -> Value {
     let now = Timestamp::now().to_string();
     let done = json!({ "terminated": { "exitCode": 0, "reason": "Completed", "finishedAt": now } });

@@ -1,6 +1,6 @@
-//! Pods that run a script with the shell of their node, which they mount from the folders of its operating system. The shell is a real
-//! process, of this host in place of the node's, with the paths of the Pod's volumes on the node's disk. Only the scripts that
-//! [`Programs::scripts`](super::guest_vm::Programs) has are run: on this host, nothing confines what a user's Pod would do.
+//! Runs the scripts of Pods that mount the node's operating system folders and use a shell from these folders. The shell is a real process
+//! with this host's programs. Volume paths in the shell's arguments point to the node's disk. Only the scripts in
+//! [`Programs::scripts`](super::guest_vm::Programs) run, because this host doesn't isolate a user's Pods.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +18,10 @@ use super::failure::{Failure, Reason};
 use super::guest_vm::GuestVm;
 use super::host_path::{HostMounts, OS_FOLDERS, config_map_folder};
 
-/// The folders without which no program of the operating system starts: its own, and those of the loader and its libraries.
+/// Folders that every operating system program needs: they contain the program, the loader and the libraries.
 const NEEDED: [&str; 3] = ["/usr", "/lib", "/lib64"];
 
-/// The processes of a node's Pods, by the uid of the Pod. Clones share them.
+/// The processes of a node's Pods, by Pod UID. Clones share the processes.
 #[derive(Clone)]
 pub(super) struct ProgramPods {
     guest_vm: GuestVm,
@@ -33,12 +33,12 @@ impl ProgramPods {
         Self { guest_vm, running: Arc::default() }
     }
 
-    /// The shell of a Pod that runs a known script with it.
+    /// Returns the path to the shell if the Pod runs a known script with a shell from the node.
     fn program<'p>(&self, pod: &'p Pod) -> Option<&'p str> {
         runs_one_of(pod, &self.guest_vm.programs.scripts).then(|| program(pod)).flatten()
     }
 
-    /// Why the Pod's program cannot start, as the kubelet and containerd say it.
+    /// Returns the reason why the Pod's program can't start, as the kubelet and containerd report it, or `None` if the program can start.
     pub(super) fn explain_failure(&self, pod: &Pod) -> Option<String> {
         let program = self.program(pod)?;
         if let Some(folder) = NEEDED.iter().find(|folder| !mounts_from_node(pod, folder)) {
@@ -46,12 +46,12 @@ impl ProgramPods {
                 "exec {program:?}: no such file or directory ({folder} of the node is not mounted)"
             ));
         }
-        // The kubelet has written the ConfigMaps when it mounts them.
+        // A real kubelet writes the ConfigMaps before it mounts them, so create their folders now.
         make_folders(pod, &self.guest_vm);
         HostMounts::mount(pod, &self.guest_vm.disk).err().map(|failure| failure.to_string())
     }
 
-    /// Starts the program of a Pod, unless it runs. A Pod with another program has no process.
+    /// Starts a Pod's program unless it already runs. Does nothing for Pods without a known script.
     pub(super) async fn start(&self, pod: &Pod, client: &Client) -> Result<(), Failure> {
         let uid = pod.uid().unwrap_or_default();
         let Some(program) = self.program(pod) else { return Ok(()) };
@@ -73,7 +73,7 @@ impl ProgramPods {
         Ok(())
     }
 
-    /// Brings the ConfigMaps of the Pods that run up to date.
+    /// Updates the ConfigMap files of running Pods.
     pub(super) async fn refresh(&self, client: &Client) {
         let pods: Vec<_> = self.running.lock().values().map(|(pod, _)| pod.clone()).collect();
         for pod in pods {
@@ -83,7 +83,7 @@ impl ProgramPods {
         }
     }
 
-    /// Asks the program of a Pod to end, and kills it after the Pod's grace period.
+    /// Asks a Pod's program to end, and kills it after the Pod's grace period.
     pub(super) async fn stop(&self, pod: &Pod) {
         let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
         let process = self.running.lock().remove(&pod.uid().unwrap_or_default());
@@ -92,13 +92,13 @@ impl ProgramPods {
         }
     }
 
-    /// Ends all programs, for the node goes down.
+    /// Ends all programs when the node goes down.
     pub(super) async fn stop_all(&self, grace: Duration) {
         let all = std::mem::take(&mut *self.running.lock());
         futures::future::join_all(all.values().map(|(_, process)| process.stop(grace))).await;
     }
 
-    /// Writes the ConfigMaps of a Pod's volumes to the node's disk; a file that is read meanwhile is never half of one.
+    /// Writes the ConfigMaps in a Pod's volumes to the node's disk. Files are replaced atomically.
     async fn write_config_maps(&self, pod: &Pod, client: &Client) -> Result<(), Failure> {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
@@ -125,12 +125,12 @@ impl ProgramPods {
 fn make_folders(pod: &Pod, guest_vm: &GuestVm) {
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     for volume in volumes.iter().filter(|volume| volume.config_map.is_some()) {
-        // What cannot be made fails when it is written.
+        // A folder that can't be created makes the later write fail.
         let _ = guest_vm.disk.make_folder(&config_map_folder(pod, &volume.name));
     }
 }
 
-/// Returns true if the first container of a Pod runs one of these scripts.
+/// Returns true if the arguments of a Pod's first container start with `-c` and one of these scripts.
 fn runs_one_of(pod: &Pod, scripts: &[&str]) -> bool {
     let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
     match container.and_then(|container| container.args.as_deref()) {
@@ -139,14 +139,14 @@ fn runs_one_of(pod: &Pod, scripts: &[&str]) -> bool {
     }
 }
 
-/// The program of a Pod's first container, if it lies in a folder of the node's operating system.
+/// Returns the first container's program, if it is in an operating system folder that the Pod mounts from the node.
 fn program(pod: &Pod) -> Option<&str> {
     let program = pod.spec.as_ref()?.containers.first()?.command.as_ref()?.first()?;
     let is_within = |folder: &str| Path::new(program).starts_with(folder);
     OS_FOLDERS.iter().any(|folder| is_within(folder) && mounts_from_node(pod, folder)).then_some(program)
 }
 
-/// Returns true if the Pod's first container sees this folder of the node at its own path.
+/// Returns true if the Pod's first container mounts this node folder at the same path.
 fn mounts_from_node(pod: &Pod, folder: &str) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let mounts = spec.containers.first().and_then(|container| container.volume_mounts.as_deref());
@@ -189,7 +189,7 @@ mod tests {
         assert!(!mounts_from_node(&pod("/bin/sh", &["/bin", "/usr"]), "/lib64"));
     }
 
-    /// Otherwise whoever applies a Pod to a simulated cluster runs what they like on this host.
+    /// Unknown scripts must not run. Otherwise, every user who applies a Pod to a simulated cluster could run commands on this host.
     #[test]
     fn only_a_known_script_is_run_on_this_host() {
         let with = |args: &[&str]| {

@@ -1,4 +1,4 @@
-//! The proxy of a node's kubelet.
+//! Checks a kubelet's HTTP proxy settings.
 
 use std::net::IpAddr;
 
@@ -9,14 +9,14 @@ use super::failure::{Failure, Reason};
 use super::registration::Registration;
 use crate::kubeadm_images::minor;
 
-/// The environment of the kubelet.
+/// The drop-in with the kubelet's environment variables.
 const UNIT: &str = "/etc/systemd/system/kubelet.service.d/http-proxy.conf";
-/// The minor from which on the kubelet of a control plane node asks the API server of its own node, at the node's address. Before, it
-/// asks at the address of the control plane.
+/// The first minor version in which a control plane node's kubelet connects to the API server on its own node, at the node's address.
+/// Older kubelets connect to the control plane's address.
 const LOCAL_MODE: u64 = 33;
 
-/// Fails if the kubelet of a control plane node would ask a proxy for the API server of its own node, which no proxy reaches before the
-/// cluster exists.
+/// Fails if a control plane node's kubelet would use a proxy for the API server on its own node. Proxies can't reach that server
+/// before the cluster exists.
 pub fn check(disk: &Disk, registration: &Registration, own: IpAddr) -> Result<(), Failure> {
     let is_local = registration.control_plane && minor(&registration.kubernetes_version) >= LOCAL_MODE;
     let unit = disk.read(UNIT).unwrap_or_default();
@@ -35,7 +35,7 @@ pub fn check(disk: &Disk, registration: &Registration, own: IpAddr) -> Result<()
     Ok(())
 }
 
-/// Returns true if a program in Go asks an address without the proxy. Domains do not fit addresses.
+/// Returns true if Go programs connect to the address without the proxy. Domains in `no_proxy` don't match addresses.
 fn is_excluded(no_proxy: &str, address: IpAddr) -> bool {
     address.is_loopback()
         || no_proxy.split(',').map(str::trim).any(|entry| {

@@ -1,4 +1,4 @@
-//! How a node's kubelet is started: its flags, its release, its labels and taints.
+//! The settings with which a node's kubelet starts: flags, release, labels and taints.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,27 @@ use super::failure::{Failure, Reason};
 use super::kubeadm::NodeRegistration;
 use crate::kubeadm_images::minor;
 
-/// The label and taint of control planes.
+/// The label and taint for control plane nodes.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
-/// Their name up to 1.24.
+/// The former name of the label (before Kubernetes 1.24) and the taint (before 1.25).
 const MASTER: &str = "node-role.kubernetes.io/master";
-/// What the kubelet was started with; kept on the disk for a reboot.
+/// The kubelet's start settings, stored on the disk for reboots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Registration {
-    /// The node's name.
     pub name: String,
-    /// Its version, with a `v`.
+    /// The kubelet version, with a leading `v`.
     pub kubernetes_version: String,
-    /// From `provider-id`.
+    /// The `provider-id` flag.
     pub provider_id: Option<String>,
-    /// From `node-labels`.
+    /// The labels in the `node-labels` flag.
     pub labels: BTreeMap<String, String>,
-    /// From the configuration's taints and `register-with-taints`.
+    /// The taints in kubeadm's configuration (or its defaults) and in the `register-with-taints` flag, plus the `uninitialized` taint if
+    /// the cloud provider is external.
     pub taints: Vec<Taint>,
-    /// Whether it is a control plane.
     pub control_plane: bool,
 }
 
-/// Flags that a kubelet of any supported release has; another one makes it exit.
+/// The flags that a kubelet accepts in any supported release. A kubelet exits if it gets another flag.
 const FLAGS: [&str; 54] = [
     "anonymous-auth",
     "authentication-token-webhook",
@@ -89,7 +88,7 @@ const FLAGS: [&str; 54] = [
 ];
 
 impl Registration {
-    /// What kubeadm's node registration makes of the kubelet.
+    /// Creates the registration from kubeadm's node registration and the kubelet version. Fails if the kubelet would reject a flag.
     pub fn of(registration: &NodeRegistration, version: &str, control_plane: bool) -> Result<Self, Failure> {
         registration.check()?;
         let arguments = &registration.kubelet_extra_args;
@@ -116,7 +115,7 @@ impl Registration {
         })
     }
 
-    /// The labels that `kubeadm` puts on a control plane, as the release does.
+    /// Returns the labels that this release's kubeadm sets on a control plane node.
     pub fn control_plane_labels(&self) -> BTreeMap<String, String> {
         let old = minor(&self.kubernetes_version) < 24;
         [CONTROL_PLANE, "node.kubernetes.io/exclude-from-external-load-balancers"]
@@ -127,7 +126,8 @@ impl Registration {
     }
 }
 
-/// The release that a node label or a node image's name tells: `v1.26.5_vmware.2-tkg.1` is `v1.26.5+vmware.2`.
+/// Returns the Kubernetes version in a release label or node image name: `v1.26.5+vmware.2` for `v1.26.5_vmware.2-tkg.1`. Returns `None` if
+/// `text` doesn't begin with a valid version.
 pub fn release_version(text: &str) -> Option<String> {
     let version = text.replace("---", "+").replacen('_', "+", 1);
     let end = ["-tkg", "-vkr", "-guest"]
@@ -144,7 +144,7 @@ fn default_taints(control_plane: bool, version: &str) -> Vec<Taint> {
     let names: &[&str] = match (control_plane, minor(version)) {
         (false, _) => &[],
         (true, 25..) => &[CONTROL_PLANE],
-        // Older releases taint with the old name; Cluster API of today asks for the new one.
+        // Older releases use the former name, but current Cluster API expects the new name.
         (true, _) => &[CONTROL_PLANE, MASTER],
     };
     names.iter().map(|name| taint(name, None)).collect()
@@ -154,7 +154,7 @@ fn taint(key: &str, value: Option<&str>) -> Taint {
     Taint { key: key.into(), value: value.map(str::to_owned), effect: "NoSchedule".into(), time_added: None }
 }
 
-/// `key=value:effect,key:effect`.
+/// Parses taints: `key=value:effect,key:effect`.
 fn taint_flags(flags: &str) -> Result<Vec<Taint>, Failure> {
     let one = |flag: &str| {
         let (key, effect) =
@@ -169,7 +169,7 @@ fn taint_flags(flags: &str) -> Result<Vec<Taint>, Failure> {
     flags.split(',').filter(|flag| !flag.is_empty()).map(one).collect()
 }
 
-/// `key=value,key=value`; labels of Kubernetes itself are refused, as the kubelet does.
+/// Parses labels: `key=value,key=value`. Rejects invalid values, and labels that are reserved for Kubernetes, as the kubelet does.
 fn label_flags(flags: &str) -> Result<BTreeMap<String, String>, Failure> {
     let one = |flag: &str| {
         let (key, value) =

@@ -1,4 +1,4 @@
-//! User data as cloud-init renders it: a jinja template when its first line says so.
+//! Renders user data as cloud-init does. User data is a jinja template if its first line is `## template: jinja`.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
@@ -8,13 +8,13 @@ use super::failure::{Failure, Reason};
 
 const JINJA: &str = "## template: jinja";
 const CLOUD_CONFIG: &str = "#cloud-config";
-/// What cloud-init writes where a variable is not set, with no more than a warning.
+/// The marker that cloud-init writes for an undefined variable, with only a warning.
 const MISSING: &str = "CI_MISSING_JINJA_VAR";
 
-/// The cloud-config document, rendered.
+/// Returns the rendered cloud-config document.
 ///
-/// cloud-init renders on with a marker in place of a variable that is not set; a node made from that is broken in a
-/// way that is hard to see, so it ends the boot here.
+/// cloud-init writes a marker for an undefined variable and continues. Such a node fails in ways that are hard to diagnose,
+/// so an undefined variable is an error here.
 pub fn cloud_config(userdata: &[u8], variables: &Value) -> Result<String, Failure> {
     let text = std::str::from_utf8(userdata).map_err(|_| format_error("not UTF-8"))?;
     let rendered = match text.strip_prefix(JINJA) {
@@ -45,7 +45,7 @@ fn template(text: &str, variables: &Value) -> Result<String, Failure> {
     let mut syntax = SyntaxConfig::builder();
     syntax.trim_blocks(true).keep_trailing_newline(true);
     jinja.set_syntax(syntax.build().map_err(|error| Failure::host("set up jinja", &error))?);
-    // cloud-init renders text, not HTML.
+    // cloud-init renders plain text, so don't escape HTML.
     jinja.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     jinja.render_str(text, minijinja::value::Serde(variables)).map_err(|error| {
         let line = error.line().map_or_else(String::new, |line| format!(" at line {}", line + 1));
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(render(plain).as_deref(), Ok(plain));
         let announced = format!("## template: jinja\n{plain}");
         assert_eq!(render(&announced).as_deref(), Ok("#cloud-config\nhostname: 'cp-0'\n"));
-        // As the releases of 2020 wrote it: a blank line after the header.
+        // Releases from 2020 write a blank line after the header.
         assert!(render("## template: jinja\n#cloud-config\n\nwrite_files: []\n").is_ok());
     }
 

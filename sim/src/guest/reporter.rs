@@ -1,7 +1,7 @@
-//! The end of cloud-init's first run: its output, its result, and the reporter that the vendordata brings.
+//! Simulates the end of cloud-init's first run: cloud-init's output and result file, and the reporter script from the vendordata.
 //!
-//! A guest runs no stranger's script on this host: only the very reporter that nodes get, on the guest's disk, with a
-//! `vmware-rpctool` that writes files. A guest whose vendordata has none reports nothing.
+//! A guest doesn't run arbitrary scripts on this host. It runs only the reporter script that real nodes get, on the guest's disk and
+//! with a `vmware-rpctool` that writes files. A guest with other vendordata doesn't report.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,11 +21,11 @@ const OUTPUT: &str = "/var/log/cloud-init-output.log";
 const RESULT: &str = "/run/cloud-init/result.json";
 const WRITTEN: &str = "/run/guestinfo";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Writes what `info-set` sets into a file of the key's name.
+/// A replacement for `vmware-rpctool`. Its `info-set` writes the value to a file with the key's name.
 const RPCTOOL: &str =
     "#!/bin/sh\nrest=${1#info-set }\nprintf %s \"${rest#* }\" >\"$GUESTINFO/${rest%% *}\"\n";
 
-/// What a guest whose boot ended, with this failure if it failed, writes to guestinfo.
+/// Returns the guestinfo values that a guest reports after its boot has ended. `failure` is set if the boot failed.
 pub(super) async fn report(
     disk: &Disk,
     stack: &Stack,
@@ -78,7 +78,7 @@ fn written(disk: &Disk) -> std::io::Result<BTreeMap<String, Option<String>>> {
     Ok(keys)
 }
 
-/// What a node's cloud-init and kubeadm print, with the secrets that they print.
+/// Returns the output that cloud-init and kubeadm print on a node, including secrets.
 fn output(failure: Option<&Failure>) -> String {
     let Some(Failure { reason, message, .. }) = failure else {
         return "Your Kubernetes control-plane has initialized successfully!\n\nkubeadm join 10.0.0.1:6443 --token \

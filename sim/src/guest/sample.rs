@@ -1,4 +1,4 @@
-//! Cloud-init in the shape that Cluster API's kubeadm bootstrap provider gives it, with fresh keys.
+//! Sample cloud-init data, in the format that Cluster API's kubeadm bootstrap provider writes, with fresh keys.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,14 +15,14 @@ use super::disk::Disk;
 use super::guest_vm::Programs;
 use crate::kubeadm_images::{kubeadm_images, minor};
 
-/// A disk, as long as its folder is kept.
+/// Returns a disk and its temporary folder. Dropping the `TempDir` deletes the disk.
 pub(super) fn disk() -> (tempfile::TempDir, Disk) {
     let folder = tempfile::tempdir().unwrap();
     let disk = Disk::at(folder.path().to_owned()).unwrap();
     (folder, disk)
 }
 
-/// The programs of a node image, all in this folder.
+/// Returns the programs of a node image, all in one folder.
 pub(super) fn programs(folder: &Path) -> Programs {
     Programs {
         etcd: folder.join("etcd"),
@@ -37,7 +37,7 @@ pub(super) fn programs(folder: &Path) -> Programs {
 pub(super) const TOKEN: &str = "abcdef.0123456789abcdef";
 pub(super) const PKI: &str = "/etc/kubernetes/pki";
 
-/// The container images that a sample of this version needs, and those of a container network.
+/// Returns the container images that a sample of this version needs, including a container network's images.
 pub(super) fn images(version: &str) -> ContainerImages {
     let held = kubeadm_images(version)
         .into_iter()
@@ -46,7 +46,7 @@ pub(super) fn images(version: &str) -> ContainerImages {
     ContainerImages::new(Arc::new(held), Registry::default())
 }
 
-/// The keys of a cluster: certificate (or public key) and private key, PEM.
+/// A cluster's keys: pairs of a certificate (or public key) and a private key in PEM format.
 pub(super) struct Pki {
     pub(super) ca: (String, String),
     etcd: (String, String),
@@ -55,7 +55,7 @@ pub(super) struct Pki {
 }
 
 impl Pki {
-    /// Elliptic-curve keys, which are quickly made.
+    /// Generates elliptic-curve keys, which is fast.
     pub(super) fn generate() -> Self {
         let sa = KeyPair::generate().unwrap();
         Self {
@@ -66,7 +66,7 @@ impl Pki {
         }
     }
 
-    /// RSA keys in PKCS#1, as Cluster API makes them; by kubeadm, which makes them alike.
+    /// Generates RSA keys in PKCS#1 format with kubeadm. Cluster API uses the same format.
     pub(super) fn rsa(kubeadm: &Path, folder: &Path) -> Self {
         for phase in ["ca", "etcd-ca", "front-proxy-ca", "sa"] {
             let output = std::process::Command::new(kubeadm)
@@ -112,11 +112,11 @@ fn authority(name: &str) -> (String, String) {
     (CertifiedIssuer::self_signed(params, key).unwrap().pem(), pem)
 }
 
-/// The cluster that a node is to join.
+/// The cluster that a node creates or joins.
 pub(super) struct Sample {
     pub(super) pki: Pki,
     pub(super) endpoint: String,
-    /// Up to 1.30 its configuration is v1beta3.
+    /// The Kubernetes version. Up to 1.30, the kubeadm configuration is v1beta3.
     pub(super) version: &'static str,
 }
 

@@ -1,6 +1,6 @@
-//! What plays kube-scheduler on a control plane: it binds Pods to nodes by what keeps them apart for good (node selectors,
-//! required node affinity, required anti-affinity, taints, cordons). It spreads the Pods of one owner, and then prefers the node with
-//! the fewest Pods, as NodeResourcesFit prefers the one with the least requests. It looks at nothing else: no resources, no preemption.
+//! A stand-in for kube-scheduler on a control plane node. It binds Pods by node selectors, required node affinity, required
+//! anti-affinity, taints and cordons. It spreads an owner's Pods and then prefers the node with the fewest Pods, as
+//! NodeResourcesFit prefers the node with the lowest requests. It ignores resources and doesn't preempt Pods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-/// How often Pods are tried again that fit no node.
+/// The retry interval for Pods that don't fit on any node.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Returns true if both Pods have the same owner, and the other one runs on the node.
+/// Returns true if both Pods have the same owner and `other` runs on the node.
 fn are_siblings(pod: &Pod, other: &Pod, node: &Node) -> bool {
     let owner = |pod: &Pod| pod.owner_references().first().map(|owner| owner.uid.clone());
     runs_on(other, node) && owner(pod).is_some() && owner(pod) == owner(other)
@@ -28,7 +28,8 @@ fn runs_on(pod: &Pod, node: &Node) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(&node.name_any())
 }
 
-/// Binds Pods, for ever. Where there are several control planes all try, and the first binding counts.
+/// Binds Pods until the watch ends. If there are several control plane nodes, all of them try to bind each Pod, and the first binding
+/// succeeds.
 pub(super) async fn run(client: Client) {
     let all: Api<Pod> = Api::all(client.clone());
     let unbound = watcher::Config::default().fields("spec.nodeName=");
@@ -41,7 +42,7 @@ pub(super) async fn run(client: Client) {
                 Some(Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod))) => {
                     waiting.insert(pod.uid().unwrap_or_default(), pod);
                 }
-                // Bound, as well as gone: it is no longer one of those that are watched.
+                // The Pod was deleted or bound. A bound Pod no longer matches the field selector.
                 Some(Ok(watcher::Event::Delete(pod))) => drop(waiting.remove(&pod.uid().unwrap_or_default())),
                 Some(Ok(_)) => continue,
                 Some(Err(error)) => tracing::debug!(%error, "unbound pods can't be watched"),
@@ -100,7 +101,8 @@ fn fits(pod: &Pod, node: &Node) -> bool {
         && taints.iter().filter(repels).all(|taint| tolerations.iter().any(|each| tolerates(each, taint)))
 }
 
-/// Whether the Pod requires to be where no Pod is that it names, and one is: on a node of the same place.
+/// Returns true if the Pod's required anti-affinity excludes the node: a Pod in the same namespace that matches a term runs in the node's
+/// topology domain.
 fn is_kept_apart(pod: &Pod, node: &Node, nodes: &[Node], bound: &[Pod]) -> bool {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
     let terms = affinity.and_then(|apart| apart.required_during_scheduling_ignored_during_execution.as_ref());

@@ -1,4 +1,4 @@
-//! Real nodes: the programs run, no vCenter does.
+//! Tests nodes with real programs, but without a vCenter.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::addresses::Subnet;
 use crate::network::balancer::VirtualServer;
 use crate::pattern::Patterns;
 
-/// A folder with all programs, for those who have them elsewhere.
+/// The environment variable for a folder that contains all node programs.
 const PROGRAMS: &str = "LAYERCAKE_GUEST_PROGRAMS";
 
-/// The programs, where somebody has built them: this test does not take ten minutes for it.
+/// Returns the node programs if they have already been built. Building them would take ten minutes.
 fn programs() -> Option<Programs> {
     if let Some(folder) = std::env::var_os(PROGRAMS).map(PathBuf::from) {
         return Some(sample::programs(&folder));
@@ -56,7 +56,7 @@ struct Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Programs that a failed test leaves are being killed, and may write once more.
+        // Programs that a failed test leaves behind are being killed and may still write files, so retry.
         for _ in 0..10 {
             if std::fs::remove_dir_all(self.stack.folder()).is_ok() {
                 break;
@@ -104,7 +104,7 @@ impl Site {
     }
 }
 
-/// What only a live cluster can find wrong.
+/// Tests join configurations that only a live cluster can reject.
 async fn wrong_joins(site: &Site, sample: &Sample) {
     let other = Sample { pki: Pki::generate(), endpoint: sample.endpoint.clone(), version: sample.version };
     let nobody = Sample { pki: Pki::generate(), endpoint: "127.0.0.1:1".to_owned(), version: sample.version };
@@ -194,7 +194,7 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
         format!("cp-2 vsphere://uuid-of-cp-2 {common}"),
         "worker vsphere://uuid-of-worker v1.33.1+vmware.1 node.cluster.x-k8s.io/uninitialized".to_owned(),
     ];
-    // Every new node is tainted as not ready until the controllers have seen that it is.
+    // Every new node is tainted as not ready until the controllers have seen that it is ready.
     let shown = settled(&admin, &expected).await;
     assert_eq!(shown, expected);
     let both = [("cp-1".to_owned(), false), ("cp-2".to_owned(), false)];
@@ -216,7 +216,7 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
     }
 }
 
-/// What a real kubelet says, until a Pod of the container network runs on its node.
+/// Asserts that nodes report like a real kubelet without a container network, and then installs one.
 async fn no_node_is_ready_without_its_container_network(client: &kube::Client) {
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.unwrap();
     for node in nodes {

@@ -1,28 +1,28 @@
-//! The authorities that a node trusts. Certificates in a folder have no effect until a program of the system collects them, and
-//! containerd reads the result when it starts.
+//! The certificate authorities that a node trusts. A certificate file takes effect only after the operating system's program has collected
+//! it and containerd has been restarted.
 
 use std::fs;
 
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 
-/// Systems of Red Hat's family, as `/etc/os-release` and the names of images have them.
+/// Members of the Red Hat family: the IDs in `/etc/os-release`, and the names in image names.
 const RED_HAT: [&str; 10] =
     ["rhel", "rocky", "rockylinux", "centos", "almalinux", "ol", "oraclelinux", "amzn", "amazon", "fedora"];
-/// The files with collected certificates of the systems. Programs read them when they start.
+/// The certificate bundles on the different operating systems. Programs read them when they start.
 const COLLECTED: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
-/// The certificates that containerd read at its last start. A boot removes this file.
+/// The certificates that containerd read when it last started. Each boot writes this file again.
 const READ: &str = "/run/containerd/ca-certificates.crt";
 const OS_RELEASE: &str = "/etc/os-release";
 
-/// A program that collects certificates.
+/// A program that collects certificates into a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collector {
     /// Photon's `rehash_ca_certificates.sh`.
     Photon,
-    /// `update-ca-certificates` of Debian and Ubuntu.
+    /// `update-ca-certificates` on Debian and Ubuntu.
     Debian,
-    /// `update-ca-trust` of Red Hat's family.
+    /// `update-ca-trust` on the Red Hat family.
     RedHat,
 }
 
@@ -35,7 +35,7 @@ impl Collector {
         }
     }
 
-    /// Returns true if the system of this id has the program.
+    /// Returns true if the operating system with this ID includes the program.
     fn is_on(self, id: &str) -> bool {
         match self {
             Self::Photon => id == "photon",
@@ -44,7 +44,7 @@ impl Collector {
         }
     }
 
-    /// The file that it writes.
+    /// Returns the bundle that the program writes.
     fn collected(self) -> &'static str {
         match self {
             Self::Photon | Self::Debian => COLLECTED[0],
@@ -52,7 +52,7 @@ impl Collector {
         }
     }
 
-    /// The folder and the ending of the certificates that it finds.
+    /// Returns the folder and the file extension from which the program collects certificates.
     fn source(self) -> (&'static str, &'static str) {
         match self {
             Self::Photon => ("/etc/ssl/certs", "pem"),
@@ -63,12 +63,12 @@ impl Collector {
 }
 
 impl Disk {
-    /// Notes which operating system is on the disk, as its image says: `photon`, `ubuntu`, `debian` or one of Red Hat's family.
+    /// Records the node image's operating system: `photon`, `ubuntu`, `debian`, or a member of the Red Hat family.
     pub fn install_os(&self, name: &str) -> Result<(), Failure> {
         self.write(OS_RELEASE, format!("ID={name}\n"))
     }
 
-    /// Runs a program that collects certificates. The other systems do not have it.
+    /// Runs a program that collects certificates. Fails if the operating system is known and doesn't include the program.
     pub(super) fn collect_authorities(&self, collector: Collector) -> Result<(), Failure> {
         let release = self.read(OS_RELEASE);
         let id = release.as_deref().and_then(|text| text.trim().strip_prefix("ID="));
@@ -87,7 +87,7 @@ impl Disk {
         self.write(collector.collected(), texts.join("\n"))
     }
 
-    /// containerd starts: it reads the authorities.
+    /// Makes containerd read the collected certificates, as containerd does when it starts.
     pub(super) fn read_authorities(&self) -> Result<(), Failure> {
         let collected: String = COLLECTED.iter().filter_map(|path| self.read(path)).collect();
         self.write(READ, collected)

@@ -1,6 +1,6 @@
-//! udev: the names that a VM's disks have in its guest.
+//! Simulates udev: the device names of a VM's disks in its guest.
 //!
-//! Rules are read as strictly as everything else: one that this does not understand would name nothing, or everything.
+//! Rules are parsed strictly, because a rule that this parser misunderstands could match all disks or not match any.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,24 @@ use super::failure::{Failure, Reason};
 use crate::pattern::fits;
 use crate::vcsim::control::VmDisk;
 
-/// The keys by which the kernel and udev's own rules know a disk.
+/// The attributes by which the kernel and udev rules identify a disk.
 struct BlockDevice {
-    /// `sda`.
+    /// The kernel name, such as `sda`.
     kernel: String,
-    /// Its SCSI device, `2:0:1:0`.
+    /// The SCSI address, such as `2:0:1:0`.
     scsi: Option<String>,
 }
 
-/// Every name under which a guest finds its disks, by path; each is the index of a disk.
+/// Returns indexes in `disks` by device path. Fails if a rule is invalid, or if rules create the same link for two disks.
 pub fn names(disks: &[VmDisk], rules: &[String]) -> Result<BTreeMap<String, usize>, Failure> {
     let mut names = BTreeMap::new();
     for (at, disk) in disks.iter().enumerate() {
-        // The kernel probes controllers at the same time: its letters say nothing about places, so here they run backwards.
+        // The kernel probes controllers concurrently, so letters don't reflect the disk order. Reverse the letters, so that a guest that
+        // relies on the order fails.
         let letter = char::from(b'a' + u8::try_from((disks.len() - 1 - at) % 26).unwrap_or_default());
         let device = BlockDevice {
             kernel: format!("sd{letter}"),
-            // Two SATA controllers, say, were found first.
+            // SCSI host numbers start at 2, as if the kernel had found two SATA controllers first.
             scsi: (disk.bus == "scsi").then(|| format!("{}:0:{}:0", disk.controller + 2, disk.unit)),
         };
         names.insert(format!("/dev/{}", device.kernel), at);
@@ -34,7 +35,7 @@ pub fn names(disks: &[VmDisk], rules: &[String]) -> Result<BTreeMap<String, usiz
         }
         for rule in rules {
             for link in links_of(rule, &device)? {
-                // A name that two devices claim is either's: nothing that may be formatted.
+                // A link that two devices claim could point to either device, so it isn't safe to format.
                 let claimed = names.insert(format!("/dev/{link}"), at);
                 if claimed.is_some_and(|other| other != at) {
                     return Err(wrong(&format!("two devices are /dev/{link}")));
@@ -45,7 +46,7 @@ pub fn names(disks: &[VmDisk], rules: &[String]) -> Result<BTreeMap<String, usiz
     Ok(names)
 }
 
-/// The links that a rule gives to a device.
+/// Returns the links that a rule creates for a device, relative to /dev. Empty if the rule doesn't match the device.
 fn links_of(rule: &str, device: &BlockDevice) -> Result<Vec<String>, Failure> {
     let (mut matches, mut links) = (true, Vec::new());
     for (key, operator, value) in items(rule)? {
@@ -64,7 +65,7 @@ fn links_of(rule: &str, device: &BlockDevice) -> Result<Vec<String>, Failure> {
     Ok(if matches { links } else { Vec::new() })
 }
 
-/// The comma-separated `KEY=="value"` of a rule.
+/// Splits a rule into its comma-separated items, such as `KEY=="value"`. Returns key, operator (`==` or `+=`) and value.
 fn items(rule: &str) -> Result<Vec<(String, &'static str, String)>, Failure> {
     let mut items = Vec::new();
     let mut rest = rule.trim();

@@ -1,4 +1,4 @@
-//! The real kubeadm's opinion of a configuration.
+//! Validates a configuration with the real kubeadm.
 
 use std::process::Stdio;
 
@@ -7,13 +7,13 @@ use super::guest_vm::GuestVm;
 use super::kubeadm::Documents;
 
 const COPY: &str = "/tmp/kubeadm-validate.yaml";
-/// A feature gate that Cluster API sets for Kubernetes 1.31 to 1.35 and that kubeadm no longer knows since 1.36.
+/// A feature gate that Cluster API sets for Kubernetes 1.31 to 1.35. kubeadm 1.36 removed it.
 const DROPPED_GATE: &str = "ControlPlaneKubeletLocalMode: true";
 
-/// Has kubeadm validate the file's text.
+/// Runs `kubeadm config validate` on the file's text.
 ///
-/// kubeadm deploys only its own release and the one before, so its copy names its own release and leaves out what
-/// only older ones know; the release named in ours is checked for being a version already.
+/// kubeadm supports only its own release and the previous one. The validated copy therefore specifies kubeadm's version, and omits
+/// [`DROPPED_GATE`]. `ClusterConfiguration::check` validates the original version.
 pub(super) async fn validate(guest_vm: &GuestVm, text: &str) -> Result<(), Failure> {
     let own = output(guest_vm, &["version", "--output", "short"]).await?;
     let documents = Documents::parse(text)?;

@@ -1,7 +1,7 @@
-//! The address of a control plane that its nodes hold themselves: what keepalived or kube-vip does in a static pod.
+//! Simulates keepalived or kube-vip in a static Pod, with which the control plane nodes hold the control plane's virtual IP.
 //!
-//! Both are read as strictly as they would be: a file that does not say what they need ends the boot. Who holds the address
-//! is settled as [`HeldAddress`] says.
+//! Configurations are parsed strictly: a file that keepalived or kube-vip couldn't use ends the boot. [`HeldAddress`] decides which node
+//! holds the address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,35 +19,36 @@ use super::failure::{Failure, Reason};
 use crate::addresses::is_of_guests;
 use crate::network::held_address::{HeldAddress, HeldAddresses};
 
-/// How often a node looks whether the address is free.
+/// The interval at which a node checks whether the address is free.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often the holder looks whether its API server answers, as the configuration of keepalived has it.
+/// The interval at which the holder checks its API server, the same as in keepalived's configuration.
 const CHECKED: Duration = Duration::from_secs(2);
-/// A node whose API server has not answered so often in a row lets the address go.
+/// The number of failed API server checks in a row after which the holder releases the address.
 const FALL: usize = 3;
-/// Where Debian's keepalived has a file of its own, without which it does not start.
+/// The folder in the image with a file that Debian's keepalived needs to start. A mount must not hide the folder.
 const OWN_FOLDER: &str = "/etc/keepalived";
-/// What looks whether the API server answers. A link in the place of the program is refused as insecure.
+/// The required beginning of the check script, with the program's real path. keepalived rejects symbolic links to programs as insecure.
 const CHECK: &str = "script \"/usr/bin/busybox wget ";
 const DIAL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Whether the node is its cluster's first.
+/// The order in which a node joins its cluster. It determines the kubeconfig that kube-vip needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joins {
-    /// It is: nobody has rights in the cluster yet but the super-administrator.
+    /// The first node. Only the super-administrator has rights in the cluster yet.
     First,
-    /// Others are there.
+    /// A node that joins an existing cluster, or that reboots.
     Later,
 }
 
-/// A node that takes part in holding the address. Dropping it is a power failure, of which the others hear nothing.
+/// A node that competes for the address. Dropping it simulates a power failure: the other nodes aren't notified.
 pub struct VirtualIp {
     resign: CancellationToken,
     holding: AbortOnDropHandle<()>,
 }
 
 impl VirtualIp {
-    /// Takes part, if a static pod on the disk says so; `local` is where the node's own API server answers.
+    /// Starts to compete for the virtual IP of a static Pod on the disk. Returns `None` if the disk doesn't contain such a Pod. `local` is
+    /// the address of the node's API server.
     pub fn start(
         disk: &Disk,
         images: &ContainerImages,
@@ -62,7 +63,7 @@ impl VirtualIp {
         Ok(Some(Self { resign, holding: AbortOnDropHandle::new(holding) }))
     }
 
-    /// Ends with a word to the others, as keepalived does when it is stopped.
+    /// Stops competing and notifies the other nodes, like keepalived at a graceful stop.
     pub async fn resign(self) {
         self.resign.cancel();
         let _ = self.holding.await;
@@ -85,7 +86,7 @@ async fn hold(address: Arc<HeldAddress>, local: SocketAddr, resign: Cancellation
     }
 }
 
-/// Waits so long, or until it is over.
+/// Waits for the duration or until resignation. Returns true if the node resigned.
 async fn is_over(resign: &CancellationToken, wait: Duration) -> bool {
     tokio::time::timeout(wait, resign.cancelled()).await.is_ok()
 }
@@ -94,7 +95,8 @@ async fn answers(local: SocketAddr) -> bool {
     matches!(tokio::time::timeout(DIAL_DEADLINE, TcpStream::connect(local)).await, Ok(Ok(_)))
 }
 
-/// The address that a static pod on the disk holds.
+/// Returns the virtual IP in the configuration of a keepalived or kube-vip Pod on the disk, or `None` if the disk doesn't contain such a
+/// Pod.
 fn address(disk: &Disk, images: &ContainerImages, joins: Joins) -> Result<Option<Ipv4Addr>, Failure> {
     for name in ["keepalived", "kube-vip"] {
         let Some(text) = disk.read(&format!("{MANIFESTS}/{name}.yaml")) else { continue };
@@ -110,13 +112,14 @@ fn refused(name: &str, what: impl std::fmt::Display) -> Failure {
     Failure::new(Reason::StaticPod, format!("static pod {name}: {what}"))
 }
 
-/// The container does not start without its image, and nothing holds the address then.
+/// Pulls the container's image. Without the image, the container doesn't start and the node can't hold the address.
 fn pulled(name: &str, pod: &Value, disk: &Disk, images: &ContainerImages) -> Result<(), Failure> {
     let image = pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
     images.pull(disk, image).map_err(|error| refused(name, format!("ErrImagePull: {error}")))
 }
 
-/// A static pod on the host's network, with one container that may announce an address.
+/// Parses a static Pod. Checks its kind and name, that it uses the host network, and that its container has an image and the capabilities
+/// to announce an address (NET_ADMIN and NET_RAW).
 fn pod(name: &str, text: &str) -> Result<Value, Failure> {
     let pod: Value = serde_saphyr::from_str(text).map_err(|_| refused(name, "is no YAML"))?;
     if pod["apiVersion"] != "v1" || pod["kind"] != "Pod" || pod["metadata"]["name"] != name {
@@ -136,7 +139,7 @@ fn pod(name: &str, text: &str) -> Result<Value, Failure> {
     }
 }
 
-/// The path on the host of the volume that is mounted at `mount`.
+/// Returns the host path of the volume that is mounted at `mount`.
 fn host_path<'a>(pod: &'a Value, mount: &str) -> Option<&'a str> {
     let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array()?;
     let name = &mounts.iter().find(|one| one["mountPath"] == mount)?["name"];
@@ -204,7 +207,8 @@ fn kube_vip(pod: &Value, disk: &Disk, joins: Joins) -> Result<Ipv4Addr, Failure>
         }
     }
     let kubeconfig = host_path(pod, "/etc/kubernetes/admin.conf");
-    // On the first node kubeadm gives the administrator his rights through the address that kube-vip is to hold.
+    // On the first node, kubeadm grants the administrator's rights through the address that kube-vip is about to hold, so kube-vip must use
+    // the super-administrator's kubeconfig.
     let opens = match joins {
         Joins::First => "/etc/kubernetes/super-admin.conf",
         Joins::Later => "/etc/kubernetes/admin.conf",

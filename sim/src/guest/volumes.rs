@@ -1,7 +1,7 @@
-//! Further disks of a guest: filesystems on them, and where they are mounted.
+//! A guest's additional disks: their filesystems and mounts.
 //!
-//! A filesystem is a folder that belongs to its disk, by the disk's UUID: with another disk in its place the data is not
-//! there. A mount is a link to that folder, so that what is written below the mount point lies on the disk.
+//! A filesystem is a folder whose name is the disk's UUID, so a replacement disk doesn't contain the data. A mount is a symbolic link to
+//! that folder, so that files below the mount point are stored on the disk.
 
 use std::fs;
 use std::io;
@@ -17,18 +17,18 @@ use super::failure::{Failure, Reason};
 use super::udev;
 use crate::vcsim::control::VmDisk;
 
-/// Where containerd keeps images and containers.
+/// The folder in which containerd stores images and containers.
 const CONTAINERD: &str = "/var/lib/containerd";
-/// There while containerd runs on the folder below its mount point, or is stopped.
+/// containerd's state: `below` while containerd uses the folder that a mount hides, or `stopped`. Otherwise, the file is empty or missing.
 const CONTAINERD_STATE: &str = "/run/systemd/containerd.state";
-/// The rules that udev has read, and those by which it named the disks.
+/// The rules that udev has loaded. `UDEV_APPLIED` contains the rules with which udev last named the disks.
 const UDEV_LOADED: &str = "/run/udev/loaded.rules";
 const UDEV_APPLIED: &str = "/run/udev/applied.rules";
 const FSTAB: &str = "/etc/fstab";
-/// What cloud-init mounts with where an entry names no options.
+/// cloud-init's default mount options.
 const DEFAULT_OPTIONS: &str = "defaults,nofail,x-systemd.after=cloud-init-network.service,_netdev";
 
-/// What is on a disk.
+/// A disk's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Content {
@@ -37,7 +37,7 @@ struct Content {
     label: String,
 }
 
-/// What is mounted, with the folder that it hides.
+/// A mounted disk. `hidden` is true if the mount hides an existing folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Mount {
     path: String,
@@ -70,17 +70,17 @@ impl Disk {
         fs::write(folder.with_extension("json"), text).map_err(|error| host(&error))
     }
 
-    /// udev reads its rules. By itself it does so at boot, and later at times of its own.
+    /// Makes udev load its rules. Without this command, udev loads rules at boot and at unpredictable later times.
     pub fn reload_udev_rules(&self) -> Result<(), Failure> {
         let rules = self.folder("/etc/udev/rules.d", ".rules");
         self.write(UDEV_LOADED, rules.join("\n"))
     }
 
-    /// udev names the disks by the rules that it has read.
+    /// Makes udev name the disks by the loaded rules.
     pub fn trigger_udev(&self) -> Result<(), Failure> {
         let rules = self.read(UDEV_LOADED).unwrap_or_default();
         self.write(UDEV_APPLIED, rules)?;
-        // What has no name of its own at the first boot would be formatted wrongly.
+        // Fail now if the rules are invalid or ambiguous, because cloud-init could format a wrong disk at the first boot.
         udev::names(self.devices(), &self.udev_rules()).map(drop)
     }
 
@@ -89,7 +89,7 @@ impl Disk {
         rules.lines().map(str::to_owned).collect()
     }
 
-    /// The lines of all files in a folder whose names end so.
+    /// Returns the lines in all files with this suffix in a folder, ordered by file name, without blank lines or comments.
     fn folder(&self, guest_path: &str, suffix: &str) -> Vec<String> {
         let files = fs::read_dir(self.path(guest_path)).into_iter().flatten().flatten();
         let mut names: Vec<_> = files
@@ -102,7 +102,7 @@ impl Disk {
         lines.filter(|line| !line.trim().is_empty() && !line.starts_with('#')).collect()
     }
 
-    /// The disk of that name, in cloud-init's words if there is none.
+    /// Returns the disk with this device name. The error message is cloud-init's.
     fn device(&self, name: &str) -> Result<&VmDisk, Failure> {
         let at = udev::names(self.devices(), &self.udev_rules())?.get(name).copied();
         at.and_then(|at| self.devices().get(at)).ok_or_else(|| {
@@ -114,11 +114,11 @@ impl Disk {
         self.devices().first() == Some(disk)
     }
 
-    /// Partitions, filesystems and mounts of the cloud-config, in cloud-init's order.
+    /// Creates the partitions, filesystems and mounts from a cloud-config, in cloud-init's order.
     pub fn set_up_volumes(&self, config: &CloudConfig) -> Result<(), Failure> {
         for (name, setup) in &config.disk_setup {
             let partitions = match &setup.layout {
-                // It is not to be partitioned.
+                // `false` means that the disk isn't partitioned.
                 Value::Bool(false) => continue,
                 Value::Bool(true) => 1,
                 Value::Array(parts) => parts.len(),
@@ -136,7 +136,7 @@ impl Disk {
         Ok(())
     }
 
-    /// The disk of that name, which nothing is on yet.
+    /// Returns the disk with this device name. Fails for the boot disk.
     fn unused(&self, name: &str) -> Result<&VmDisk, Failure> {
         let disk = self.device(name)?;
         if self.is_boot_disk(disk) {
@@ -203,7 +203,7 @@ impl Disk {
         Ok(())
     }
 
-    /// One entry of `mounts`: into fstab, and mounted.
+    /// Adds one `mounts` entry to fstab and mounts it.
     fn add_mount(&self, entry: &[String]) -> Result<(), Failure> {
         let [spec, path, rest @ ..] = entry else {
             return Err(failed("mounts: an entry lacks its device or its mount point"));
@@ -218,13 +218,13 @@ impl Disk {
         self.mount(spec, path, kind)?;
         self.write(FSTAB, self.read(FSTAB).unwrap_or_default() + &line)?;
         if covers(path, CONTAINERD) {
-            // This image starts containerd before cloud-init mounts.
+            // On node images, containerd starts before cloud-init mounts the disk, so it still uses the hidden folder.
             self.write(CONTAINERD_STATE, "below")?;
         }
         Ok(())
     }
 
-    /// Whether what uses a mount waits for it at the next boot, too.
+    /// Checks that kubelet and containerd wait for the mount at the next boot, if they use it and its options allow a late mount.
     fn check_order(&self, path: &str, options: &str) -> Result<(), Failure> {
         let late = options.split(',').any(|option| matches!(option, "nofail" | "_netdev"));
         let users = [("kubelet", true), ("containerd", covers(path, CONTAINERD))];
@@ -236,7 +236,7 @@ impl Disk {
         }
     }
 
-    /// Whether a unit has a drop-in that requires the mounts of that path.
+    /// Returns true if a drop-in makes the unit require the mount at this path.
     fn waits_for(&self, unit: &str, path: &str) -> bool {
         let lines = self.folder(&format!("/etc/systemd/system/{unit}.service.d"), ".conf");
         let required = lines.iter().filter_map(|line| line.strip_prefix("RequiresMountsFor="));
@@ -277,7 +277,7 @@ impl Disk {
         self.keep_mounts(&mounts)
     }
 
-    /// Where the folder lies that a mount hides.
+    /// Returns the path to which a mount moves the folder that it hides.
     fn below(&self, path: &str) -> PathBuf {
         self.root().join(".below").join(path.trim_start_matches('/').replace('/', "%"))
     }
@@ -290,7 +290,7 @@ impl Disk {
         self.write("/.mounts", serde_json::to_string(mounts).unwrap_or_default())
     }
 
-    /// Power is gone: nothing is mounted any more.
+    /// Unmounts all volumes, as a power-off does.
     pub fn unmount_all(&self) -> Result<(), Failure> {
         for mount in self.mounts().iter().rev() {
             let point = self.path(&mount.path);
@@ -306,7 +306,7 @@ impl Disk {
         self.keep_mounts(&[])
     }
 
-    /// systemd mounts what fstab names; what requires a mount that fails does not start.
+    /// Mounts all fstab entries, as systemd does. A failure is reported as a failed dependency of the kubelet unit.
     pub fn mount_fstab(&self) -> Result<(), Failure> {
         for line in self.read(FSTAB).unwrap_or_default().lines() {
             let fields: Vec<_> = line.split_whitespace().collect();
@@ -318,18 +318,18 @@ impl Disk {
         Ok(())
     }
 
-    /// Whether something is mounted at that path.
+    /// Returns true if a disk is mounted at this path.
     pub fn is_mounted(&self, path: &str) -> bool {
         self.mounts().iter().any(|mount| mount.path == path)
     }
 
-    /// The mount points, each with its disk.
+    /// Returns the mount points with their disks.
     pub fn mounted(&self) -> Vec<(String, VmDisk)> {
         let disk = |uuid: &str| self.devices().iter().find(|disk| disk.uuid == uuid).cloned();
         self.mounts().into_iter().filter_map(|mount| Some((mount.path, disk(&mount.uuid)?))).collect()
     }
 
-    /// containerd is started, stopped or restarted.
+    /// Starts, stops or restarts containerd. Ignores other `systemctl` verbs.
     pub fn turn_containerd(&self, verb: &str) -> Result<(), Failure> {
         let was = self.read(CONTAINERD_STATE).unwrap_or_default();
         match (verb, was.as_str()) {
@@ -342,7 +342,7 @@ impl Disk {
         }
     }
 
-    /// What kubeadm checks before it changes anything.
+    /// Runs kubeadm's preflight checks for containerd and, with `with_etcd`, for etcd's data directory.
     pub fn preflight(&self, with_etcd: bool) -> Result<(), Failure> {
         const ETCD: &str = "/var/lib/etcd";
         let refused = |what: String| Err(Failure::new(Reason::Preflight, what));
@@ -363,7 +363,7 @@ impl Disk {
     }
 }
 
-/// Whether `inner` is that folder or lies in it.
+/// Returns true if `inner` is `folder` or is inside it.
 fn covers(folder: &str, inner: &str) -> bool {
     inner
         .strip_prefix(folder.trim_end_matches('/'))

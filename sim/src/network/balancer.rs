@@ -1,4 +1,4 @@
-//! The load balancer that a network provider would run: one address a Service, connections handed to its endpoints.
+//! A TCP load balancer: forwards connections from a Service address to the Service's endpoints.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 const DIAL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// One virtual server: an address and port, and the backends that answer behind it.
+/// A listening address and port with its backends.
 ///
-/// Dropping it closes the port; connections under way end with their peers.
+/// Dropping it closes the port. Open connections last until one of their peers closes them.
 #[derive(Debug)]
 pub struct VirtualServer {
     backends: Arc<RwLock<Vec<SocketAddr>>>,
@@ -20,7 +20,7 @@ pub struct VirtualServer {
 }
 
 impl VirtualServer {
-    /// Listens on `address:port`.
+    /// Listens on `address:port`, at first without backends.
     pub async fn listening(address: Ipv4Addr, port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((address, port)).await?;
         let backends = Arc::new(RwLock::new(Vec::new()));
@@ -28,7 +28,7 @@ impl VirtualServer {
         Ok(Self { backends, _accepting: AbortOnDropHandle::new(accepting) })
     }
 
-    /// Replaces the backends; connections under way keep theirs.
+    /// Replaces the backends for new connections. Open connections keep their backends.
     pub fn set_backends(&self, backends: Vec<SocketAddr>) {
         *self.backends.write() = backends;
     }
@@ -36,7 +36,7 @@ impl VirtualServer {
 
 async fn accept(listener: TcpListener, backends: Arc<RwLock<Vec<SocketAddr>>>) {
     let mut turn = 0_usize;
-    // The listener fails only when the process has no file descriptor left: the clients see a refusal then.
+    // `accept` fails only if the process runs out of file descriptors. The port closes then, and new connections are refused.
     while let Ok((client, _)) = listener.accept().await {
         let mut candidates = backends.read().clone();
         if !candidates.is_empty() {
@@ -48,7 +48,7 @@ async fn accept(listener: TcpListener, backends: Arc<RwLock<Vec<SocketAddr>>>) {
     }
 }
 
-/// Joins a client with the first backend that answers.
+/// Connects a client to the first backend that accepts the connection.
 async fn carry(mut client: TcpStream, backends: Vec<SocketAddr>) {
     for backend in backends {
         if join(&mut client, backend).await {
@@ -57,14 +57,14 @@ async fn carry(mut client: TcpStream, backends: Vec<SocketAddr>) {
     }
 }
 
-/// Joins a client with a server until the connection ends. Returns false if the server does not answer.
+/// Forwards data between client and server until the connection ends. Returns false if the server can't be reached.
 pub(super) async fn join(client: &mut TcpStream, server: SocketAddr) -> bool {
     let Ok(Ok(mut server)) = tokio::time::timeout(DIAL_DEADLINE, TcpStream::connect(server)).await else {
         return false;
     };
     let _ = client.set_nodelay(true);
     let _ = server.set_nodelay(true);
-    // An end of either side is the ordinary end of a connection.
+    // An error only means that one side closed the connection.
     let _ = tokio::io::copy_bidirectional(client, &mut server).await;
     true
 }

@@ -1,5 +1,4 @@
-//! An address that machines of a network hold in turn, as VRRP has it: who takes it up and when, and what its clients see
-//! in between.
+//! Simulates a VRRP virtual IP: which machine holds it, the failover delay, and client behavior during a failover.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,19 +12,19 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::balancer::join;
 
-/// How soon after its holder resigned another takes the address: the skew time of priority 100.
+/// The failover delay after the holder resigns: the VRRP skew time for priority 100.
 const RESIGNED: Duration = Duration::from_millis(610);
-/// How soon after its holder fell silent: three advertisements that did not come, one a second, and the skew time.
+/// The failover delay after the holder disappears: three missed advertisements, one per second, plus the skew time.
 const SILENT: Duration = Duration::from_millis(3610);
-/// How long the packets of a client are lost before it hears that there is no such host: ARP asks three times.
+/// The time until a client's connection fails while the address doesn't have a holder: three ARP requests.
 const NO_HOST: Duration = Duration::from_secs(3);
 
-/// The addresses of a site that machines hold in turn.
+/// The VRRP addresses on a site.
 #[derive(Debug, Default)]
 pub struct HeldAddresses(Mutex<HashMap<SocketAddr, Weak<HeldAddress>>>);
 
 impl HeldAddresses {
-    /// The address, as all machines that take part in holding it see it.
+    /// Returns the shared state of an address. All callers get the same value as long as at least one of them keeps it.
     pub fn at(&self, address: SocketAddr) -> Arc<HeldAddress> {
         let mut all = self.0.lock();
         all.retain(|_, one| one.strong_count() > 0);
@@ -37,7 +36,7 @@ impl HeldAddresses {
     }
 }
 
-/// An address, until no machine takes part any more.
+/// A VRRP address that several machines can hold in turn.
 #[derive(Debug)]
 pub struct HeldAddress {
     address: SocketAddr,
@@ -57,7 +56,9 @@ impl HeldAddress {
         Self { address, holder: watch::Sender::new(None), state: Mutex::new(state) }
     }
 
-    /// Has the machine whose server answers there hold the address, if it is its turn: nobody holds it, and for long enough.
+    /// Makes `server` the holder if the address is free and the failover delay has passed.
+    ///
+    /// Returns `None` otherwise, or if the address can't be bound.
     pub fn take(self: &Arc<Self>, server: SocketAddr) -> Option<Holding> {
         self.take_at(server, Instant::now())
     }
@@ -81,7 +82,7 @@ impl HeldAddress {
     }
 }
 
-/// That a machine holds an address. Dropping it is the machine's falling silent.
+/// Proof that a machine holds an address. Dropping it simulates a machine that stops sending advertisements.
 #[derive(Debug)]
 pub struct Holding {
     address: Arc<HeldAddress>,
@@ -89,7 +90,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Has the others know at once.
+    /// Gives the address up with an announcement, so that another machine can take it after the short delay.
     pub fn resign(mut self) {
         self.taken_after = RESIGNED;
     }
@@ -110,7 +111,7 @@ fn listen(
     let listener = TcpListener::from_std(listener)?;
     let holder = holder.subscribe();
     let accept = async move {
-        // The listener fails only when the process has no file descriptor left: the clients see a refusal then.
+        // `accept` fails only if the process runs out of file descriptors. The port closes then, and new connections are refused.
         while let Ok((client, _)) = listener.accept().await {
             tokio::spawn(carry(client, holder.clone()));
         }
@@ -118,7 +119,7 @@ fn listen(
     Ok(AbortOnDropHandle::new(tokio::spawn(accept)))
 }
 
-/// Joins a client with the holder: the one there is, or the next, if it comes while the client sends its first packet again.
+/// Forwards a client to the holder. If there isn't a holder, waits for one for `NO_HOST`, and then closes the connection.
 async fn carry(mut client: TcpStream, mut holder: watch::Receiver<Option<SocketAddr>>) {
     let next = tokio::time::timeout(NO_HOST, holder.wait_for(Option::is_some)).await;
     let Some(server) = next.ok().and_then(|next| next.ok().and_then(|next| *next)) else { return };

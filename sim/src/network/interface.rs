@@ -1,6 +1,7 @@
-//! Who addresses interfaces: net-operator those on port groups, NSX's container plug-in those on VirtualNetworks.
+//! Assigns addresses to network interfaces: to NetworkInterfaces on port groups like net-operator, and to VirtualNetworkInterfaces like NSX
+//! Container Plug-in (NCP).
 //!
-//! Every interface gets an address of the site's subnet for as long as its object lives.
+//! Every interface leases an address from the site's subnet until the interface object is deleted.
 
 use std::net::Ipv4Addr;
 use std::pin::pin;
@@ -19,10 +20,10 @@ use super::virtual_network::virtual_networks;
 use crate::addresses::Subnet;
 use crate::objects::{condition, has_condition, key, log_interruption};
 
-/// The subnet of every interface, as a mask.
+/// The subnet mask for all interfaces.
 const MASK: &str = "255.255.0.0";
 
-/// The providers at work; dropping it ends them.
+/// The running interface providers. They stop on drop.
 #[derive(Debug)]
 pub struct Interfaces {
     _working: AbortOnDropHandle<()>,
@@ -35,12 +36,12 @@ impl Interfaces {
     }
 }
 
-/// Whose interface it is.
+/// The provider that serves an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A NetworkInterface.
+    /// Serves NetworkInterfaces.
     NetOperator,
-    /// A VirtualNetworkInterface.
+    /// Serves VirtualNetworkInterfaces.
     Nsx,
 }
 
@@ -60,7 +61,7 @@ impl Kind {
         }
     }
 
-    /// How an interface says that it can't be had.
+    /// Returns the condition that reports a failed interface.
     fn failed(self, why: &str) -> Value {
         match self {
             Self::NetOperator => condition("Failure", "True", "NetworkNotFound", why),
@@ -69,7 +70,7 @@ impl Kind {
     }
 }
 
-/// What an interface is given.
+/// The addresses and id that an interface gets.
 struct Given {
     address: Ipv4Addr,
     gateway: Ipv4Addr,
@@ -91,7 +92,7 @@ impl Provider {
                 .map(move |event| (kind, event))
                 .boxed()
         };
-        // An interface may wait for its VirtualNetwork.
+        // A new VirtualNetwork can unblock interfaces that were created before it.
         let networks = watcher(self.networks_of(None), watcher::Config::default())
             .default_backoff()
             .filter_map(async |event| matches!(event, Ok(Event::Apply(_))).then_some(()))
@@ -154,7 +155,7 @@ impl Provider {
         }
     }
 
-    /// What the provider says of the interface; the error is why it can't be had.
+    /// Returns the interface status, or the reason why the interface can't be realized.
     async fn status(&self, kind: Kind, interface: &DynamicObject) -> Result<Value, String> {
         match kind {
             Kind::NetOperator => {
@@ -181,7 +182,7 @@ impl Provider {
         Ok(Given {
             address: leased.reported,
             gateway: Ipv4Addr::new(10, b, 0, 1),
-            // Of the range that vCenter leaves to others.
+            // 00:50:56:00 to 00:50:56:3f is the range that vCenter doesn't assign automatically.
             mac: format!("00:50:56:{:02x}:{c:02x}:{d:02x}", b & 0x3f),
             id: interface.uid().unwrap_or_default(),
         })

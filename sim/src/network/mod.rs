@@ -1,4 +1,4 @@
-//! The providers of networks: VirtualNetworks, interfaces with their addresses, and load balancers.
+//! The network providers: VirtualNetworks, network interfaces and load balancers.
 
 pub mod balancer;
 pub mod held_address;

@@ -1,17 +1,17 @@
-//! The networks that interfaces can be on.
+//! The vCenter networks to which the providers connect interfaces.
 
 use std::collections::BTreeMap;
 
 use crate::vcsim::VcenterEndpoint;
 
-/// The networks that interfaces can be on.
+/// The networks to which interfaces can be connected.
 #[derive(Clone, Debug)]
 pub(crate) struct Networks {
-    /// MoIDs by name.
+    /// Managed object ids by network name.
     pub port_groups: BTreeMap<String, String>,
-    /// The one of interfaces that name none.
+    /// The network name for interfaces that don't specify one.
     pub default: String,
-    /// NSX's UUID of the segment that stands for every VirtualNetwork.
+    /// The NSX segment UUID, which all VirtualNetworks share.
     pub segment: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! The network provider of the site: realises VirtualNetworks and gives load-balancer Services their addresses.
+//! Realizes VirtualNetworks and runs load balancers for Services, as NSX Container Plug-in (NCP) does.
 //!
-//! It plays NSX's container plug-in: what it knows it learns from the API server, as that one does.
+//! Like NCP, the provider reads its input only from the API server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,20 +26,20 @@ use crate::objects::{condition, has_condition, log_interruption};
 const MANAGER: &str = "nsx-container-ncp";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The provider at work; dropping it ends it and closes its load balancers.
+/// The running network provider. On drop, it stops and closes its load balancers.
 #[derive(Debug)]
 pub struct Network {
     _working: AbortOnDropHandle<()>,
 }
 
 impl Network {
-    /// Starts serving the cluster behind `client` with addresses of `subnet`.
+    /// Starts the provider for the cluster behind `client`. Load balancer addresses are leased from `subnet`.
     pub fn serving(client: Client, subnet: Subnet) -> Self {
         Self { _working: AbortOnDropHandle::new(tokio::spawn(work(client, subnet))) }
     }
 }
 
-/// The kind of VirtualNetworks.
+/// Returns the API resource for VirtualNetworks.
 pub(super) fn virtual_networks() -> ApiResource {
     let kind = GroupVersionKind::gvk("vmware.com", "v1alpha1", "VirtualNetwork");
     ApiResource::from_gvk_with_plural(&kind, "virtualnetworks")
@@ -96,14 +96,14 @@ struct Provider {
     servers: HashMap<ObjectRef<Service>, Balanced>,
 }
 
-/// A Service's address and the ports served on it.
+/// The load balancer for one Service: its address, and a virtual server per port.
 struct Balanced {
     address: Ipv4Addr,
     ports: BTreeMap<u16, VirtualServer>,
 }
 
 impl Provider {
-    /// Brings everything to what the objects ask for. Few objects live here, so each event looks at all.
+    /// Reconciles all VirtualNetworks and Services. There are only a few of them, so a full pass per event is cheap enough.
     async fn settle(&mut self) {
         for network in self.networks.state() {
             self.realise(&network).await;
@@ -148,7 +148,7 @@ impl Provider {
         }
     }
 
-    /// Records the event that NSX records once for each network.
+    /// Publishes the event that NSX publishes once per network.
     async fn report_realized(&self, network: &DynamicObject) {
         let event = Event {
             type_: EventType::Normal,
@@ -226,7 +226,7 @@ fn ports(service: &Service) -> Vec<u16> {
     ports.into_iter().flatten().filter_map(|port| u16::try_from(port.port).ok()).collect()
 }
 
-/// The addresses behind one port of a Service, where the site really serves them.
+/// Returns the ready endpoints for a Service port, at the addresses on which this host serves them.
 fn backends(slices: &Store<EndpointSlice>, service: &Service, port: u16) -> Vec<SocketAddr> {
     let (namespace, name) = (service.namespace(), service.name_any());
     let spec_ports = service.spec.as_ref().and_then(|spec| spec.ports.as_ref());

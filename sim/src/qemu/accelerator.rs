@@ -1,4 +1,4 @@
-//! How the processors of machines are had: by KVM where it works, else by emulation.
+//! Selects KVM if it works on this host, and emulation otherwise.
 
 use std::fmt;
 use std::path::Path;
@@ -12,20 +12,20 @@ use super::error::Error;
 use super::host::HostPrograms;
 use crate::boot_image::BootImage;
 
-/// A kernel that KVM runs is there long before.
+/// The timeout for the KVM trial. A kernel under KVM needs far less.
 const TRIAL: Duration = Duration::from_secs(20);
-/// What a kernel says that found no root file system, with `panic=-1`: then it has come through all of its start.
+/// The kernel's panic message for a missing root file system. The kernel prints it only if everything earlier in the boot has worked.
 const CAME_THROUGH: &str = "Unable to mount root fs";
 
-/// What QEMU says where KVM cannot go on, before it halts the machine.
+/// The message that QEMU prints before it halts a machine that KVM can't run further.
 const GIVEN_UP: &str = "KVM internal error";
 
-/// How machines are run.
+/// The QEMU accelerator for machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Accelerator {
-    /// By the host's processors.
+    /// Hardware virtualization.
     Kvm,
-    /// By emulation. A machine's clock counts its instructions: a busy host makes a boot slower, and no timeout fire.
+    /// Emulation (TCG). The guest clock counts instructions, so a busy host slows a boot down but doesn't trigger guest timeouts.
     Emulation,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Accelerator {
     }
 }
 
-/// What the output of a trial shows so far.
+/// Returns true if a trial's output shows that KVM works, false if KVM failed, or `None` if the output doesn't show a result yet.
 fn verdict(output: &str) -> Option<bool> {
     if output.contains(CAME_THROUGH) {
         return Some(true);
@@ -47,7 +47,8 @@ fn verdict(output: &str) -> Option<bool> {
 }
 
 impl Accelerator {
-    /// Tries whether KVM runs the kernel of an image: a device that is there may be of no use.
+    /// Returns KVM if it works on this host, and emulation otherwise. Boots the image's kernel to test KVM, because `/dev/kvm` can exist
+    /// without being usable.
     pub async fn find(stack: &Stack, programs: &HostPrograms, image: &BootImage) -> Result<Self, Error> {
         if !Path::new("/dev/kvm").exists() {
             return Ok(Self::Emulation);
@@ -60,13 +61,13 @@ impl Accelerator {
             .spawn()?;
         let verdict =
             async || verdict(&process::tail(trial.log(), trial.log_from(), 100)).ok_or_else(String::new);
-        // One that ends before it says anything of use failed.
+        // An early exit or a timeout counts as a failure.
         let runs = trial.until("a kernel under KVM", TRIAL, verdict).await.unwrap_or(false);
         trial.kill().await;
         Ok(if runs { Self::Kvm } else { Self::Emulation })
     }
 
-    /// QEMU's arguments for it.
+    /// Returns the QEMU arguments for this accelerator.
     pub fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Kvm => &["-accel", "kvm", "-cpu", "host"],
@@ -78,9 +79,9 @@ impl Accelerator {
                 "-rtc",
                 "base=utc,clock=vm",
                 "-cpu",
-                // QEMU 7.2 sets wrong flags with cmpxchg16b: an interrupt just after it is a double fault in the kernel. The others
-                // are slow where they are emulated: erms clears and copies memory byte by byte, la57 is a page table level more, and
-                // with smap or pku each access to a program's memory changes the mode of the processor.
+                // QEMU 7.2 sets wrong flags for cmpxchg16b: an interrupt right after it causes a kernel double fault. The other disabled
+                // features are slow under emulation: erms copies byte by byte, la57 adds a page table level, and with smap or pku each
+                // access to user memory changes the processor mode.
                 "max,-cx16,-erms,-la57,-smap,-pku,-mpx",
             ],
         }

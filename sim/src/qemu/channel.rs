@@ -1,7 +1,7 @@
-//! The host's end of a machine's guestinfo, as an ESXi host has it, and of what VMware Tools report by themselves.
+//! The host side of guestinfo and of VMware Tools reports, which an ESXi host provides.
 //!
-//! The guest's end comes into an unchanged image by systemd's credentials: `vmware-rpctool` in /usr/local/bin, where
-//! cloud-init finds it first, and a unit that does what VMware Tools do by themselves.
+//! The guest side is added to an unmodified image with systemd credentials: `vmware-rpctool` in /usr/local/bin, the first folder that
+//! cloud-init searches for it, and a unit that sends the periodic VMware Tools reports.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::vcsim::control::{ControlApi, GuestReport};
 
 const RPC: &str = include_str!("guest-rpc.sh");
 const TOOLS: &str = include_str!("guest-tools.sh");
-/// Before anything asks for guestinfo: cloud-init's first unit, and that of the tools.
+/// Installs the guest side before cloud-init's first unit, which reads guestinfo. The tools unit starts after that unit.
 const INSTALL: &str = "[Service]\nExecStartPre=/bin/sh -c \"install -D -m 755 /run/credentials/@system/layercake.rpc \
                        /usr/local/bin/vmware-rpctool; install -m 755 /run/credentials/@system/layercake.rpc /usr/local/bin/vmtoolsd; \
                        install -m 755 /run/credentials/@system/layercake.tools /usr/local/bin/layercake-tools\"\n";
@@ -25,7 +25,7 @@ const UNIT: &str = "[Unit]\nDescription=What VMware Tools report by themselves\n
                     [Service]\nExecStart=/usr/local/bin/layercake-tools\nRestart=always\n";
 const WANTED: &str = "[Unit]\nWants=layercake-tools.service\n";
 
-/// SMBIOS strings, each a credential for the guest's systemd.
+/// Returns SMBIOS strings, each of which contains a credential for the guest's systemd.
 pub fn credentials() -> Vec<String> {
     let parts = [
         ("layercake.rpc", RPC),
@@ -37,7 +37,7 @@ pub fn credentials() -> Vec<String> {
     parts.map(credential).into()
 }
 
-/// SMBIOS strings that have a shell script run before cloud-init: what went wrong with a node before it booted.
+/// Returns SMBIOS strings that make the guest run a shell script before cloud-init, to simulate a node that is already damaged.
 pub fn damage(script: &str) -> Vec<String> {
     let parts = [
         ("layercake.damage", script),
@@ -53,7 +53,7 @@ fn credential((name, text): (&str, &str)) -> String {
     format!("io.systemd.credential.binary:{name}={}", STANDARD.encode(text))
 }
 
-/// What a guest asks of its host.
+/// A guest's request to its host.
 #[derive(Debug, PartialEq, Eq)]
 enum Request<'a> {
     Get(&'a str),
@@ -77,22 +77,22 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Answers a machine until it is dropped.
+/// The server for one machine's requests.
 #[derive(Debug)]
 pub struct Channel {
     moid: String,
     control: ControlApi,
-    /// Hears that the tools have reported.
+    /// The last report from VMware Tools.
     pub reported: tokio::sync::watch::Sender<Option<GuestReport>>,
 }
 
 impl Channel {
-    /// The channel of the VM of that id.
+    /// Creates a channel for the VM with this managed object id.
     pub fn new(moid: &str, control: ControlApi) -> Self {
         Self { moid: moid.to_owned(), control, reported: tokio::sync::watch::Sender::default() }
     }
 
-    /// Serves the machine that connects at `socket`.
+    /// Serves machines that connect to `socket`, one connection at a time. Returns only on a socket error.
     pub async fn serve(&self, socket: &Path) -> Result<(), Error> {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket).map_err(Error::at(socket))?;
@@ -119,12 +119,12 @@ impl Channel {
         Ok(())
     }
 
-    /// What the host answers; the error is what VMware's tool writes then.
+    /// Returns the host's response, or the error message that VMware's tool prints.
     async fn answer(&self, request: Request<'_>) -> Result<String, String> {
         match request {
             Request::Get(key) => {
                 let info = self.control.guestinfo(&self.moid).await.map_err(|error| error.to_string())?;
-                // cloud-init takes no other text, and this one without a newline.
+                // cloud-init recognizes only this exact string, without a newline.
                 info.get(key)
                     .filter(|value| !value.is_empty())
                     .cloned()

@@ -1,4 +1,4 @@
-//! The files of machines' disks: copies on write of images, and empty ones.
+//! Creates the machines' disk files: copy-on-write overlays on images, and empty disks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::error::Error;
 use super::host::run;
 use crate::vcsim::control::VmDisk;
 
-/// The folder of all disks, each known by its UUID: one that is detached keeps what is in it.
+/// The folder with all disk files. The files are named by disk UUID, so a disk keeps its content while it is detached.
 #[derive(Clone, Debug)]
 pub struct Disks {
     folder: PathBuf,
@@ -15,19 +15,20 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// The disks in `folder`.
+    /// Stores disk files in `folder`, which is created if it doesn't exist. `qemu_img` is the path to the program.
     pub fn in_folder(folder: PathBuf, qemu_img: PathBuf) -> Result<Self, Error> {
         fs::create_dir_all(&folder).map_err(Error::at(&folder))?;
         Ok(Self { folder, qemu_img })
     }
 
-    /// Where the disk is.
+    /// Returns the path to a disk's file, which may not exist yet.
     pub fn path(&self, disk: &VmDisk) -> PathBuf {
         let name: String = disk.uuid.chars().filter(char::is_ascii_alphanumeric).collect();
         self.folder.join(format!("{name}.qcow2"))
     }
 
-    /// The disk is there and as large as it is to be: a copy on write of `base`, or empty.
+    /// Creates the disk file as an overlay on `base`, or as an empty disk if `base` is `None`. If the file exists, only resizes it. Returns
+    /// its path.
     pub async fn ensure(&self, disk: &VmDisk, base: Option<&Path>) -> Result<PathBuf, Error> {
         let path = self.path(disk);
         let size = format!("{}M", disk.capacity_mib);
@@ -37,7 +38,7 @@ impl Disks {
             run(&self.qemu_img, ["resize", "-q", &file, &size]).await.map_err(failed)?;
             return Ok(path);
         }
-        // Under another name first: one that is half made is none.
+        // Create the file under a temporary name, so that an incomplete file is never used.
         let unfinished = format!("{file}.unfinished");
         let mut args = vec!["create", "-q", "-f", "qcow2"];
         let base = base.map(|base| base.display().to_string());

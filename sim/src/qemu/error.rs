@@ -1,51 +1,51 @@
-//! Why real machines can't be had.
+//! The error type for QEMU machines.
 
 use std::path::PathBuf;
 
-/// Why a real machine could not be made, or its site prepared.
+/// The reasons why the host can't be prepared or a machine can't run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A program of the host is missing.
+    /// A required program isn't installed on the host.
     #[error(
         "{0} is not there. Real nodes need QEMU, dnsmasq, iproute2 and util-linux: apt-get install --no-install-recommends \
          qemu-system-x86 qemu-utils dnsmasq-base iproute2 util-linux"
     )]
     Program(&'static str),
-    /// The host does not let networks be made.
+    /// The machines' network can't be created, usually because privileges are missing.
     #[error(
         "cannot make a network for real nodes: {0}. They need the right to make one (CAP_NET_ADMIN): run it as root, or in a \
          namespace of its own: unshare --user --map-root-user --net layercake up --nodes qemu"
     )]
     Network(String),
-    /// There is nothing to boot.
+    /// The list of node images is empty.
     #[error("no node image is given. `layercake image build` makes one")]
     NoImage,
-    /// A VM cannot be run.
+    /// A VM can't run as a machine.
     #[error("VM {vm} cannot be run: {why}")]
     Machine {
-        /// Its name.
+        /// The VM name, or the disk UUID if a disk file can't be prepared.
         vm: String,
-        /// What is wrong.
+        /// The cause, as a clause for the message.
         why: String,
     },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// The path to the file.
         path: PathBuf,
-        /// The system's error.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// A process could not be had.
+    /// A process could not be started, or a stack folder could not be created.
     #[error(transparent)]
     Process(#[from] plane::Error),
-    /// The control API did not answer.
+    /// A control API call failed.
     #[error(transparent)]
     Control(#[from] crate::vcsim::control::Error),
 }
 
 impl Error {
-    /// For `map_err` of what is done with a file.
+    /// Returns a function for `map_err` that adds the path to an I/O error.
     pub(super) fn at(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, source }

@@ -1,31 +1,27 @@
-//! The programs of the host.
+//! Finds and runs the host programs that QEMU machines need.
 
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
 
-/// Where a package manager puts programs that are not for every user.
+/// Folders for administration programs, which `PATH` often doesn't contain.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// The programs that real machines need.
+/// The paths to the host programs that QEMU machines need.
 #[derive(Clone, Debug)]
 pub struct HostPrograms {
-    /// `qemu-system-x86_64`.
+    /// The path to `qemu-system-x86_64`.
     pub qemu: PathBuf,
-    /// `qemu-img`.
     pub qemu_img: PathBuf,
-    /// `dnsmasq`, which gives machines their addresses.
+    /// The DHCP server for machines.
     pub dnsmasq: PathBuf,
-    /// `ip`.
     pub ip: PathBuf,
-    /// `unshare`.
     pub unshare: PathBuf,
-    /// `nsenter`.
     pub nsenter: PathBuf,
 }
 
 impl HostPrograms {
-    /// Finds them, or says which is missing.
+    /// Finds all programs. The error names the first missing one.
     pub fn find() -> Result<Self, Error> {
         Ok(Self {
             qemu: program("qemu-system-x86_64")?,
@@ -38,11 +34,11 @@ impl HostPrograms {
     }
 }
 
-/// What a network of machines takes.
+/// Shell commands that succeed only if this host allows all interface types that the machines' network uses.
 const NETWORK: &str =
     "ip link add br0 type bridge && ip link add a0 type veth peer name b0 && ip tuntap add dev t0 mode tap";
 
-/// Says what is missing on this host for real machines, if something is: programs, or the right to make a network.
+/// Checks that this host can run QEMU machines: it must have the programs, and allow network creation.
 pub async fn check_host() -> Result<(), Error> {
     let programs = HostPrograms::find()?;
     run(&programs.unshare, ["--net", "/bin/sh", "-c", NETWORK]).await.map_err(Error::Network)
@@ -55,7 +51,7 @@ fn program(name: &'static str) -> Result<PathBuf, Error> {
     found.find(|path| path.is_file()).ok_or(Error::Program(name))
 }
 
-/// Runs a command of the host to its end; what it wrote on standard error is the reason of a failure.
+/// Runs a host command to completion. The error contains the command's standard error output.
 pub async fn run<A: AsRef<std::ffi::OsStr>>(
     program: &Path,
     args: impl IntoIterator<Item = A>,

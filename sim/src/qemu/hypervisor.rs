@@ -1,4 +1,4 @@
-//! Machines from power-on to power-off.
+//! Runs machines from power-on to power-off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -27,12 +27,12 @@ use crate::boot_image::BootImage;
 use crate::pattern::fits;
 use crate::vcsim::control::{ControlApi, GuestReport, Hardware, PowerAction, Vm, VmDisk};
 
-/// The folder of the machines in a stack's.
+/// The name of the machines' folder in a stack folder.
 const FOLDER: &str = "machines";
-/// How long a machine may take to end at a signal.
+/// The time that QEMU has to exit after a termination signal.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs VMs as machines.
+/// Runs VMs as QEMU processes.
 #[derive(Debug)]
 pub struct Hypervisor {
     stack: Arc<Stack>,
@@ -43,16 +43,16 @@ pub struct Hypervisor {
     images: BTreeMap<String, BootImage>,
     disks: Disks,
     folder: PathBuf,
-    /// The files of disks that are VMs' own, by VM.
+    /// The disk files that are deleted with their VM, by the VM's managed object id.
     used: Mutex<BTreeMap<String, BTreeSet<PathBuf>>>,
-    /// What is done to machines before they boot, by a pattern of their VMs' names.
+    /// Scripts that machines run before cloud-init, each with a VM name pattern.
     damages: Mutex<Vec<(String, String)>>,
-    /// The ways from machines to servers of this host.
+    /// Relays from the machines' network to servers on this host.
     relays: Mutex<Vec<Relay>>,
 }
 
 impl Hypervisor {
-    /// Prepares the host: finds its programs, tries KVM, makes the network 10.NUMBER.0.0/16.
+    /// Prepares the host: finds its programs, tests KVM, and creates the network 10.NUMBER.0.0/16.
     pub async fn prepare(
         stack: &Arc<Stack>,
         control: &ControlApi,
@@ -84,7 +84,7 @@ impl Hypervisor {
         })
     }
 
-    /// Lets machines reach a server of this host, `IP:PORT`, at this host's address in their network and on the same port.
+    /// Makes a server on this host (`IP:PORT`) reachable for machines, at this host's address in the machines' network and the same port.
     pub async fn relay(&self, server: &str) -> Result<(), Error> {
         let at = self.segment.host_address();
         let server: SocketAddr =
@@ -95,17 +95,18 @@ impl Hypervisor {
         Ok(())
     }
 
-    /// How machines are run here.
+    /// Returns the accelerator that works on this host.
     pub fn accelerator(&self) -> Accelerator {
         self.accelerator
     }
 
-    /// Has a shell script run before cloud-init in machines whose VM's name fits the pattern and that have yet to start.
+    /// Makes machines run a shell script before cloud-init. Applies to machines that start later and whose VM name matches `pattern`.
     pub fn damage(&self, pattern: &str, script: &str) {
         self.damages.lock().push((pattern.to_owned(), script.to_owned()));
     }
 
-    /// Runs a VM until it is powered off, by vCenter (`power`) or by its guest.
+    /// Runs a VM until vCenter (`power`) or the guest powers it off. `seen` delivers changes to the VM. `reported` is called for each new
+    /// report from VMware Tools.
     pub async fn run(
         &self,
         mut seen: watch::Receiver<Vm>,
@@ -140,7 +141,7 @@ impl Hypervisor {
         Ok(())
     }
 
-    /// Does to a machine what is done to its VM while it runs.
+    /// Applies VM changes to the running machine: shutdown requests, and attached, detached or grown disks.
     async fn follow(&self, mut vm: Vm, mut seen: watch::Receiver<Vm>, files: &MachineFiles) {
         while seen.changed().await.is_ok() {
             let now = seen.borrow_and_update().clone();
@@ -187,7 +188,7 @@ impl Hypervisor {
         Ok(())
     }
 
-    /// A disk of the VM's own goes with it.
+    /// Records the file for deletion with the VM, unless it belongs to a first class disk.
     fn note_used(&self, moid: &str, disk: &VmDisk, file: PathBuf) {
         if !disk.first_class {
             self.used.lock().entry(moid.to_owned()).or_default().insert(file);
@@ -226,7 +227,7 @@ impl Hypervisor {
             .spawn()?)
     }
 
-    /// A machine that went by itself is off in vCenter, too.
+    /// Powers the VM off in vCenter after its QEMU process ended. Returns an error if QEMU failed.
     async fn ended_by_itself(&self, vm: &Vm, process: &Process, status: ExitStatus) -> Result<(), Error> {
         if let Err(error) = self.control.power(&vm.moid, PowerAction::Off).await {
             tracing::debug!(vm = vm.name, %error, "the VM was off already");
@@ -238,7 +239,7 @@ impl Hypervisor {
         Err(Error::Machine { vm: vm.name.clone(), why })
     }
 
-    /// The VM is deleted, and its disks with it.
+    /// Removes a deleted VM's folder and the files of the VM's disks, except for first class disks.
     pub fn forget(&self, moid: &str) {
         for file in self.used.lock().remove(moid).into_iter().flatten() {
             let _ = std::fs::remove_file(file);
@@ -246,19 +247,19 @@ impl Hypervisor {
         let _ = std::fs::remove_dir_all(self.folder.join(moid));
     }
 
-    /// Ends the network, when all machines have ended.
+    /// Stops the relays and the network. Call it after all machines have ended.
     pub async fn end(&self) {
         self.relays.lock().clear();
         self.segment.end().await;
     }
 }
 
-/// Whether VMs of the stack of that folder are real machines, whose consoles can be read.
+/// Returns true if the stack in this folder runs VMs as QEMU machines, which have console logs.
 pub fn has_consoles(stack: &Path) -> bool {
     stack.join(FOLDER).is_dir()
 }
 
-/// The serial console of a VM in the stack of that folder, if it is a real machine.
+/// Returns the path to a VM's serial console log, if the VM has run as a QEMU machine in the stack in this folder.
 pub fn console_log(stack: &Path, moid: &str) -> Option<PathBuf> {
     let file = MachineFiles::in_folder(&stack.join(FOLDER).join(moid)).console;
     file.is_file().then_some(file)

@@ -1,4 +1,4 @@
-//! The command line of a machine.
+//! Builds the QEMU command line for a machine.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,21 @@ use super::segment::Segment;
 use crate::boot_image::BootImage;
 use crate::vcsim::control::{Hardware, Vm, VmDisk};
 
-/// The files of a machine that runs.
+/// The paths to a machine's log and sockets.
 #[derive(Clone, Debug)]
 pub struct MachineFiles {
-    /// Its serial console, as it has been since the VM was made.
+    /// The serial console log, which is kept across power cycles.
     pub console: PathBuf,
-    /// A socket for who types there.
+    /// The socket for input to the serial console.
     pub console_socket: PathBuf,
-    /// The host's end of its guestinfo.
+    /// The socket on which the host serves guestinfo.
     pub channel: PathBuf,
-    /// QEMU's own control.
+    /// The QMP socket.
     pub control: PathBuf,
 }
 
 impl MachineFiles {
-    /// The files in a VM's folder.
+    /// Returns the paths in a VM's folder.
     pub fn in_folder(folder: &Path) -> Self {
         Self {
             console: folder.join("console.log"),
@@ -35,24 +35,21 @@ impl MachineFiles {
     }
 }
 
-/// A machine that is to be started.
+/// The input for a machine's command line.
 pub struct Machine<'a> {
-    /// Its VM.
     pub vm: &'a Vm,
-    /// What that is made of.
     pub hardware: &'a Hardware,
-    /// What its first disk is a copy of.
+    /// The image with the kernel to boot and the base for the first disk.
     pub image: &'a BootImage,
-    /// Its disks with their files.
+    /// SCSI disks with the paths to their files.
     pub disks: &'a [(VmDisk, PathBuf)],
-    /// Its other files.
     pub files: &'a MachineFiles,
-    /// Further SMBIOS strings.
+    /// SMBIOS strings in addition to the guestinfo credentials.
     pub smbios: &'a [String],
 }
 
 impl Machine<'_> {
-    /// QEMU's arguments.
+    /// Returns all QEMU arguments.
     pub fn arguments(&self, accelerator: Accelerator, segment: &Segment) -> Vec<String> {
         let mut args: Vec<String> =
             accelerator.arguments().iter().map(|&argument| argument.to_owned()).collect();
@@ -72,7 +69,7 @@ impl Machine<'_> {
             &self.vm.name,
             "-uuid",
             &self.vm.uuid,
-            // cloud-init's datasource looks for VMware in the product's name; a comma is written twice.
+            // cloud-init's datasource expects "VMware" in the product name. A doubled comma is QEMU's escape.
             "-smbios",
             "type=1,manufacturer=VMware,, Inc.,product=VMware7,,1",
             "-machine",
@@ -90,7 +87,7 @@ impl Machine<'_> {
         ])
     }
 
-    /// The kernel is started without firmware, which takes a minute of emulation.
+    /// Returns the arguments for direct kernel boot, which avoids a minute of emulated firmware.
     fn boot(&self) -> Vec<String> {
         let image = self.image;
         let command_line =
@@ -142,22 +139,22 @@ impl Machine<'_> {
     }
 }
 
-/// What a disk is called in its machine; QEMU takes names of 31 characters.
+/// Returns the QEMU name for a disk. QEMU limits such names to 31 characters.
 pub fn disk_id(disk: &VmDisk) -> String {
     let uuid: String = disk.uuid.chars().filter(char::is_ascii_alphanumeric).take(24).collect();
     format!("disk{uuid}")
 }
 
-/// The content of a disk, as QEMU takes it on its command line and while the machine runs.
+/// Returns the block device options, for both `-blockdev` and `blockdev-add`.
 pub fn block(disk: &VmDisk, file: &Path) -> Value {
     json!({
         "driver": "qcow2", "node-name": disk_id(disk), "discard": "unmap",
-        // Nothing of it outlives the stack.
+        // Flushes aren't needed, because the disk doesn't outlive the stack.
         "file": {"driver": "file", "filename": file, "cache": {"no-flush": true}},
     })
 }
 
-/// The device of a disk, where vCenter has it: a unit of a controller is a target of its bus.
+/// Returns the device options for `-device` and `device_add`. vCenter's unit number becomes the SCSI target id.
 pub fn device(disk: &VmDisk) -> Value {
     let (id, bus) = (disk_id(disk), format!("scsi{}.0", disk.controller));
     json!({"driver": "scsi-hd", "id": format!("device-{id}"), "drive": id, "bus": bus, "scsi-id": disk.unit, "lun": 0})

@@ -1,4 +1,4 @@
-//! QEMU's control of a machine that runs (the QEMU Machine Protocol).
+//! A client for the QEMU Machine Protocol (QMP), which controls a running machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-/// How long a machine may take to answer; a guest that is asked to let a disk go takes its time.
+/// The maximum time to wait for a QMP message. Guests can be slow to release a disk.
 const ANSWER: Duration = Duration::from_mins(1);
 
-/// A connection to a machine's control.
+/// A QMP connection.
 #[derive(Debug)]
 pub struct Qmp {
     lines: Lines<BufReader<OwnedReadHalf>>,
@@ -19,7 +19,7 @@ pub struct Qmp {
 }
 
 impl Qmp {
-    /// Connects to the machine of that socket.
+    /// Connects to a QMP socket and negotiates capabilities.
     pub async fn connect(socket: &Path) -> Result<Self, String> {
         let stream = UnixStream::connect(socket).await.map_err(|error| error.to_string())?;
         let (read, write) = stream.into_split();
@@ -29,14 +29,14 @@ impl Qmp {
         Ok(control)
     }
 
-    /// Carries out a command.
+    /// Executes a command and waits for its result.
     pub async fn execute(&mut self, command: &str, arguments: Value) -> Result<(), String> {
         self.send(command, &arguments).await?;
         while !is_answer(command, &self.message().await?)? {}
         Ok(())
     }
 
-    /// Takes a device out, and waits until the guest has let it go, of which QEMU may speak before it answers.
+    /// Unplugs a device and waits until the guest has released it. QEMU may send the event for the release before the command's result.
     pub async fn remove_device(&mut self, id: &str) -> Result<(), String> {
         const COMMAND: &str = "device_del";
         self.send(COMMAND, &json!({"id": id})).await?;
@@ -63,7 +63,7 @@ impl Qmp {
     }
 }
 
-/// Whether a message is the answer to a command, and no event; the error is QEMU's.
+/// Returns true if a message is the command's result, and false for an event. Returns QEMU's error if the command failed.
 fn is_answer(command: &str, message: &Value) -> Result<bool, String> {
     match message["error"]["desc"].as_str() {
         Some(error) => Err(format!("{command}: {error}")),
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// Removes a device of a QEMU that says this to it.
+    /// Runs `remove_device` against a fake QEMU that sends these messages.
     async fn removed(messages: &[Value]) -> Result<(), String> {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("qmp");

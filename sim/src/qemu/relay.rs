@@ -1,4 +1,4 @@
-//! The way from the network of the machines to a server of this host.
+//! A TCP relay from the machines' network to a server on this host.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,20 +7,20 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Forwards connections of machines to a server of this host, until it is dropped.
+/// Forwards TCP connections to a server on this host. Stops accepting connections on drop.
 #[derive(Debug)]
 pub struct Relay {
     _working: AbortOnDropHandle<()>,
 }
 
 impl Relay {
-    /// Listens at an address of this host, on the port of the server.
+    /// Listens on `at`, with the server's port.
     pub async fn start(at: Ipv4Addr, server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((at, server.port())).await?;
         let working = tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 tokio::spawn(async move {
-                    // Both ends see what becomes of the connection.
+                    // Ignore errors: both peers see that the connection closes.
                     if let Ok(mut server) = TcpStream::connect(server).await {
                         let _ = copy_bidirectional(&mut client, &mut server).await;
                     }

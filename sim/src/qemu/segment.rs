@@ -1,7 +1,7 @@
-//! The network of the machines: a bridge in a network namespace of its own, with one way to this host and no other.
+//! The machines' network: a bridge in its own network namespace, whose only connection is a veth pair to this host.
 //!
-//! The namespace lives as long as the process in it, dnsmasq, and everything in it goes with that: bridges, the machines'
-//! interfaces, and the host's own. So a stack that is killed leaves nothing behind.
+//! The namespace exists as long as a process runs in it: dnsmasq and the machines. When the last process ends, the kernel removes the
+//! bridge and all interfaces, including the host's end of the veth pair. So a killed stack doesn't leave anything behind.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::error::Error;
 use super::host::{HostPrograms, run};
 
 const READY: Duration = Duration::from_secs(10);
-/// The bridge that machines' interfaces are in.
+/// The bridge name inside the namespace.
 const BRIDGE: &str = "br0";
 
 /// The running network.
@@ -23,13 +23,13 @@ pub struct Segment {
     server: Process,
     number: u8,
     namespace: String,
-    /// Has QEMU put an interface into the bridge.
+    /// The script with which QEMU adds a tap interface to the bridge.
     script: PathBuf,
     nsenter: PathBuf,
 }
 
 impl Segment {
-    /// Makes the network 10.NUMBER.0.0/16.
+    /// Creates the network 10.NUMBER.0.0/16 and starts its DHCP server.
     pub async fn make(stack: &Stack, programs: &HostPrograms, number: u8) -> Result<Self, Error> {
         let folder = stack.subfolder("segment")?;
         let script = folder.join("join");
@@ -48,7 +48,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Gives this host an address in the network.
+    /// Connects this host to the bridge with a veth pair and assigns the host's address.
     async fn connect(&self, programs: &HostPrograms) -> Result<(), Error> {
         let (pid, host) = (self.server.pid().to_string(), self.host_interface());
         let look = [
@@ -82,44 +82,46 @@ impl Segment {
         Ok(())
     }
 
-    /// The name of the host's interface.
+    /// Returns the interface name on the host side, which is unique per stack.
     fn host_interface(&self) -> String {
         format!("layercake{}", self.number)
     }
 
-    /// The program, and the arguments before QEMU's own, that have it run in the network.
+    /// Returns the program and arguments that precede the QEMU command line to run it in the namespace.
     pub fn entering(&self) -> (PathBuf, [String; 2]) {
         (self.nsenter.clone(), [format!("--net={}", self.namespace), "--".to_owned()])
     }
 
-    /// QEMU's arguments for an interface of that MAC in the network.
+    /// Returns the QEMU arguments for a NIC with this MAC address.
     pub fn interface(&self, id: usize, mac: &str) -> [String; 4] {
         [
             "-netdev".to_owned(),
             format!("tap,id=net{id},script={},downscript=no", self.script.display()),
             "-device".to_owned(),
-            // Without an option ROM: to look for a network to boot from takes a minute of emulation.
+            // Don't load an option ROM, because network boot attempts take a minute under emulation.
             format!("vmxnet3,netdev=net{id},mac={mac},romfile="),
         ]
     }
 
-    /// The address of this host in the network.
+    /// Returns this host's address in the network.
     pub fn host_address(&self) -> Ipv4Addr {
         host_address(self.number)
     }
 
-    /// Ends it.
+    /// Stops the DHCP server. The network disappears when the machines have ended, too.
     pub async fn end(&self) {
         self.server.kill().await;
     }
 }
 
-/// The address of this host in the network of this number.
+/// Returns this host's address in the network 10.NUMBER.0.0/16.
 pub fn host_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, number, 0, 1)
 }
 
-/// What makes the bridge, and serves addresses in it. A name server there is, as CoreDNS needs one, which knows no name.
+/// Returns the shell script that creates the bridge and runs the DHCP server.
+///
+/// dnsmasq is also the upstream DNS server that CoreDNS requires, but it doesn't resolve any names.
 fn setup(programs: &HostPrograms, number: u8, leases: &str) -> String {
     let (ip, dnsmasq) = (programs.ip.display(), programs.dnsmasq.display());
     format!(

@@ -1,8 +1,8 @@
-//! The add-ons of VMware's node images, in their OVF properties.
+//! The add-ons in the OVF properties of VMware's node images.
 //!
-//! Images of vSphere 7 have manifests. These stand for Antrea and Calico: what of them shows on a node, a DaemonSet that configures
-//! its container network, and nothing else. Images of vSphere 8 have Carvel Packages, as VMware's published builder of these images
-//! writes them: a Package, its PackageMetadata and the default configuration, of which a cluster without kapp-controller serves none.
+//! vSphere 7 images contain manifests. The manifests here replace Antrea and Calico with a ConfigMap and a DaemonSet that configures the
+//! container network on its node. vSphere 8 images contain Carvel Packages, in the format of VMware's published image builder: a Package,
+//! its PackageMetadata and the default configuration. A cluster without kapp-controller doesn't serve these kinds.
 
 use std::io::Write;
 
@@ -12,22 +12,22 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-/// Where VMware's images have the container images of their releases.
+/// The image repository in VMware's node images.
 pub const REPOSITORY: &str = "localhost:5000/vmware.io";
 
-/// The add-ons of the images of one minor release: later ones have later versions.
+/// The add-ons in the images for one minor release, which also determines the add-on versions.
 #[derive(Clone, Copy, Debug)]
 pub struct Addons {
     minor: u64,
 }
 
 impl Addons {
-    /// Those of a minor release of Kubernetes 1.
+    /// Returns the add-ons for Kubernetes 1.`minor`.
     pub fn of(minor: u64) -> Self {
         Self { minor }
     }
 
-    /// The OVF properties with manifests, key and value.
+    /// Returns the OVF properties (key and value) that contain manifests, for vSphere 7 images.
     pub fn manifests(self) -> Vec<(&'static str, String)> {
         [
             ("vmware-system.guest.kubernetes.addons.antrea", "antrea", "antrea-agent"),
@@ -38,7 +38,7 @@ impl Addons {
         .to_vec()
     }
 
-    /// The OVF properties with Packages, key and value.
+    /// Returns the OVF properties (key and value) that contain Packages, for vSphere 8 images.
     pub fn packages(self) -> Vec<(&'static str, String)> {
         [
             ("vmware-system.guest.kubernetes.addons.antrea", "antrea", Some(("cni", "AntreaConfig"))),
@@ -54,14 +54,14 @@ impl Addons {
         .to_vec()
     }
 
-    /// The images of the containers of its container networks.
+    /// Returns the container images for the Antrea and Calico DaemonSets.
     pub fn container_images(self) -> impl Iterator<Item = String> {
         [("antrea", "antrea-agent"), ("calico", "calico-node")]
             .into_iter()
             .map(move |(name, agent)| self.image(name, agent))
     }
 
-    /// The names of its Packages.
+    /// Returns the Package names, including their versions.
     pub fn package_names(self) -> impl Iterator<Item = String> {
         ["antrea", "calico", "metrics-server", "vsphere-pv-csi"]
             .into_iter()
@@ -108,7 +108,7 @@ spec: {{displayName: {name}, providerName: VMware}}
         )
     }
 
-    /// The manifests of a container network.
+    /// Returns the manifests for a container network.
     pub(crate) fn manifest(self, name: &str, agent: &str) -> String {
         let image = self.image(name, agent);
         format!(
@@ -141,15 +141,15 @@ spec:
     }
 }
 
-/// The value of a property that contains a text: JSON with the base64 of its gzip.
+/// Returns a property value that embeds `text`: JSON with the text as base64-encoded gzip data.
 pub fn inline(name: &str, version: &str, text: &str) -> String {
     json!({"name": name, "type": "inline", "version": version, "value": packed(text)}).to_string()
 }
 
-/// The base64 of a text's gzip.
+/// Compresses `text` with gzip and encodes the result in base64.
 pub fn packed(text: &str) -> String {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-    // Writing into memory does not fail.
+    // A write into memory doesn't fail.
     let _ = gzip.write_all(text.as_bytes());
     STANDARD.encode(gzip.finish().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! What an admin knows of the simulated vCenter, and how a control plane gets to know it.
+//! Connection data for the simulated vCenter, and the objects with which a control plane is configured for it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,70 +9,70 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 const PROVIDER_CREDENTIALS: &str = "vcenter-credentials";
-/// Where the simulated site's guests have their addresses.
+/// The address range for guests on a simulated site.
 const GUEST_ADDRESSES: &str = "10.0.0.0/8";
 
-/// Name of the source of the library that VMs are published to.
+/// The name of the ContentSource to which VMs are published.
 const PUBLISHED: &str = "published";
 
-/// What an admin knows of the simulated vCenter.
+/// The address, credentials and inventory ids that an administrator needs for the simulated vCenter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VcenterEndpoint {
-    /// Address and port, e.g. `127.0.0.1:40123`.
+    /// The address and port, for example `127.0.0.1:40123`.
     pub authority: String,
-    /// User name.
+    /// The user name for the vCenter login.
     pub username: String,
-    /// Where the password is kept (file, 0600).
+    /// The path to the password file (mode 0600).
     pub password_file: PathBuf,
-    /// The CA that signed its certificate (PEM file).
+    /// The path to the CA certificate (PEM) that verifies the server certificate.
     pub ca_file: PathBuf,
-    /// Address of the private control API.
+    /// The base URL for the private control API.
     pub control: String,
-    /// Where the control API's token is kept (file, 0600).
+    /// The path to the control API token (mode 0600).
     pub control_token_file: PathBuf,
-    /// MoID of the datacenter.
+    /// The datacenter's managed object id.
     pub datacenter: String,
-    /// MoID of the resource pool that namespaces use.
+    /// The managed object id of the namespaces' resource pool.
     pub resource_pool: String,
-    /// MoID of the folder that namespaces use.
+    /// The managed object id of the namespaces' folder.
     pub folder: String,
-    /// Name of the datastore.
+    /// The name of the datastore for VMs.
     pub datastore: String,
-    /// Name of the port group of the nodes.
+    /// The name of the port group for nodes.
     pub network: String,
-    /// MoIDs of all networks, by name.
+    /// The managed object ids of all networks, by name.
     pub networks: BTreeMap<String, String>,
-    /// NSX's UUIDs of those that are its segments, by name.
+    /// The NSX UUIDs of the networks that are NSX segments, by name.
     pub segments: BTreeMap<String, String>,
-    /// Id of the content library.
+    /// The id of the content library with the site's node images.
     pub library: String,
-    /// Id of a library with one plain image, whose files are elsewhere until somebody asks for them.
+    /// The id of a subscribed library with one plain image, whose files are downloaded on demand.
     #[serde(default)]
     pub subscribed_library: String,
-    /// Id of a local library with one node image, which no namespace is given yet.
+    /// The id of a local library with one node image. Initially, namespaces don't have access to it.
     #[serde(default)]
     pub shared_library: String,
-    /// Id of a local library that is empty, for VMs that are published.
+    /// The id of an empty local library, to which VMs can be published.
     #[serde(default)]
     pub published_library: String,
 }
 
 impl VcenterEndpoint {
-    /// URL of the SDK, without credentials.
+    /// Returns the SDK URL, without credentials.
     pub fn url(&self) -> String {
         format!("https://{}/sdk", self.authority)
     }
 
-    /// The password.
+    /// Reads the password from its file.
     pub fn password(&self) -> std::io::Result<String> {
         fs::read_to_string(&self.password_file)
     }
 
-    /// Returns the Secret with the credentials, which the provider configuration names.
+    /// Returns the credentials Secret to which the provider configuration refers.
     ///
     /// # Errors
-    /// If the password can't be read.
+    /// Returns an error if the password file can't be read.
     pub fn credentials(&self, namespace: &str) -> std::io::Result<Value> {
         Ok(json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -98,7 +98,9 @@ impl VcenterEndpoint {
         }
     }
 
-    /// What lets namespaces publish VMs, each by a ContentSourceBinding of its own: a source of the empty library.
+    /// Returns a ContentLibraryProvider and a writable ContentSource for the empty library.
+    ///
+    /// A namespace with a ContentSourceBinding to this source can publish VMs.
     pub fn publish_source(&self) -> [Value; 2] {
         let group = "vmoperator.vmware.com/v1alpha1";
         let provider = json!({
@@ -113,7 +115,7 @@ impl VcenterEndpoint {
         [provider, source]
     }
 
-    /// The token of the control API.
+    /// Reads the control API token from its file.
     pub fn control_token(&self) -> std::io::Result<String> {
         fs::read_to_string(&self.control_token_file)
     }

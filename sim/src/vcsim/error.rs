@@ -1,28 +1,28 @@
-//! Why the simulated vCenter could not be set up, or ended.
+//! The error type for starting and running the simulated vCenter.
 
 use std::path::PathBuf;
 
-/// Why the simulated vCenter could not be set up, or ended.
+/// The reasons why the simulated vCenter can't be set up or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be written.
+    /// A file could not be written or read.
     #[error("cannot write the simulated vCenter's files: {0}")]
     Io(#[from] std::io::Error),
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("cannot make the simulated vCenter's certificate: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// The simulator answered something else than was asked for.
+    /// The simulator's startup message is invalid or incomplete.
     #[error("the simulated vCenter came up wrong: {0}")]
     Ready(String),
-    /// The simulated vCenter does not run.
+    /// The process ended or wasn't ready in time.
     #[error("the simulated vCenter does not run: {why}; its log is {}", log.display())]
     Simulator {
-        /// What happened.
+        /// The cause, as a clause for the message.
         why: String,
-        /// Where it logs.
+        /// The path to the process's log.
         log: PathBuf,
     },
-    /// Its process or folder could not be had.
+    /// The process could not be started or its folder could not be created.
     #[error(transparent)]
     Process(#[from] plane::Error),
 }

@@ -1,4 +1,4 @@
-//! The files with which the simulated vCenter is started: its inventory, its certificate, its secrets.
+//! Writes the simulated vCenter's input files: inventory, certificate and secrets. Also parses its startup message.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,30 +18,30 @@ use super::library;
 use super::nodes::Nodes;
 use super::releases::{NODE_IMAGES, SHARED_IMAGE};
 
-/// The resource pool, the folder, the library and the datastore that the site's namespaces use.
+/// The name of the resource pool, folder and content library that the site's namespaces use.
 const OWN: &str = "layercake";
-/// The library whose files are elsewhere until somebody asks for them, and where they are.
+/// The subscribed library, whose files are downloaded on demand from [`PUBLIC`].
 const SUBSCRIBED: &str = "subscribed";
 const PUBLIC: &str = "public";
-/// A local library that is empty, for VMs that are published.
+/// An empty local library, to which VMs can be published.
 const PUBLISHED: &str = "published";
-/// A local library that an administrator may share with some namespaces.
+/// A local library that an administrator can share with some namespaces.
 const SHARED: &str = "shared";
 const DATASTORE: &str = "sharedVmfs-0";
 const PORT_GROUP: &str = "workload-network";
-/// The simulator makes a segment of NSX of a port group with such a name.
+/// A port group whose `NSX-` prefix makes the simulator create an NSX segment.
 const SEGMENT: &str = "NSX-workload";
 
-/// The files with which the simulator is started.
+/// The paths to the simulator's input files.
 #[derive(Debug)]
 pub struct Files {
-    /// `--credentials`.
+    /// The `--credentials` file.
     pub credentials: PathBuf,
-    /// `--tlscert`.
+    /// The `--tlscert` file.
     pub certificate: PathBuf,
-    /// `--tlskey`.
+    /// The `--tlskey` file.
     pub key: PathBuf,
-    /// `--spec`.
+    /// The `--spec` file.
     pub spec: PathBuf,
     username: String,
     password: PathBuf,
@@ -50,7 +50,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Writes them below `folder`; secrets are readable by their owner only. The certificate is for this host, and for `name`.
+    /// Writes the files below `folder`. Only the owner can read secrets. The certificate is valid for the loopback names and `name`.
     pub fn written(folder: &Path, nodes: &Nodes, name: Option<Ipv4Addr>) -> Result<Self, Error> {
         fs::create_dir_all(folder)?;
         let in_folder = |name: &str| folder.join(name);
@@ -116,7 +116,7 @@ impl Files {
         Ok(())
     }
 
-    /// The vCenter that answered `ready`, the one line that the simulator prints.
+    /// Parses `ready`, the single line that the simulator prints, and returns the endpoint.
     pub fn vcenter(&self, ready: &str) -> Result<VcenterEndpoint, Error> {
         let ready: Ready = serde_json::from_str(ready).map_err(|error| Error::Ready(error.to_string()))?;
         let authority = ready.url.strip_prefix("https://").and_then(|rest| rest.strip_suffix("/sdk"));
@@ -167,7 +167,7 @@ fn secret_written(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// 32 hexadecimal digits that nobody can guess.
+/// Returns 32 random hexadecimal digits, for use as a secret.
 fn random_text() -> String {
     format!("{:032x}", rand::random::<u128>())
 }

@@ -1,15 +1,15 @@
-//! Releases that a user adds to those of the site.
+//! Kubernetes releases that a user adds to a site.
 
 use std::str::FromStr;
 
 use super::releases::{NodeImage, Os, Shape, image};
 
-/// The oldest and the newest minor release that nodes can be simulated of.
+/// The minor releases that can be simulated.
 const MINORS: std::ops::RangeInclusive<u32> = 22..=36;
-/// The first minor release whose images describe it as vSphere 8 has it.
+/// The first minor release whose images use the vSphere 8 format.
 const EMBEDDED_SINCE: u32 = 26;
 
-/// A release that a site has besides those that every site has.
+/// A release that one site offers in addition to [`NODE_IMAGES`](super::releases::NODE_IMAGES).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FurtherRelease {
     item: String,
@@ -21,8 +21,8 @@ pub struct FurtherRelease {
 impl FromStr for FurtherRelease {
     type Err = String;
 
-    /// Of a version, or the name of a TanzuKubernetesRelease; where only the beginning is given, the rest is made up:
-    /// `v1.24` is `v1.24.0+vmware.1-tkg.1`.
+    /// Parses a version or a TanzuKubernetesRelease name. A missing patch or build gets a default: `v1.24` is `v1.24.0+vmware.1-tkg.1`.
+    /// Fails if the minor release can't be simulated or the image name would be too long.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong =
             || format!("{text:?} is no release of Kubernetes, such as v1.29.4+vmware.3-tkg.1 or v1.29");
@@ -66,19 +66,20 @@ impl FromStr for FurtherRelease {
 }
 
 impl FurtherRelease {
-    /// Its node image.
+    /// Returns the node image for this release.
     pub fn image(&self) -> NodeImage<'_> {
         let os = if self.shape == Shape::Embedded { Os::Photon5 } else { Os::Photon3 };
         NodeImage { shape: self.shape, ..image(&self.item, &self.version, &self.kubernetes, os) }
     }
 
-    /// Version of the release.
+    /// Returns the full version, for example `v1.24.0+vmware.1-tkg.1`.
     pub fn version(&self) -> &str {
         &self.version
     }
 }
 
-/// Returns true if `wanted` is the version of a release, or the beginning of it.
+/// Returns true if `wanted` is a release's `version` or a prefix of it that ends before `.`, `+` or `-`. Accepts `---` instead of `+`, and
+/// ignores a leading `v`.
 pub fn is_of(version: &str, wanted: &str) -> bool {
     let wanted = wanted.trim().replacen("---", "+", 1);
     let wanted = wanted.trim_start_matches('v');

@@ -1,4 +1,4 @@
-//! The files of the site's content libraries: one OVF descriptor and one disk an image.
+//! Writes the content library files: one OVF descriptor and one disk per image.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use super::releases::{NODE_IMAGES, NodeImage};
 
-/// An item of the library with the files it is made of, as the simulator imports it.
+/// A content library item, in the format of the simulator's spec.
 #[derive(Debug, serde::Serialize)]
 pub struct Item {
-    /// Name of the item.
+    /// The item name, which is also the prefix of its file names.
     pub name: String,
-    /// Its descriptor first, then its disk.
+    /// The paths to the descriptor and the disk, in this order.
     pub files: Vec<PathBuf>,
 }
 
-/// The image that is no node of Kubernetes: it has no release data.
+/// The name of an image without release data, which therefore isn't a Kubernetes node image.
 pub const PLAIN: &str = "photon-5-plain";
 
 /// Writes the files of `images` below `folder` and returns the items.
@@ -25,14 +25,14 @@ pub fn written(folder: &Path, images: &[NodeImage<'_>]) -> std::io::Result<Vec<I
     images.iter().map(|image| item(folder, image.item, &ovf(image, disk.len()), &disk)).collect()
 }
 
-/// Writes the descriptors of real images below `folder`, each with a disk that is empty: the machines have the real one.
+/// Writes the descriptors of real images below `folder`, each with an empty disk. QEMU uses the image's qcow2 file instead.
 pub fn of_real(folder: &Path, images: &[crate::boot_image::BootImage]) -> std::io::Result<Vec<Item>> {
     fs::create_dir_all(folder)?;
     let disk = disk();
     images
         .iter()
         .map(|image| {
-            // The library compares the size that the descriptor names with the file's.
+            // The library requires that the size in the descriptor equals the file size.
             let size = image.descriptor.split("ovf:size=\"").nth(1).and_then(|rest| rest.split('"').next());
             let sized = |size: &str| format!("ovf:size=\"{size}\"");
             let text =
@@ -42,7 +42,7 @@ pub fn of_real(folder: &Path, images: &[crate::boot_image::BootImage]) -> std::i
         .collect()
 }
 
-/// Writes the files of [`PLAIN`] below `folder`, which is there, and returns the item.
+/// Writes the files of [`PLAIN`] below `folder`, which must exist, and returns the item.
 pub fn plain(folder: &Path) -> std::io::Result<Item> {
     let disk = disk();
     let node = NodeImage { item: PLAIN, ..NODE_IMAGES[0] };
@@ -58,7 +58,7 @@ fn item(folder: &Path, name: &str, ovf: &str, disk: &[u8]) -> std::io::Result<It
     Ok(Item { name: name.to_owned(), files })
 }
 
-/// The OVF 1.1 descriptor of a node image, its release data as properties.
+/// Returns a node image's OVF 1.1 descriptor, with the release data as properties.
 pub fn ovf(image: &NodeImage<'_>, disk_bytes: usize) -> String {
     let (os, os_version, guest_id) = image.os.facts();
     let properties = image.properties().iter().fold(String::new(), |mut text, (key, value)| {
@@ -156,16 +156,16 @@ fn escaped(text: &str) -> String {
 
 const SECTOR: usize = 512;
 
-/// The smallest stream-optimised disk that is read as one: a header, and a descriptor behind it.
+/// Returns the smallest valid stream-optimized VMDK: a header and a descriptor, without data.
 fn disk() -> Vec<u8> {
     let mut disk = vec![0; 2 * SECTOR];
     disk[..4].copy_from_slice(b"KDMV");
     disk[4..8].copy_from_slice(&3_u32.to_le_bytes());
-    // Flags: valid newline test, compressed grains, markers.
+    // Flags: the newline test is valid, grains are compressed, markers are used.
     disk[8..12].copy_from_slice(&0x0003_0001_u32.to_le_bytes());
     let capacity_sectors: u64 = 20 * 1024 * 1024 * 2;
     disk[12..20].copy_from_slice(&capacity_sectors.to_le_bytes());
-    // Grain size, where the descriptor lies and its length, all in sectors.
+    // Grain size, descriptor offset and descriptor size, in sectors.
     disk[20..28].copy_from_slice(&128_u64.to_le_bytes());
     disk[28..36].copy_from_slice(&1_u64.to_le_bytes());
     disk[36..44].copy_from_slice(&1_u64.to_le_bytes());

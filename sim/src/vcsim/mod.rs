@@ -1,6 +1,6 @@
-//! The simulated vCenter: its files, its process, its images, and the control API by which it is played with.
+//! The simulated vCenter: its files, its process, its node images, and a client for its control API.
 //!
-//! The program itself is written in Go, in sim/vcsim.
+//! The program itself is written in Go. Its source is in sim/vcsim.
 
 pub(crate) mod addons;
 pub mod control;

@@ -1,16 +1,16 @@
-//! What runs in the site's VMs.
+//! The kinds of nodes that a site can run in its VMs.
 
 use crate::boot_image::BootImage;
 
 use super::further_release::FurtherRelease;
 
-/// What runs in VMs that are powered on.
+/// The kind of machine that runs a powered-on VM, with the node images that the site offers for it.
 #[derive(Clone, Debug)]
 pub enum Nodes {
-    /// Guests that are played: Kubernetes' own control plane, and no kernel, container runtime or Pod; of these releases besides
-    /// those that every site has.
+    /// Simulated guests: real control plane processes, but without a kernel, container runtime or Pods. The site offers these releases in
+    /// addition to `NODE_IMAGES`.
     Simulated(Vec<FurtherRelease>),
-    /// Machines of QEMU, from these images.
+    /// QEMU machines that boot these images.
     Qemu(Vec<BootImage>),
 }
 

@@ -1,4 +1,4 @@
-//! The process of the simulated vCenter.
+//! Starts and stops the simulated vCenter's process.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::tools::VCSIM;
 
 const READY: Duration = Duration::from_secs(30);
 
-/// The running simulator.
+/// The running simulated vCenter.
 #[derive(Debug)]
 pub struct Simulator {
     process: Process,
@@ -24,10 +24,10 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts it, with all its files in the stack's folder, and waits until it serves.
+    /// Starts the process, with all its files in the stack's folder, and waits until it serves.
     ///
-    /// Its libraries have the images of these nodes. Guests shut down by themselves: whoever
-    /// runs them follows the requests. With `name`, URLs of transfers have this address in place of the loopback address.
+    /// The content libraries contain the images for `nodes`. vCenter only forwards guest shutdown requests: the code that runs the
+    /// guests must watch for them and act. If `name` is set, transfer URLs contain this address instead of the loopback address.
     pub async fn start(
         stack: &Stack,
         tools: &Tools,
@@ -37,7 +37,7 @@ impl Simulator {
         Self::launched(stack, tools, nodes, name, &["--real-guests".to_owned()]).await
     }
 
-    /// As [`Self::start`], with further arguments.
+    /// Starts the process like [`Self::start`], but with these arguments instead of `--real-guests`, and without a `name`.
     pub async fn with(
         stack: &Stack,
         tools: &Tools,
@@ -55,7 +55,7 @@ impl Simulator {
         arguments: &[String],
     ) -> Result<Self, Error> {
         let files = Files::written(&stack.subfolder("vcenter")?, nodes, name)?;
-        // Its heap is small: more garbage costs little memory.
+        // The heap is small, so a higher GC target costs little memory.
         let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.gogc(200).piped();
         let mut process = command
             .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])
@@ -77,29 +77,29 @@ impl Simulator {
         let line = tokio::time::timeout(READY, lines.next_line()).await;
         let line = line.map_err(|_| not_ready("it is not ready in time"))?;
         let line = line.ok().flatten().ok_or_else(|| not_ready("it ended before it was ready"))?;
-        // Whatever it may still say must not fill the pipe.
+        // Drain further output, so that the pipe doesn't fill and block the process.
         tokio::spawn(async move { lines.into_inner().read_to_end(&mut Vec::new()).await });
         let vcenter = files.vcenter(&line)?;
         Ok(Self { process, vcenter })
     }
 
-    /// What an admin knows of it.
+    /// Returns vCenter's address, credentials and inventory ids.
     pub fn vcenter(&self) -> &VcenterEndpoint {
         &self.vcenter
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// Waits for the end of its process.
+    /// Waits until the process exits, and returns an error with the exit status and the log path.
     pub async fn ended(&self) -> Error {
         let status = self.process.wait().await;
         Error::Simulator { why: format!("it ended: {status}"), log: self.process.log().to_owned() }
     }
 
-    /// Stops it.
+    /// Kills the process and waits until it is gone.
     pub async fn stop(self) {
         self.process.kill().await;
     }

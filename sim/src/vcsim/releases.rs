@@ -1,7 +1,7 @@
 //! The Kubernetes releases that the site's content library offers.
 //!
-//! The list is broad on purpose: releases too old for Cluster API, the names seen in manifests in the wild,
-//! and current ones. Their data are carried by OVF properties, as real node images carry them.
+//! The list is broad on purpose: it contains releases that are too old for Cluster API, names that occur in published manifests,
+//! and current releases. OVF properties contain the release data, as in real node images.
 
 use std::collections::BTreeSet;
 
@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 use super::addons::{Addons, REPOSITORY, inline, packed};
 use crate::kubeadm_images::{COMPONENTS, DefaultTags, kubeadm_images, minor};
 
-/// A node image: one item of the content library.
+/// A node image, which is one content library item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeImage<'a> {
-    /// Name of the library item, and so of the VirtualMachineImage.
+    /// The library item name, which is also the VirtualMachineImage name.
     pub item: &'a str,
-    /// Release version, e.g. `v1.23.8+vmware.3-tkg.1`.
+    /// The release version, for example `v1.23.8+vmware.3-tkg.1`.
     pub version: &'a str,
-    /// Kubernetes version inside it, e.g. `v1.23.8+vmware.3`.
+    /// The Kubernetes version in the image, for example `v1.23.8+vmware.3`.
     pub kubernetes: &'a str,
-    /// Tag of the kube-vip image, where the release names one.
+    /// The kube-vip image tag, if the release specifies one.
     pub kube_vip: Option<&'static str>,
-    /// Operating system.
+    /// The guest operating system.
     pub os: Os,
-    /// How the release data are written into the OVF properties.
+    /// The format of the release data in the OVF properties.
     pub shape: Shape,
 }
 
-/// Operating system of a node image.
+/// The operating system in a node image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Os {
     /// Photon 3.
@@ -42,7 +42,7 @@ pub enum Os {
 }
 
 impl Os {
-    /// Name, version and vSphere guest id.
+    /// Returns the name, the version and the vSphere guest id.
     pub fn facts(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Photon3 => ("photon", "3.0", "vmwarePhoton64Guest"),
@@ -53,21 +53,22 @@ impl Os {
     }
 }
 
-/// Who made a node image, and so what it holds and how it describes its release.
+/// The builder of a node image, which determines its container images and the format of its release data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// VMware, for vSphere 7: one JSON property, `vmware-system.guest.kubernetes.distribution.image.version`.
+    /// VMware, for vSphere 7: a JSON property, `vmware-system.guest.kubernetes.distribution.image.version`, and add-on manifests.
     Distribution,
-    /// VMware, for vSphere 8: the embedded release and OS image objects, `vmware-system.tkr` and `vmware-system.tkr.osi`.
+    /// VMware, for vSphere 8: the vSphere 7 property, plus release and OS image objects in `vmware-system.tkr` and
+    /// `vmware-system.tkr.osi`, and add-on Packages.
     Embedded,
-    /// image-builder: a property for each thing, `KUBERNETES_SEMVER` among them.
+    /// image-builder: one property per value, for example `KUBERNETES_SEMVER`.
     ImageBuilder,
-    /// `layercake image build`.
+    /// `layercake image build`: the properties that [`nodeimage::properties`] returns.
     Layercake,
 }
 
-/// A node image of VMware: the beginning of its item's name, then the versions of Kubernetes, of VMware's build of it, and of the
-/// image, which are in the names of the item and of the release.
+/// Returns a VMware node image. The arguments are the shape, the OS, the item name prefix, and the versions of Kubernetes, VMware's
+/// build and the image. The versions are part of the item name and the release name.
 macro_rules! of_vmware {
     ($shape:ident, $os:ident, $start:literal, $kubernetes:literal, $build:literal, $image:literal) => {
         image_of_shape(
@@ -80,7 +81,7 @@ macro_rules! of_vmware {
     };
 }
 
-/// Every node image of the site.
+/// The node images that every site with simulated nodes offers.
 pub const NODE_IMAGES: &[NodeImage<'_>] = &[
     of_vmware!(Distribution, Photon3, "photon-3-k8s-", "v1.17.4", "vmware.1", "tkg.1.0dba899"),
     of_vmware!(Distribution, Photon3, "ob-17658793-photon-3-k8s-", "v1.18.15", "vmware.1", "tkg.1.600e412"),
@@ -119,7 +120,7 @@ pub const NODE_IMAGES: &[NodeImage<'_>] = &[
     of_vmware!(Embedded, Photon5, "ob-25310047-photon-5-amd64-", "v1.36.3", "vmware.1", "vkr.1"),
 ];
 
-/// A second image of a release in [`NODE_IMAGES`], in a library of its own.
+/// A second image for a release in [`NODE_IMAGES`], in a separate library.
 pub const SHARED_IMAGE: NodeImage<'_> =
     of_vmware!(Embedded, Ubuntu2204, "ob-24613403-ubuntu-2204-amd64-", "v1.32.0", "vmware.6-fips", "vkr.2");
 
@@ -127,7 +128,7 @@ pub(super) const fn image<'a>(item: &'a str, version: &'a str, kubernetes: &'a s
     NodeImage { item, version, kubernetes, kube_vip: None, os, shape: Shape::Distribution }
 }
 
-/// A node image whose release data have the form `shape`.
+/// Returns a node image with release data in the format `shape`.
 const fn image_of_shape<'a>(
     shape: Shape,
     item: &'a str,
@@ -139,12 +140,12 @@ const fn image_of_shape<'a>(
 }
 
 impl NodeImage<'_> {
-    /// Name of the TanzuKubernetesRelease: the version with `+` written as `---`.
+    /// Returns the TanzuKubernetesRelease name: the version with `---` instead of `+`.
     pub fn release(&self) -> String {
         self.version.replace('+', "---")
     }
 
-    /// The container images that its disk holds, by name and tag. sim/README.md has the source of each list.
+    /// Returns the container images on the disk, by name and tag. sim/README.md documents the source of each list.
     pub fn container_images(&self) -> BTreeSet<String> {
         match self.shape {
             Shape::Distribution | Shape::Embedded => self.images_of_vmware(),
@@ -168,7 +169,7 @@ impl NodeImage<'_> {
             .collect()
     }
 
-    /// Tags of the etcd, CoreDNS and pause images: those versions that kubeadm of this minor release names, as VMware tags them.
+    /// Returns the etcd, CoreDNS and pause image tags: kubeadm's default versions in VMware's tag format.
     fn tags(&self) -> [String; 3] {
         let minor = minor(self.kubernetes);
         let DefaultTags { etcd, coredns, pause } = DefaultTags::of(minor);
@@ -180,12 +181,12 @@ impl NodeImage<'_> {
         Addons::of(minor(self.kubernetes))
     }
 
-    /// The release that `layercake image build` made it of.
+    /// Returns the release from which `layercake image build` builds this image.
     fn own_release(&self) -> Option<&'static KubernetesRelease> {
         KubernetesRelease::find(self.kubernetes).ok()
     }
 
-    /// The OVF properties, key and value, that describe the release.
+    /// Returns the OVF properties (key and value) that describe the release.
     pub fn properties(&self) -> Vec<(&'static str, String)> {
         match self.shape {
             Shape::Distribution => self.properties_of_vmware(self.addons().manifests()),
@@ -211,7 +212,7 @@ impl NodeImage<'_> {
         all
     }
 
-    /// The properties that only images in the vSphere 8 format have: objects, and the Packages that these objects name.
+    /// Returns the properties that only vSphere 8 images contain: objects, and the Packages to which these objects refer.
     fn embedded_properties(&self) -> Vec<(&'static str, String)> {
         let name = self.release();
         let os_image = packed(&self.embedded_os_image().to_string());

@@ -1,4 +1,4 @@
-//! What stories see of a guest's disk and of its etcd.
+//! Read access to a guest's disk and its etcd, for stories.
 
 use super::Guests;
 use crate::guest::disk::Disk;
@@ -8,22 +8,22 @@ use crate::guest::kubeadm::CERTIFICATES_DIR;
 use crate::vcsim::control::{Vm, VmDisk};
 
 impl Guests {
-    /// Returns the mount points of a VM, each with its disk, as its guest has them since its last boot.
+    /// Returns the VM's mount points with their disks, as the guest mounted them at its last boot.
     pub fn mounts_of(&self, vm: &Vm) -> Vec<(String, VmDisk)> {
         let disk = Disk::at(self.0.shared.disk_folder(&vm.moid)).map(|disk| disk.with_devices(&vm.disks));
         disk.map(|disk| disk.mounted()).unwrap_or_default()
     }
 
-    /// Returns the text of a file on the disk of the VM of that name.
+    /// Reads a text file on the named VM's disk. Returns `None` if the VM hasn't booted or the file can't be read.
     pub fn read_file(&self, name: &str, path: &str) -> Option<String> {
         let report = self.boot_of(name)?;
         Disk::at(self.0.shared.disk_folder(&report.moid)).ok()?.read(path)
     }
 
-    /// Returns the bytes that etcd stores under a key, from the member on the VM of that name.
+    /// Reads a key's value from the etcd member on the named VM.
     ///
     /// # Errors
-    /// The VM does not run a member that answers.
+    /// The VM hasn't booted, or its etcd member doesn't respond.
     pub async fn etcd_value(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>, Failure> {
         let missing = || Failure::new(Reason::Etcd, format!("{name} has not booted"));
         let report = self.boot_of(name).ok_or_else(missing)?;

@@ -1,4 +1,4 @@
-//! The progress of the guests of all VMs.
+//! Tracks the boot progress of all guests.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use crate::addresses::Address;
 use crate::guest::failure::Failure;
 use crate::vcsim::control::Vm;
 
-/// The progress of a guest.
+/// A guest's boot phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Powered on and held by a story, before it reads its guestinfo.
+    /// The VM is powered on, but a story holds it before the guest reads its guestinfo.
     Held,
-    /// Powered on, and not a node yet.
+    /// The VM is powered on and booting. The guest isn't a node yet.
     Booting,
-    /// A node.
+    /// The guest is a node.
     Node,
-    /// A real machine whose VMware Tools report.
+    /// A real machine runs, and its VMware Tools report to vCenter.
     Running,
-    /// A VM that runs, and has no boot data of a node.
+    /// The VM runs, but doesn't have boot data for a node.
     Plain(Failure),
-    /// A VM that runs and did not become a node.
+    /// The VM runs, but didn't become a node.
     Failed(Failure),
-    /// Powered off.
+    /// The VM is powered off.
     Off,
 }
 
-/// A VM with the progress of its guest.
+/// One VM's boot progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootReport {
-    /// The VM's id.
+    /// The VM's managed object ID.
     pub moid: String,
-    /// The VM's name.
+    /// The VM name.
     pub name: String,
-    /// Its address.
+    /// The guest's IP address.
     pub address: Address,
-    /// Its progress.
+    /// The current phase.
     pub phase: Phase,
 }
 
-/// The reports, by the ids of the VMs.
+/// Boot reports by managed object ID.
 #[derive(Default)]
 pub struct Reports(watch::Sender<BTreeMap<String, BootReport>>);
 
@@ -57,7 +57,7 @@ impl Reports {
         find(&self.0.borrow(), name)
     }
 
-    /// Waits until `is_there` returns true for the phase of the VM of that name, which may not exist yet.
+    /// Waits until `is_there` returns true for the named VM's phase. The VM may not exist yet.
     pub async fn reached(&self, name: &str, is_there: impl Fn(&Phase) -> bool) -> BootReport {
         let mut reports = self.0.subscribe();
         loop {
@@ -65,12 +65,12 @@ impl Reports {
             if let Some(report) = report.filter(|report| is_there(&report.phase)) {
                 return report;
             }
-            // The sender lives as long as this agent.
+            // The sender lives as long as `self`, so this can't fail.
             let _ = reports.changed().await;
         }
     }
 
-    /// Adds the report of a VM that was powered on.
+    /// Adds or replaces the report when a VM was powered on.
     pub fn add(&self, vm: &Vm, address: Address) {
         let (moid, name) = (vm.moid.clone(), vm.name.clone());
         let report = BootReport { moid, name, address, phase: Phase::Booting };
@@ -89,7 +89,7 @@ impl Reports {
         self.change(&vm.moid, |report| report.name.clone_from(&vm.name));
     }
 
-    /// Changes the report of a VM, if there is one, and wakes those who wait if it is different then.
+    /// Changes a VM's report, if one exists, and notifies waiters if the report is different afterwards.
     fn change(&self, moid: &str, change: impl FnOnce(&mut BootReport)) {
         self.0.send_if_modified(|reports| {
             let Some(report) = reports.get_mut(moid) else { return false };

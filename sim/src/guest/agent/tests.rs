@@ -1,4 +1,4 @@
-//! The agent at a control API of the test.
+//! Tests the agent with a fake control API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::guest::failure::Reason;
 use crate::guest::sample;
 use crate::vcsim::control::ControlApi;
 
-/// A vCenter of one VM.
+/// The control API of a fake vCenter with at most one VM.
 #[derive(Clone)]
 struct FakeControlApi {
     vms: watch::Sender<(u64, Value)>,
@@ -52,7 +52,7 @@ async fn report(State(control): State<FakeControlApi>, Json(report): Json<Value>
 }
 
 impl FakeControlApi {
-    /// The control API and a client of it.
+    /// Starts the fake control API and returns it with a client.
     async fn open() -> (Self, ControlApi) {
         let control = Self {
             vms: watch::Sender::new((1, Value::Null)),

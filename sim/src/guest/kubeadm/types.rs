@@ -1,6 +1,6 @@
-//! The fields of kubeadm's documents, those of v1beta3 and v1beta4 in one.
+//! Types for kubeadm's configuration documents, v1beta3 and v1beta4 combined.
 //!
-//! What is not looked at is kept as it stands, so that an unknown field differs from a field without effect.
+//! Known fields without an effect here keep their raw value. Unknown fields fail to parse.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Flags of a component.
+/// A component's command line flags: names without dashes, and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "ArgumentsForm")]
 pub struct Arguments(pub Vec<(String, String)>);
@@ -40,13 +40,13 @@ impl From<ArgumentsForm> for Arguments {
 }
 
 impl Arguments {
-    /// The last value of a flag.
+    /// Returns the last value of a flag.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Empty and null both stand for what is not given.
+/// Deserializes null as the default value.
 fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -66,7 +66,7 @@ macro_rules! document {
 }
 
 document! {
-    /// The cluster, as `kubeadm init` makes it.
+    /// The cluster that `kubeadm init` creates.
     ClusterConfiguration {
         api_version: String,
         kind: String,
@@ -90,7 +90,7 @@ document! {
 }
 
 document! {
-    /// A component of the control plane.
+    /// A control plane component.
     Component {
         extra_args: Arguments,
         extra_volumes: Vec<ExtraVolume>,
@@ -102,7 +102,7 @@ document! {
 }
 
 document! {
-    /// A path of the node that a component sees.
+    /// A host path that a component mounts.
     ExtraVolume {
         name: String,
         host_path: String,
@@ -113,7 +113,7 @@ document! {
 }
 
 document! {
-    /// The cluster's name server.
+    /// The cluster's DNS server.
     Dns {
         image_repository: String,
         image_tag: String,
@@ -122,7 +122,7 @@ document! {
 }
 
 document! {
-    /// Where etcd runs.
+    /// The etcd location: on the control plane nodes, or external.
     Etcd {
         local: Option<LocalEtcd>,
         external: Option<Value>,
@@ -130,7 +130,7 @@ document! {
 }
 
 document! {
-    /// etcd on the control planes themselves.
+    /// etcd on the control plane nodes.
     LocalEtcd {
         data_dir: String,
         extra_args: Arguments,
@@ -145,7 +145,7 @@ document! {
 }
 
 document! {
-    /// The cluster's address ranges.
+    /// The cluster's DNS domain and address ranges.
     Networking {
         dns_domain: String,
         pod_subnet: String,
@@ -154,7 +154,7 @@ document! {
 }
 
 document! {
-    /// The first node.
+    /// The configuration of the first node.
     InitConfiguration {
         api_version: String,
         kind: String,
@@ -171,7 +171,7 @@ document! {
 }
 
 document! {
-    /// A token that nodes may join with.
+    /// A token with which nodes may join.
     BootstrapToken {
         token: String,
         description: Option<String>,
@@ -183,7 +183,7 @@ document! {
 }
 
 document! {
-    /// Where this node's API server listens.
+    /// The address and port on which the node's API server listens.
     Endpoint {
         advertise_address: String,
         bind_port: u16,
@@ -191,7 +191,7 @@ document! {
 }
 
 document! {
-    /// How the node registers itself.
+    /// The settings with which the node registers itself.
     NodeRegistration {
         name: String,
         cri_socket: Option<String>,
@@ -204,7 +204,7 @@ document! {
 }
 
 document! {
-    /// A node that joins.
+    /// The configuration of a joining node.
     JoinConfiguration {
         api_version: String,
         kind: String,
@@ -220,7 +220,7 @@ document! {
 }
 
 document! {
-    /// That it joins as a control plane.
+    /// The additional configuration for a node that joins as a control plane node.
     JoinControlPlane {
         #[serde(rename = "localAPIEndpoint")]
         local_api_endpoint: Endpoint,
@@ -229,7 +229,7 @@ document! {
 }
 
 document! {
-    /// How the cluster is found.
+    /// The methods by which a joining node finds its cluster.
     Discovery {
         bootstrap_token: Option<BootstrapTokenDiscovery>,
         file: Option<Value>,
@@ -239,7 +239,7 @@ document! {
 }
 
 document! {
-    /// Discovery by a token.
+    /// Discovery with a bootstrap token.
     BootstrapTokenDiscovery {
         api_server_endpoint: String,
         ca_cert_hashes: Vec<String>,

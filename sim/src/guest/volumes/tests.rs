@@ -1,7 +1,7 @@
 use super::*;
 use crate::guest::boot::{commands_of, initialize};
 
-/// As Cluster API writes it for a node with a disk for etcd and one for containerd.
+/// The cloud-config that Cluster API writes for a node with disks for etcd and containerd.
 const NODE: &str = r#"#cloud-config
 write_files:
 -   path: /etc/systemd/system/containerd.service.d/10-volumes.conf
@@ -90,7 +90,7 @@ fn what_lies_on_a_disk_is_there_at_every_boot_and_goes_with_it() {
     assert_eq!(mounted(&node), expected);
     node.write("/var/lib/etcd/member/wal", "data").unwrap();
 
-    // Disks of persistent volumes came meanwhile, on a controller of their own.
+    // Meanwhile, disks for persistent volumes were attached to a separate controller.
     let more = root(&folder, &[disk(0, 0), disk(0, 1), disk(0, 2), disk(1, 1)]);
     more.boot().unwrap();
     assert!(!more.has("/var/lib/etcd/member/wal"), "nothing is mounted before systemd does it");

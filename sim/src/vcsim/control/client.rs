@@ -1,4 +1,4 @@
-//! The client of the control API, and how it calls.
+//! The HTTP client for the control API.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::error::Error;
 
-/// The time for an answer. A simulator that hangs shall not keep its caller waiting for ever.
+/// The request timeout, so that a hanging simulator doesn't block its caller forever.
 const ANSWER: Duration = Duration::from_mins(3);
 
-/// A client of the control API.
+/// A client for the control API.
 #[derive(Clone)]
 pub struct ControlApi {
     http: reqwest::Client,
@@ -27,9 +27,9 @@ impl std::fmt::Debug for ControlApi {
 }
 
 impl ControlApi {
-    /// A client for the control API at `base` (`http://127.0.0.1:PORT`).
+    /// Creates a client for the control API at `base` (`http://127.0.0.1:PORT`) that authenticates with `token`.
     pub fn new(base: &str, token: &str) -> Self {
-        // Somebody else's provider serves as well.
+        // Fails if a provider is already installed. Any provider works, so ignore that.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().timeout(ANSWER).build().unwrap_or_default();
         Self { http, base: base.trim_end_matches('/').to_owned(), token: token.to_owned() }
@@ -46,7 +46,7 @@ impl ControlApi {
         answer.json().await.map_err(|source| Error::Unreachable { call, source: source.without_url() })
     }
 
-    /// Calls what answers with one member, which is called `member`, and returns its value.
+    /// Sends a request whose response is an object, and returns the value of its field `member`.
     pub(super) async fn call_for_one<T: DeserializeOwned>(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! Disks: first class ones, which are no VM's own, as a storage provider makes them, and those attached by hand.
+//! Disk operations: first class disks, as a storage provider uses them, and disk files that an administrator attaches.
 
 use reqwest::Method;
 use serde::Deserialize;
@@ -7,62 +7,68 @@ use serde_json::json;
 use super::client::ControlApi;
 use super::error::Error;
 
-/// A first class disk, as vCenter has it.
+/// A first class disk: a vCenter disk with a lifecycle independent of VMs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FirstClassDisk {
-    /// Its identity.
+    /// The disk id, which PersistentVolumes use as their volume handle.
     pub id: String,
-    /// Its name.
+    /// The name that was given at creation.
     pub name: String,
-    /// Size, MiB.
+    /// The size in MiB.
     #[serde(rename = "capacityMiB")]
     pub capacity_mib: i64,
-    /// Whether its data is there: who destroys a VM destroys what is attached to it.
+    /// True if the disk file exists. Destroying a VM destroys the attached disks, too.
     pub exists: bool,
-    /// The VM it is attached to; empty while it is attached to none.
+    /// The managed object id of the VM to which the disk is attached, or empty.
     pub vm: String,
-    /// By which that VM's guest knows it.
+    /// The UUID that the VM's guest sees.
     #[serde(rename = "diskUUID")]
     pub disk_uuid: String,
 }
 
 impl ControlApi {
-    /// All first class disks.
+    /// Lists all first class disks.
     pub async fn disks(&self) -> Result<Vec<FirstClassDisk>, Error> {
         self.call_for_one(Method::GET, "/v1/disks", None, "disks").await
     }
 
-    /// Makes a disk; answers its id.
+    /// Creates a first class disk and returns its id.
     pub async fn make_disk(&self, name: &str, capacity_mib: i64) -> Result<String, Error> {
         let order = json!({"name": name, "capacityMiB": capacity_mib});
         self.call_for_one(Method::POST, "/v1/disks", Some(order), "id").await
     }
 
-    /// Deletes a disk, which is refused while it is attached to a VM.
+    /// Deletes a first class disk.
+    ///
+    /// # Errors
+    /// Returns [`Error::Refused`] if the disk is attached to a VM.
     pub async fn delete_disk(&self, id: &str) -> Result<(), Error> {
         self.send(Method::DELETE, &format!("/v1/disks/{id}"), None).await
     }
 
-    /// Attaches a disk to a VM, unless it is attached already; answers by which UUID the guest knows it.
+    /// Attaches a first class disk to a VM, unless the disk is already attached to it. Returns the UUID that the guest sees. Fails if the
+    /// disk is attached to another VM.
     pub async fn attach_disk(&self, moid: &str, id: &str) -> Result<String, Error> {
         self.call_for_one(Method::PUT, &format!("/v1/vms/{moid}/disks/{id}"), None, "diskUUID").await
     }
 
-    /// Detaches a disk from a VM, if it is attached.
+    /// Detaches a first class disk from a VM. Succeeds if the disk isn't attached.
     pub async fn detach_disk(&self, moid: &str, id: &str) -> Result<(), Error> {
         self.send(Method::DELETE, &format!("/v1/vms/{moid}/disks/{id}"), None).await
     }
 
-    /// Attaches the disk of that file (`[datastore] folder/name.vmdk`) to a VM behind our back; it is made if it is not
-    /// there. Answers its UUID.
+    /// Attaches a disk file (`[datastore] folder/name.vmdk`) to a VM out of band and returns the disk UUID. Creates the file if it
+    /// doesn't exist.
     pub async fn attach(&self, moid: &str, file: &str, capacity_mib: u64) -> Result<String, Error> {
         let order = json!({"file": file, "capacityMiB": capacity_mib});
         self.call_for_one(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order), "uuid").await
     }
 
-    /// Hangs the disk of that file into the place of a VM's last disk, which is destroyed. It is refused where the VM has
-    /// only one.
+    /// Replaces a VM's last disk with a disk file, out of band. The old disk and its file are destroyed.
+    ///
+    /// # Errors
+    /// Returns [`Error::Refused`] if the VM has only one disk.
     pub async fn swap_last_disk(&self, moid: &str, file: &str, capacity_mib: u64) -> Result<(), Error> {
         let order = json!({"file": file, "capacityMiB": capacity_mib, "inPlaceOf": "last"});
         self.send(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await

@@ -1,40 +1,40 @@
-//! What can go wrong with a call of the control API.
+//! The error type for control API calls.
 
 use reqwest::StatusCode;
 
-/// Why a call of the control API failed.
+/// The reasons why a control API call fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The control API did not answer.
+    /// The request failed, or the response could not be decoded.
     #[error("the simulator's control API does not answer {call}: {source}")]
     Unreachable {
-        /// Method and path.
+        /// The request method and path.
         call: String,
-        /// The transport's error, without its address.
+        /// The transport error, without the URL.
         source: reqwest::Error,
     },
-    /// The answer has no such member.
+    /// The response lacks an expected field.
     #[error("the simulator's control API answers {call} without {member}")]
     Missing {
-        /// Method and path.
+        /// The request method and path.
         call: String,
-        /// The name of the member.
+        /// The name of the missing field.
         member: String,
     },
-    /// The thing asked for is not there (any more).
+    /// The object doesn't exist (404).
     #[error("the simulator's control API knows no {call}")]
     NotFound {
-        /// Method and path.
+        /// The request method and path.
         call: String,
     },
-    /// The control API refused.
+    /// The control API responded with another error status.
     #[error("the simulator's control API refused {call}: {status} {message}")]
     Refused {
-        /// Method and path.
+        /// The request method and path.
         call: String,
-        /// HTTP status.
+        /// The HTTP status code.
         status: StatusCode,
-        /// The control API's own words.
+        /// The response body.
         message: String,
     },
 }

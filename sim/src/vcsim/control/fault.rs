@@ -1,4 +1,4 @@
-//! Faults that can be injected into calls.
+//! Fault injection for vCenter calls.
 
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
@@ -7,64 +7,64 @@ use serde_json::{Value, json};
 use super::client::ControlApi;
 use super::error::Error;
 
-/// How a call is made to fail.
+/// The effect of an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FaultKind {
-    /// The call answers with a fault.
+    /// The call returns a fault and isn't carried out.
     #[serde(rename = "fault")]
     Fault,
-    /// The task that the call starts ends with a fault.
+    /// The task that the call starts fails, and the call isn't carried out.
     TaskFault,
-    /// The call is carried out, its answer never arrives.
+    /// The call is carried out, but the connection is cut before the response.
     LostAnswer,
-    /// 503 without a body.
+    /// The call isn't carried out. The response has status 503 and a text body, as from a proxy while vpxd restarts.
     #[serde(rename = "http503")]
     Http503,
-    /// An HTML page with status 200, as a proxy gives.
+    /// The call isn't carried out. The response is an HTML page with status 502, as from a proxy.
     Html,
-    /// The connection is cut.
+    /// The connection is cut, and the call isn't carried out.
     Abort,
-    /// The answer comes late.
+    /// A task takes [`Fault::delay_ms`] longer. A call without a task waits that long.
     Delay,
-    /// The call waits until its fault is removed.
+    /// A task keeps running until the fault is removed. A call without a task waits until the fault is removed.
     Hold,
-    /// A clone that leaves a VM behind and fails.
+    /// The clone task fails after it created the VM, which remains. Only for `CloneVM_Task`.
     HalfClone,
-    /// The call waits until its fault is removed, and is then cut off; nothing is done.
+    /// The call isn't carried out. It waits until the fault is removed, then the connection is cut.
     ParkCall,
-    /// Everything is done; the answer waits until the fault is removed, and is then cut off.
+    /// The call is carried out. The response waits until the fault is removed, then the connection is cut instead.
     ParkAnswer,
 }
 
-/// A fault to be planted.
+/// A rule that injects a fault into matching calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fault {
-    /// The method: `CloneVM_Task`, or `GET /com/vmware/content/library/item`.
+    /// The method, such as `CloneVM_Task` or `GET /com/vmware/content/library/item`. `*` matches all methods.
     pub method: String,
-    /// Only calls that name this object; with `*` at its end, all that begin so.
+    /// The name or id of the object to which a call must refer, or the URL path of a REST call. A trailing `*` matches any suffix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// What happens.
+    /// The effect on matching calls.
     pub kind: FaultKind,
-    /// The fault's type, `InsufficientResourcesFault`.
+    /// The fault type, such as `InsufficientResourcesFault`. Default: `SystemError`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// The fault's message.
+    /// The localized message in the fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// For [`FaultKind::Delay`].
+    /// The delay in milliseconds, for [`FaultKind::Delay`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// So many calls pass first.
+    /// The number of matching calls that pass before the first hit.
     pub skip: u32,
-    /// So many calls are hit.
+    /// The maximum number of hits. 0 means unlimited.
     pub count: u32,
 }
 
 impl Fault {
-    /// The next call of `method` fails this way.
+    /// Creates a rule that hits the next call to `method`.
     pub fn once(method: &str, kind: FaultKind) -> Self {
         Self {
             method: method.to_owned(),
@@ -78,35 +78,35 @@ impl Fault {
         }
     }
 
-    /// With this fault type and message.
+    /// Sets the fault type and message.
     #[must_use]
     pub fn with(mut self, fault: &str, message: &str) -> Self {
         (self.fault, self.message) = (Some(fault.to_owned()), Some(message.to_owned()));
         self
     }
 
-    /// Only for calls that name this object.
+    /// Restricts the rule to calls that refer to this object.
     #[must_use]
     pub fn on(mut self, object: &str) -> Self {
         self.object = Some(object.to_owned());
         self
     }
 
-    /// Such calls pass first, so many of them.
+    /// Lets `skip` matching calls pass first.
     #[must_use]
     pub fn after(mut self, skip: u32) -> Self {
         self.skip = skip;
         self
     }
 
-    /// Lasting or late by so much.
+    /// Sets the delay in milliseconds, for [`FaultKind::Delay`].
     #[must_use]
     pub fn lasting(mut self, delay_ms: u64) -> Self {
         self.delay_ms = Some(delay_ms);
         self
     }
 
-    /// For so many calls.
+    /// Sets the maximum number of hits.
     #[must_use]
     pub fn times(mut self, count: u32) -> Self {
         self.count = count;
@@ -115,17 +115,17 @@ impl Fault {
 }
 
 impl ControlApi {
-    /// Plants a fault; answers its id.
+    /// Adds a fault rule and returns its id.
     pub async fn plant(&self, fault: &Fault) -> Result<String, Error> {
         self.call_for_one(Method::POST, "/v1/faults", Some(json!(fault)), "id").await
     }
 
-    /// The planted faults with their hits and the calls they hold.
+    /// Returns all fault rules with their hit counts and the number of calls that they hold.
     pub async fn faults(&self) -> Result<Value, Error> {
         self.call(Method::GET, "/v1/faults", None).await
     }
 
-    /// Removes one fault, or all; what they held goes on.
+    /// Removes one fault rule, or all if `id` is `None`, and releases the calls that they hold.
     pub async fn remove_faults(&self, id: Option<&str>) -> Result<(), Error> {
         let path = id.map_or_else(|| "/v1/faults".to_owned(), |id| format!("/v1/faults/{id}"));
         self.send(Method::DELETE, &path, None).await

@@ -1,4 +1,4 @@
-//! What vCenter holds, as an administrator would look, and what is left behind in it.
+//! The vCenter inventory as an administrator sees it, and leftovers in it.
 
 use std::collections::BTreeMap;
 
@@ -9,155 +9,155 @@ use serde_json::{Value, json};
 use super::client::ControlApi;
 use super::error::Error;
 
-/// What belongs to nothing.
+/// Leftovers: datastore folders without a VM, and running tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OrphanedFiles {
-    /// Folders of datastores that no VM has a file in.
+    /// Datastore folders that don't belong to a VM.
     pub files: Vec<String>,
-    /// Tasks that still run.
+    /// Tasks that are still running.
     pub tasks: Vec<String>,
 }
 
-/// One VM of the inventory, with all that a test may want to compare.
+/// A VM in the inventory, with the details that tests compare.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InventoryVm {
-    /// Managed object id.
+    /// The managed object id.
     pub moid: String,
-    /// Name in its folder.
+    /// The name in the folder.
     pub name: String,
-    /// Its folder's id.
+    /// The folder's managed object id.
     pub folder: String,
-    /// Its resource pool's id.
+    /// The resource pool's managed object id.
     pub pool: String,
-    /// Whether it is a template.
+    /// True if the VM is a template.
     pub template: bool,
-    /// BIOS UUID.
+    /// The BIOS UUID.
     pub uuid: String,
-    /// Instance UUID.
+    /// The vCenter instance UUID.
     pub instance_uuid: String,
-    /// `poweredOn`, `poweredOff` or `suspended`.
+    /// The power state: `poweredOn`, `poweredOff` or `suspended`.
     pub power_state: String,
-    /// The mark of the extension that manages it.
+    /// The key of the extension that manages the VM, or an empty string.
     pub managed_by: Option<Value>,
-    /// The host's id.
+    /// The host's managed object id.
     pub host: String,
-    /// `connected`, or why vCenter does not reach it; `orphaned` where no host has it.
+    /// The connection state: `connected`, or the reason why vCenter can't reach the VM. `orphaned` if the VM isn't on any host.
     pub connection_state: String,
-    /// Whether a file is gone that a disk of it is in or rests on.
+    /// True if a disk file or one of its base files is missing.
     pub broken: bool,
-    /// Virtual CPUs.
+    /// The virtual CPU count.
     #[serde(rename = "numCPUs")]
     pub num_cpus: i64,
-    /// Memory, MiB.
+    /// The memory size in MiB.
     #[serde(rename = "memoryMB")]
     pub memory_mb: i64,
-    /// Reserved CPU, MHz.
+    /// The CPU reservation in MHz.
     pub cpu_reservation: Option<i64>,
-    /// Reserved memory, MiB.
+    /// The memory reservation in MiB.
     pub memory_reservation: Option<i64>,
-    /// The networks of its NICs, by name.
+    /// The network names, one per NIC.
     pub networks: Vec<String>,
-    /// Its disks, in their order.
+    /// The disks in device order.
     pub disks: Vec<InventoryDisk>,
-    /// Everything else the control API tells.
+    /// All other fields in the control API's response.
     #[serde(flatten)]
     pub rest: BTreeMap<String, Value>,
 }
 
-/// A disk of a VM.
+/// A VM disk in the inventory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InventoryDisk {
-    /// Its own file, as vCenter writes it: `[datastore] folder/name.vmdk`.
+    /// The disk's own file, without its bases, in vCenter's format: `[datastore] folder/name.vmdk`.
     pub file: String,
-    /// Its size.
+    /// The size in MiB.
     #[serde(rename = "capacityMiB")]
     pub capacity_mib: u64,
 }
 
-/// A cluster module.
+/// A cluster module, whose member VMs must run on different hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct InventoryModule {
-    /// Its UUID.
+    /// The module's UUID.
     pub id: String,
-    /// Managed object id of its cluster.
+    /// The cluster's managed object id.
     pub cluster: String,
-    /// Managed object ids of the VMs in it.
+    /// The member VMs' managed object ids.
     pub members: Vec<String>,
 }
 
-/// A folder or resource pool of the inventory.
+/// A folder or resource pool in the inventory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InventoryNode {
-    /// Managed object id.
+    /// The managed object id.
     pub moid: String,
-    /// Name.
+    /// The name in the parent.
     pub name: String,
-    /// Id of what it is in.
+    /// The parent's managed object id, or empty at the root.
     pub parent: String,
 }
 
-/// What vCenter holds.
+/// A snapshot of vCenter's inventory.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Inventory {
-    /// VMs and templates.
+    /// All VMs, including templates.
     pub vms: Vec<InventoryVm>,
-    /// VM folders.
+    /// All folders.
     pub folders: Vec<InventoryNode>,
-    /// Resource pools.
+    /// All resource pools.
     pub pools: Vec<InventoryNode>,
-    /// Cluster modules.
+    /// All cluster modules.
     pub modules: Vec<InventoryModule>,
 }
 
 impl ControlApi {
-    /// VMs, folders and pools.
+    /// Returns all VMs, folders, resource pools and cluster modules.
     pub async fn inventory(&self) -> Result<Inventory, Error> {
         self.call(Method::GET, "/v1/inventory", None).await
     }
 
-    /// What belongs to nothing.
+    /// Returns datastore folders without a VM, and running tasks.
     pub async fn orphaned_files(&self) -> Result<OrphanedFiles, Error> {
         self.call(Method::GET, "/v1/orphans", None).await
     }
 
-    /// Removes the files that belong to nothing.
+    /// Deletes the datastore folders that don't belong to a VM.
     pub async fn remove_orphaned_files(&self) -> Result<(), Error> {
         self.send(Method::DELETE, "/v1/orphans", None).await
     }
 
-    /// Removes all cluster modules.
+    /// Deletes all cluster modules.
     pub async fn clear_modules(&self) -> Result<(), Error> {
         self.send(Method::DELETE, "/v1/modules", None).await
     }
 
-    /// Makes a folder of VMs; answers its id.
+    /// Creates a VM folder and returns its managed object id.
     pub async fn make_folder(&self, parent: &str, name: &str) -> Result<String, Error> {
         let order = json!({"parent": parent, "name": name});
         self.call_for_one(Method::POST, "/v1/folders", Some(order), "moid").await
     }
 
-    /// Destroys a folder with all VMs and folders in it.
+    /// Destroys a folder, including all VMs and folders in it.
     pub async fn clear_folder(&self, moid: &str) -> Result<(), Error> {
         self.send(Method::DELETE, &format!("/v1/folders/{moid}"), None).await
     }
 
-    /// Gives a folder another name behind our back.
+    /// Renames a folder out of band.
     pub async fn rename_folder(&self, moid: &str, name: &str) -> Result<(), Error> {
         self.send(Method::POST, &format!("/v1/folders/{moid}/rename"), Some(json!({ "name": name }))).await
     }
 
-    /// Puts a folder with all that is in it into another behind our back.
+    /// Moves a folder and its content into another folder, out of band.
     pub async fn relocate_folder(&self, moid: &str, folder: &str) -> Result<(), Error> {
         self.send(Method::POST, &format!("/v1/folders/{moid}/move"), Some(json!({ "folder": folder }))).await
     }
 
-    /// Destroys a resource pool.
+    /// Destroys a resource pool, out of band.
     pub async fn clear_pool(&self, moid: &str) -> Result<(), Error> {
         self.send(Method::DELETE, &format!("/v1/pools/{moid}"), None).await
     }

@@ -1,6 +1,6 @@
-//! The control API of the simulated vCenter: what a guest, an operator behind our back, or a fault does to it.
+//! A client for the simulated vCenter's control API: guest actions, out-of-band changes by an administrator, and fault injection.
 //!
-//! Nothing of the product uses it; stories and the guest agent do.
+//! Only the simulator and tests use it, never the product.
 
 mod client;
 mod disks;

@@ -1,4 +1,4 @@
-//! What vCenter was asked for, by whom, and its sessions and connections.
+//! Request statistics, the call journal, sessions, privileges and connections.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,86 +10,86 @@ use serde_json::json;
 use super::client::ControlApi;
 use super::error::Error;
 
-/// Requests that vCenter was sent, by wire and method.
+/// Request counts by protocol and method.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Requests {
-    /// The sum.
+    /// The total request count.
     pub total: u64,
-    /// What their bodies and those of the answers came to.
+    /// The total size of request and response bodies.
     pub bytes: Traffic,
-    /// `vijson`, `soap`, `rest` → method → count.
+    /// Counts by protocol (`vijson`, `soap`, `rest`) and method.
     pub by_wire: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// Bytes as the simulator saw them.
+/// Transferred bytes, from the simulator's point of view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Traffic {
-    /// Of requests.
+    /// Bytes in request bodies.
     pub received: u64,
-    /// Of answers.
+    /// Bytes in response bodies.
     pub sent: u64,
 }
 
 impl Requests {
-    /// How often a method was called, whatever the wire.
+    /// Returns the number of calls to a method over all protocols.
     pub fn of(&self, method: &str) -> u64 {
         self.by_wire.values().filter_map(|methods| methods.get(method)).sum()
     }
 }
 
-/// A call that can change something, as a client made it.
+/// A client call that can change state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Call {
-    /// `vijson`, `soap` or `rest`.
+    /// The protocol: `vijson`, `soap` or `rest`.
     pub wire: String,
-    /// The method: `CloneVM_Task`.
+    /// The method, such as `CloneVM_Task`.
     pub method: String,
-    /// The most telling name of its object: what it makes, else what it is called on.
+    /// The name of the object that the call creates, or otherwise the object on which it is called.
     pub object: String,
 }
 
 impl ControlApi {
-    /// Requests so far.
+    /// Returns the request counts since the last reset.
     pub async fn requests(&self) -> Result<Requests, Error> {
         self.call(Method::GET, "/v1/requests", None).await
     }
 
-    /// Starts counting anew.
+    /// Resets the request counts.
     pub async fn forget_requests(&self) -> Result<(), Error> {
         self.send(Method::DELETE, "/v1/requests", None).await
     }
 
-    /// Ends every session but the control API's.
+    /// Ends all client sessions.
     pub async fn expire_sessions(&self) -> Result<(), Error> {
         self.send(Method::POST, "/v1/sessions/expire", None).await
     }
 
-    /// Takes these privileges from the user that clients log in as, on every object; all others are given back.
+    /// Revokes exactly these privileges from the clients' user, on every object. All other privileges are restored.
     pub async fn take_privileges(&self, missing: &[&str]) -> Result<(), Error> {
         self.send(Method::PUT, "/v1/privileges", Some(json!({ "missing": missing }))).await
     }
 
-    /// Closes every connection and refuses new ones for `down`; then also the sessions may be gone. Returns when
-    /// vCenter serves again.
+    /// Closes all connections and refuses new ones for `down`. Also ends all sessions if `sessions` is true. Returns when vCenter
+    /// serves again.
     pub async fn cut(&self, down: Duration, sessions: bool) -> Result<(), Error> {
         let order = json!({"downMs": down.as_millis(), "sessions": sessions});
         self.send(Method::POST, "/v1/front/cut", Some(order)).await
     }
 
-    /// The calls that can change something, so far.
+    /// Returns the recorded calls that can change state.
     pub async fn journal(&self) -> Result<Vec<Call>, Error> {
         self.call_for_one(Method::GET, "/v1/journal", None, "calls").await
     }
 
-    /// The calls that can change something, which are forgotten by this.
+    /// Returns the recorded calls that can change state, and clears the journal.
     pub async fn take_journal(&self) -> Result<Vec<Call>, Error> {
         self.call_for_one(Method::DELETE, "/v1/journal", None, "calls").await
     }
 
-    /// The tokens of all sessions that were ever opened.
+    /// Returns the tokens of all sessions ever opened, so that tests can search logs for them.
     pub async fn tokens(&self) -> Result<Vec<String>, Error> {
         self.call_for_one(Method::GET, "/v1/sessions", None, "tokens").await
     }

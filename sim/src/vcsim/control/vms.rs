@@ -1,4 +1,4 @@
-//! VMs as a guest, or an operator behind our back, sees and changes them.
+//! VM operations from inside the guest, and out-of-band changes by an administrator.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,104 +14,104 @@ use super::error::Error;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Vm {
-    /// Managed object id, `vm-42`.
+    /// The managed object id, such as `vm-42`.
     pub moid: String,
-    /// Name in its folder.
+    /// The name in the folder.
     pub name: String,
-    /// BIOS UUID.
+    /// The BIOS UUID.
     pub uuid: String,
-    /// vCenter's instance UUID.
+    /// The vCenter instance UUID.
     pub instance_uuid: String,
-    /// `poweredOn`, `poweredOff` or `suspended`.
+    /// The power state: `poweredOn`, `poweredOff` or `suspended`.
     pub power_state: String,
-    /// Whether it is a template, which never boots.
+    /// True if the VM is a template, which never boots.
     pub template: bool,
-    /// The folder it is in.
+    /// The folder's managed object id.
     pub folder: String,
-    /// Grows with every power-on, reset and reboot.
+    /// A counter of power-ons, resets and reboots.
     pub boot_count: u64,
-    /// Grows with every request to the guest to shut down, where guests carry them out themselves.
+    /// A counter of guest shutdown requests, if vCenter runs with `--real-guests`.
     pub shutdown_count: u64,
-    /// Its disks, in the order of their places.
+    /// The disks, ordered by bus, controller and unit.
     #[serde(deserialize_with = "listed")]
     pub disks: Vec<VmDisk>,
-    /// The MAC addresses of its network adapters.
+    /// The MAC addresses, one per network adapter.
     #[serde(deserialize_with = "listed")]
     pub macs: Vec<String>,
 }
 
-/// A disk of a VM, as its guest sees it.
+/// A VM disk as the guest sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VmDisk {
-    /// `scsi`, `sata`, `ide` or `nvme`.
+    /// The bus type: `scsi`, `sata`, `ide` or `nvme`.
     pub bus: String,
-    /// The number of its controller among those of its bus.
+    /// The controller's bus number, which is unique per bus type.
     pub controller: i32,
-    /// Its place there.
+    /// The unit number on the controller.
     pub unit: i32,
-    /// Its UUID, which `disk.enableUUID` shows to the guest.
+    /// The UUID that the guest sees if `disk.enableUUID` is set.
     pub uuid: String,
-    /// Size, MiB.
+    /// The size in MiB.
     #[serde(rename = "capacityMiB")]
     pub capacity_mib: i64,
-    /// Whether it is a volume of its own that only hangs on the VM.
+    /// True if this is a first class disk, which isn't part of the VM.
     pub first_class: bool,
 }
 
-/// What a VM is made of, as a hypervisor needs to know it.
+/// The virtual hardware that a hypervisor needs to run a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Hardware {
-    /// Virtual CPUs.
+    /// The virtual CPU count.
     #[serde(rename = "numCPUs")]
     pub num_cpus: u32,
-    /// Memory, MiB.
+    /// The memory size in MiB.
     #[serde(rename = "memoryMB")]
     pub memory_mb: u64,
-    /// `bios` or `efi`.
+    /// The firmware type: `bios` or `efi`.
     pub firmware: String,
-    /// The content library's item that its first disk is a copy of, by name; empty where it is a copy of none.
+    /// The name of the content library item from which the first disk was copied, or empty.
     pub image: String,
-    /// Its disks, in the order of their places.
+    /// The disks, ordered by bus, controller and unit.
     #[serde(deserialize_with = "listed")]
     pub disks: Vec<VmDisk>,
-    /// Its network adapters, in their order.
+    /// The network adapters in device order.
     #[serde(deserialize_with = "listed")]
     pub nics: Vec<Nic>,
 }
 
-/// A network adapter of a VM.
+/// A VM's network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Nic {
-    /// Its MAC address.
+    /// The MAC address, colon-separated.
     pub mac: String,
-    /// The name of its network.
+    /// The network name.
     pub network: String,
-    /// Whether it is plugged in at power-on.
+    /// True if the adapter is connected at power-on.
     pub connected: bool,
 }
 
 impl Vm {
-    /// Whether a guest runs in it.
+    /// Returns true if the VM is powered on and isn't a template, so that it runs a guest.
     pub fn powered_on(&self) -> bool {
         self.power_state == "poweredOn" && !self.template
     }
 }
 
-/// All VMs at one moment.
+/// A snapshot of all VMs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Vms {
-    /// To be given as `since` to the next call.
+    /// The revision, to be passed as `since` in the next call.
     pub revision: u64,
-    /// Every VM, templates too.
+    /// All VMs, including templates.
     #[serde(deserialize_with = "listed")]
     pub vms: Vec<Vm>,
 }
 
-/// Go writes an empty list as null.
+/// Deserializes a list. Accepts null, which is Go's encoding for an empty list.
 fn listed<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -120,50 +120,50 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A VM that came to be as a copy of another.
+/// A VM that [`ControlApi::copies`] created.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct VmCopy {
-    /// Name in its folder.
+    /// The name in the folder.
     pub name: String,
-    /// Managed object id.
+    /// The managed object id.
     pub moid: String,
-    /// BIOS and instance UUID.
+    /// The UUID, used both as BIOS and as instance UUID.
     pub uuid: String,
-    /// The address that its guest reports; empty if the original's reports none.
+    /// The reported guest address, or empty if the original doesn't report one.
     pub ip: String,
 }
 
-/// What VMware Tools in the guest reports.
+/// A report from VMware Tools in the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuestReport {
-    /// The primary address; none takes it away.
+    /// The primary address. `None` removes it.
     pub ip: Option<String>,
-    /// The host name.
+    /// The host name. `None` keeps the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_name: Option<String>,
-    /// Whether VMware Tools runs.
+    /// True if VMware Tools is running.
     pub tools_running: bool,
 }
 
-/// What somebody does to a VM behind our back.
+/// An out-of-band operation on a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PowerAction {
-    /// Power it on.
+    /// Power on.
     On,
-    /// Power it off, hard.
+    /// Power off without a guest shutdown.
     Off,
-    /// Press reset.
+    /// Hard reset.
     Reset,
-    /// Power it off and delete it from disk.
+    /// Power off and delete from disk.
     Destroy,
-    /// Take it out of the inventory.
+    /// Power off and remove from the inventory. The files remain.
     Unregister,
 }
 
 impl ControlApi {
-    /// The VMs, at once if the revision is not `since` any more, else when something changes or `wait` is over.
+    /// Returns all VMs. If `since` is the current revision, waits for a change, but not longer than `wait`.
     pub async fn vms(&self, since: Option<u64>, wait: Duration) -> Result<Vms, Error> {
         let path = match since {
             Some(revision) => format!("/v1/vms?since={revision}&waitMs={}", wait.as_millis()),
@@ -172,17 +172,17 @@ impl ControlApi {
         self.call(Method::GET, &path, None).await
     }
 
-    /// What the VM is made of.
+    /// Returns a VM's virtual hardware.
     pub async fn hardware(&self, moid: &str) -> Result<Hardware, Error> {
         self.call(Method::GET, &format!("/v1/vms/{moid}/hardware"), None).await
     }
 
-    /// The VM's `guestinfo.*` keys.
+    /// Returns the VM's `guestinfo.*` values by key.
     pub async fn guestinfo(&self, moid: &str) -> Result<BTreeMap<String, String>, Error> {
         self.call(Method::GET, &format!("/v1/vms/{moid}/guestinfo"), None).await
     }
 
-    /// Writes `guestinfo.*` keys as the guest's RPC tool does; none removes one.
+    /// Sets `guestinfo.*` keys as the guest's RPC tool does. `None` removes a key.
     pub async fn set_guestinfo(
         &self,
         moid: &str,
@@ -191,34 +191,35 @@ impl ControlApi {
         self.send(Method::PATCH, &format!("/v1/vms/{moid}/guestinfo"), Some(json!(values))).await
     }
 
-    /// Reports what VMware Tools sees.
+    /// Sends a VMware Tools report. Fails if the VM isn't powered on.
     pub async fn report(&self, moid: &str, report: &GuestReport) -> Result<(), Error> {
         self.send(Method::PUT, &format!("/v1/vms/{moid}/guest"), Some(json!(report))).await
     }
 
-    /// Shows a question about a VM, or takes it away. An operation that waits for the answer is a fault of its method.
+    /// Sets a pending question on a VM, or removes it. To make an operation wait for the answer, add a fault for its method.
     pub async fn ask(&self, moid: &str, question: Option<&str>) -> Result<(), Error> {
         let order = json!({ "text": question.unwrap_or_default() });
         self.send(Method::PUT, &format!("/v1/vms/{moid}/question"), Some(order)).await
     }
 
-    /// Does something to a VM behind our back.
+    /// Runs an out-of-band operation on a VM.
     pub async fn power(&self, moid: &str, action: PowerAction) -> Result<(), Error> {
         self.send(Method::POST, &format!("/v1/vms/{moid}/power"), Some(json!({ "action": action }))).await
     }
 
-    /// So many copies of a VM come to be beside it, to be read and not to be changed.
+    /// Creates `count` copies of a VM in its folder, with the names `PREFIX-NUMBER`. The copies share state with the original, so use them
+    /// only for reading.
     pub async fn copies(&self, moid: &str, count: usize, prefix: &str) -> Result<Vec<VmCopy>, Error> {
         let body = json!({"count": count, "prefix": prefix});
         self.call(Method::POST, &format!("/v1/vms/{moid}/copies"), Some(body)).await
     }
 
-    /// Gives a VM another name behind our back.
+    /// Renames a VM out of band.
     pub async fn rename(&self, moid: &str, name: &str) -> Result<(), Error> {
         self.send(Method::POST, &format!("/v1/vms/{moid}/rename"), Some(json!({ "name": name }))).await
     }
 
-    /// Puts a VM into another folder behind our back.
+    /// Moves a VM into another folder, out of band.
     pub async fn relocate(&self, moid: &str, folder: &str) -> Result<(), Error> {
         self.send(Method::POST, &format!("/v1/vms/{moid}/move"), Some(json!({ "folder": folder }))).await
     }
