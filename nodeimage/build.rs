@@ -1,4 +1,4 @@
-//! Has the crate compiled again when a file that it embeds appears, changes or goes.
+//! Makes cargo rebuild the crate when an embedded file is added, changed or removed.
 
 /// The folders that `src/release.rs` and `src/sources.rs` embed.
 const EMBEDDED: [&str; 10] = [

@@ -1,4 +1,4 @@
-//! The order in which an image is built.
+//! Runs an image build from the request to the finished files.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,37 +24,37 @@ use crate::sources;
 use crate::spdx;
 use crate::vmdk;
 
-/// The size of the disk, as the step that makes it has it.
+/// The disk size, which must equal the one in `steps/disk`.
 const DISK_BYTES: u64 = 20480 << 20;
-/// The folder below the output in which the image is built; it goes at the end.
+/// The work folder inside the output folder. It is removed at the end.
 const WORK: &str = ".unfinished";
 
-/// What to build.
+/// The options for a build.
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
-    /// The release of Kubernetes, as [`KubernetesRelease::find`] takes it.
+    /// The Kubernetes release, in a form that [`KubernetesRelease::find`] accepts.
     pub kubernetes: String,
-    /// The operating system, as [`OperatingSystem::find`] takes it.
+    /// The operating system, in a form that [`OperatingSystem::find`] accepts.
     pub os: String,
-    /// Where the files of the image go.
+    /// The output folder. It is created if it doesn't exist.
     pub out: PathBuf,
-    /// The lock file of an earlier build, whose packages are taken.
+    /// The lock file from an earlier build, to use the same packages. `None` selects the newest packages.
     pub lock: Option<PathBuf>,
-    /// Images of containers that the node has beside its own.
+    /// Additional container images for the node.
     pub preload: Vec<Preload>,
 }
 
-/// Images of containers that a node comes with.
+/// A source of additional container images for the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preload {
-    /// Those of upstream projects that a management cluster needs: Cluster API's managers and the IPAM provider.
+    /// The upstream images for a management cluster: Cluster API's managers and the IPAM provider.
     Management,
-    /// Those in an archive of an OCI layout or of Docker.
+    /// The images in an archive with an OCI layout or in Docker's format.
     Archive(PathBuf),
 }
 
 impl Preload {
-    /// The word that stands for [`Preload::Management`].
+    /// The string that parses to [`Preload::Management`].
     pub const MANAGEMENT: &'static str = "management";
 }
 
@@ -66,16 +66,16 @@ impl FromStr for Preload {
     }
 }
 
-/// An image that was built.
+/// The result of a build.
 #[derive(Debug)]
 pub struct BuiltImage {
-    /// Its name, by which the names of all its files begin.
+    /// The image name, which is also the prefix of all file names.
     pub name: String,
-    /// Its files, the list of digests last.
+    /// The paths to the files. The last one is the checksum file.
     pub files: Vec<PathBuf>,
 }
 
-/// Builds an image. Blocks, for many minutes the first time.
+/// Builds an image. This blocks the thread, for many minutes on the first build.
 pub fn build(request: &BuildRequest, progress: &dyn Progress) -> Result<BuiltImage> {
     let release = KubernetesRelease::find(&request.kubernetes)?;
     let os = OperatingSystem::find(&request.os)?;
@@ -92,7 +92,7 @@ pub fn build(request: &BuildRequest, progress: &dyn Progress) -> Result<BuiltIma
     }
     let work = out.join(WORK);
     let builder = Builder::new(&work)?;
-    // What a build that was killed left is no start.
+    // Remove what a killed build left behind.
     builder.remove_work()?;
     fs::create_dir_all(&work).doing("make", &work)?;
     let mut programs = release.tools().concat();
@@ -108,7 +108,7 @@ pub fn build(request: &BuildRequest, progress: &dyn Progress) -> Result<BuiltIma
     Ok(image)
 }
 
-/// The archives that are preloaded. Each must be there before the build takes many minutes.
+/// Returns the absolute paths to the preloaded archives. Fails before the long build starts if one is missing.
 fn archives(preload: &[Preload]) -> Result<Vec<PathBuf>> {
     let paths = preload.iter().filter_map(|preload| match preload {
         Preload::Management => None,
@@ -117,7 +117,7 @@ fn archives(preload: &[Preload]) -> Result<Vec<PathBuf>> {
     paths.map(|path| fs::canonicalize(path).doing("find the archive", path)).collect()
 }
 
-/// What all steps of a build need.
+/// The input that all parts of a build share.
 struct Build<'a> {
     release: &'static KubernetesRelease,
     os: &'static OperatingSystem,
@@ -125,7 +125,7 @@ struct Build<'a> {
     work: PathBuf,
     builder: Builder,
     programs: Vec<&'static Tool>,
-    /// True if the node has the images of a management cluster.
+    /// True if [`Preload::Management`] was requested.
     management: bool,
     archives: Vec<PathBuf>,
     progress: &'a dyn Progress,
@@ -155,7 +155,8 @@ impl Build<'_> {
         self.finish(&name, &version, &lock, &format!("{list:#}\n"), epoch)
     }
 
-    /// The lock given, or one of today's packages.
+    /// Returns `locked` with the current Go version, or a lock for the newest packages. Reports in the progress output if the Go version
+    /// has changed.
     fn lock(&self, locked: Option<Lock>) -> Result<Lock> {
         let go = tools::go_version()?;
         match locked {
@@ -183,14 +184,14 @@ impl Build<'_> {
         debian::write_archive(&lock.node, self.os, &self.work.join("archive"))
     }
 
-    /// Puts the programs and files where the steps take them from.
+    /// Copies programs, files and image definitions to the paths where the steps expect them.
     fn place(&self, programs: &BTreeMap<&'static str, PathBuf>) -> Result<()> {
         sources::write(&self.work, &containers::pause(self.release))?;
         for (name, path) in programs {
             let in_images = format!("containers/{PROGRAMS}/{name}");
             let places = match (*name, containers::place_on_node(name)) {
                 ("preload", _) => vec!["bin/preload".to_owned()],
-                // On the node, and in the image that flannel's manifest copies it from.
+                // The plugin is installed on the node and in the image from which flannel's manifest copies it.
                 ("flannel", Some(place)) => vec![format!("files/{place}"), in_images],
                 (_, Some(place)) => vec![format!("files/{place}")],
                 (_, None) => vec![in_images],
@@ -216,7 +217,8 @@ impl Build<'_> {
         fs::write(&path, images).doing("write", &path)
     }
 
-    /// Gives the image's files their names, and writes those that describe it.
+    /// Packs the OVA, writes the kernel command line, the SBOM (`list`) and the lock file, moves all files to the output folder under their
+    /// final names, and writes the checksum file.
     fn finish(&self, name: &str, version: &str, lock: &Lock, list: &str, epoch: i64) -> Result<BuiltImage> {
         let made = self.work.join("out");
         let disk = made.join("disk.vmdk");
@@ -265,7 +267,7 @@ impl Build<'_> {
     }
 }
 
-/// The time that everything in the image bears: SOURCE_DATE_EPOCH, else that of the packages.
+/// Returns the timestamp for all files in the image: SOURCE_DATE_EPOCH if set, otherwise the lock's epoch.
 fn epoch(lock: &Lock) -> Result<i64> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Err(_) => Ok(lock.epoch),
@@ -275,7 +277,7 @@ fn epoch(lock: &Lock) -> Result<i64> {
     }
 }
 
-/// The version of the release that is made of the image: an image of newer packages is a newer release.
+/// Returns the image's release version. It contains the date, so that newer packages make a newer release.
 fn version(release: &KubernetesRelease, epoch: i64) -> String {
     let date = Timestamp::from_second(epoch).unwrap_or_default().to_zoned(TimeZone::UTC);
     format!("{}+layercake.{}", release.version, date.strftime("%Y%m%d"))

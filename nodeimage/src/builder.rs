@@ -1,4 +1,4 @@
-//! Runs the steps of a build among the builder's tools: those of Debian's packages, not the machine's.
+//! Runs build steps with tools from the locked Debian packages instead of this machine's tools.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,19 +6,19 @@ use std::process::Command;
 use crate::command::run;
 use crate::error::{Error, Result};
 
-/// The tools, and the folder that the steps work in.
+/// Runs build steps in separate mount and PID namespaces.
 pub(crate) struct Builder {
     work: PathBuf,
     privileges: &'static [&'static str],
 }
 
-/// With these arguments, `unshare` gives its child namespaces of its own; what runs there ends with it.
+/// Arguments for `unshare` that create mount and PID namespaces. When `unshare` exits, all processes in the namespaces are killed.
 const NAMESPACES: [&str; 5] = ["--mount", "--pid", "--fork", "--kill-child", "--propagation=private"];
-/// Makes a user without rights root in a namespace, over the range of ids that /etc/subuid gives.
+/// Arguments for `unshare` that make an unprivileged user root in a namespace, with the id ranges from /etc/subuid and /etc/subgid.
 const USER_NAMESPACE: [&str; 3] = ["--user", "--map-root-user", "--map-auto"];
 
 impl Builder {
-    /// Finds out how steps can be run on this machine.
+    /// Detects if build steps need a user namespace. Fails if this machine isn't x86_64 or can't create the namespaces.
     pub(crate) fn new(work: &Path) -> Result<Self> {
         if std::env::consts::ARCH != "x86_64" {
             return Err(Error::Host(format!(
@@ -40,14 +40,15 @@ impl Builder {
         ))
     }
 
-    /// Runs a step of `steps/`; `what` it does begins with a verb.
+    /// Runs the script `steps/NAME` with `epoch` as SOURCE_DATE_EPOCH. `what` describes the purpose in error messages and begins with a
+    /// verb.
     pub(crate) fn step(&self, name: &str, epoch: i64, what: &str) -> Result<()> {
         let mut command = self.unshared();
         command.arg("/bin/sh").arg(self.work.join("steps/enter")).arg(&self.work).arg(name);
         run(command.env("SOURCE_DATE_EPOCH", epoch.to_string()), what).map(drop)
     }
 
-    /// Removes the work folder, whoever its files belong to.
+    /// Removes the work folder. This needs the namespaces, because files can belong to mapped user ids.
     pub(crate) fn remove_work(&self) -> Result<()> {
         run(
             self.unshared().args(["rm", "-rf", "--one-file-system"]).arg(&self.work),

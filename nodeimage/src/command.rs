@@ -1,13 +1,15 @@
-//! Runs the commands of others.
+//! Runs external commands.
 
 use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
 
-/// So many lines of a failed command's output are shown.
+/// The maximum number of output lines in the error for a failed command.
 const TAIL: usize = 30;
 
-/// Runs a command to its end and returns what it printed on standard output; `what` it is run for begins with a verb.
+/// Runs a command to completion and returns its standard output.
+///
+/// `what` describes the purpose in error messages and begins with a verb.
 pub(crate) fn run(command: &mut Command, what: &str) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|error| {

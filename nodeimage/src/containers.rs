@@ -1,4 +1,4 @@
-//! The containers' images that a node comes with.
+//! The container images that a node contains.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use serde::Serialize;
 
 use crate::release::{CNI_TOOLS, COREDNS, FLANNEL, KubernetesRelease, METRICS_SERVER};
 
-/// Debian's folder of libraries.
+/// Debian's library folder.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
-/// Names under which iptables is called.
+/// The commands that are symbolic links to the iptables binary (`xtables-nft-multi`).
 const IPTABLES: [&str; 6] =
     ["iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"];
 
-/// An image, as `containerd/preload` reads it.
+/// A container image, in the format that `containerd/preload` reads.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct PreloadedImage {
-    /// The names by which it is run.
+    /// The image references.
     pub(crate) names: Vec<String>,
     entrypoint: Vec<String>,
-    /// Files, each from where it lies among the packages' files.
+    /// Source paths, relative to the folder with the unpacked packages, by path in the image.
     files: BTreeMap<String, String>,
-    /// Links, each with what it points to.
+    /// Symbolic link targets, by path in the image.
     links: BTreeMap<String, String>,
 }
 
-/// Where the programs built from Go modules lie among the packages' files.
+/// The folder with the programs that are built from Go modules, relative to the folder with the unpacked packages.
 pub(crate) const PROGRAMS: &str = "programs";
 
 impl PreloadedImage {
@@ -34,13 +34,13 @@ impl PreloadedImage {
         Self { names: names.to_vec(), entrypoint, ..Self::default() }
     }
 
-    /// With a program that is built from a Go module.
+    /// Adds a program that is built from a Go module, at the path `at`.
     fn with_program(mut self, name: &str, at: &str) -> Self {
         self.files.insert(at.to_owned(), format!("/{PROGRAMS}/{name}"));
         self
     }
 
-    /// With a file or folder of Debian's packages, where it lies there.
+    /// Adds a file or folder from a Debian package, at the same path.
     fn with(mut self, path: &str) -> Self {
         self.files.insert(path.to_owned(), path.to_owned());
         self
@@ -51,7 +51,7 @@ impl PreloadedImage {
         self
     }
 
-    /// With the users that Debian has, for programs that look one up.
+    /// Adds Debian's default users and groups, for programs that look them up.
     fn with_users(mut self) -> Self {
         for (at, from) in [("/etc/passwd", "passwd.master"), ("/etc/group", "group.master")] {
             self.files.insert(at.to_owned(), format!("/usr/share/base-passwd/{from}"));
@@ -59,7 +59,7 @@ impl PreloadedImage {
         self
     }
 
-    /// With a shell and what is looked for in a container that does not work.
+    /// Adds a shell and common debugging commands.
     fn with_shell(self) -> Self {
         let with_program = self.with("/usr/bin/busybox");
         ["sh", "cat", "cp", "ip", "ls", "nc", "ping", "ps", "sleep", "wget"]
@@ -67,7 +67,7 @@ impl PreloadedImage {
             .fold(with_program, |image, name| image.with_link(&format!("/bin/{name}"), "/usr/bin/busybox"))
     }
 
-    /// With what writes rules for packets: iptables loads a module for each kind of match and target.
+    /// Adds packet filter tools, and the libraries that iptables loads for matches and targets.
     fn with_packet_filter(self) -> Self {
         let filter = self
             .with("/usr/sbin/xtables-nft-multi")
@@ -80,8 +80,8 @@ impl PreloadedImage {
     }
 }
 
-/// The images of a node of the release, under the names that kubeadm and the add-ons' manifests have for them. kubeadm pulls nothing
-/// that is there.
+/// Returns a node's images under the names that kubeadm and the add-on manifests use. kubeadm doesn't pull images that are already
+/// present.
 pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
     let registry = |name: &str| format!("registry.k8s.io/{name}");
     let defaults = &release.defaults;
@@ -89,7 +89,7 @@ pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
         let names = [registry(&format!("{name}:{}", release.version))];
         PreloadedImage::new(&names, &[name]).with_program(name, &format!("/usr/local/bin/{name}"))
     };
-    // Under their own versions, which a release's properties name, and under those that kubeadm expects where it is not configured.
+    // Each image is available under the version that is built (the OVF properties contain it) and under kubeadm's default tag.
     let both = |image: &str, own: String, default: &str| {
         let mut names = vec![registry(&format!("{image}:{own}"))];
         if own != default {
@@ -127,7 +127,7 @@ pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
             &["/usr/sbin/keepalived", "--dont-fork", "--log-console"],
         )
         .with("/usr/sbin/keepalived")
-        // It does not start without this file.
+        // keepalived doesn't start without this file.
         .with("/etc/keepalived/keepalived.config-opts")
         .with_users()
         .with_packet_filter()
@@ -135,7 +135,7 @@ pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
     ]
 }
 
-/// The images of the components of upstream projects that a management cluster has, under their published names.
+/// Returns the images for a management cluster's upstream components, under their published names.
 pub(crate) fn management_images() -> Vec<PreloadedImage> {
     let upstream = COMPONENTS.iter().filter_map(|component| match component.source {
         Source::Upstream { manifests, .. } => Some((component, manifests)),
@@ -149,22 +149,22 @@ pub(crate) fn management_images() -> Vec<PreloadedImage> {
         .collect()
 }
 
-/// The names of the containers' images that a node of the release comes with.
+/// Returns the references of all container images that a node with this release contains.
 pub fn image_names(release: &KubernetesRelease) -> Vec<String> {
     images(release).into_iter().flat_map(|image| image.names).collect()
 }
 
-/// Where flannel's manifest takes the CNI plugin from.
+/// The image from which flannel's manifest copies the CNI plugin.
 const FLANNEL_PLUGIN: &str = "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1";
-/// Debian's keepalived, which no registry has: repository and tag of the image.
+/// The repository and tag of the image with Debian's keepalived. The image isn't published in a registry.
 pub(crate) const KEEPALIVED: (&str, &str) = ("localhost/layercake/keepalived", "debian-13");
 
-/// The image that the runtime starts every pod with.
+/// Returns the reference of the sandbox image, with which the container runtime starts every Pod.
 pub(crate) fn pause(release: &KubernetesRelease) -> String {
     format!("registry.k8s.io/pause:{}", release.defaults.pause)
 }
 
-/// Where a program goes on the node itself; nothing for one that runs in containers only.
+/// Returns a program's path on the node, relative to the root folder, or `None` if the program isn't installed on the node itself.
 pub(crate) fn place_on_node(program: &str) -> Option<String> {
     if CNI_TOOLS.iter().any(|tool| tool.name == program) {
         return Some(format!("opt/cni/bin/{program}"));

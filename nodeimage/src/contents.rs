@@ -1,4 +1,4 @@
-//! What an image consists of: packages of Debian and Go modules, with their licences.
+//! Lists the Debian packages and Go modules in an image, with their licenses.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +11,10 @@ use crate::error::{Doing, Error, Result};
 use crate::licence;
 use crate::spdx::Part;
 
-/// Where the texts of the licences of Go modules lie on the node.
+/// The folder on the node for Go modules' license texts.
 const GO_LICENCES: &str = "usr/share/doc/go";
 
-/// The Go modules of all programs; their licences' texts go into the node's files.
+/// Returns the Go modules in all programs, plus the standard library of the Go version `go`. Copies the modules' license texts to `files`.
 pub(crate) fn go_modules(programs: &[&'static Tool], go: &str, files: &Path) -> Result<BTreeSet<Part>> {
     let mut parts = BTreeSet::new();
     for tools in programs.chunk_by(|one, next| std::ptr::eq(one.module, next.module)) {
@@ -53,7 +53,7 @@ fn go_module(module: &Dependency, into: &Path) -> Result<Part> {
     })
 }
 
-/// The files of a module that say under which conditions it may be passed on.
+/// Returns the license and notice files in a module's root folder.
 fn licence_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).doing("read", folder)? {
@@ -70,7 +70,7 @@ fn licence_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The packages of the node and of the containers' images.
+/// Returns the Debian packages on the node and in the container images. `root` and `containers` are the folders with their files.
 pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Result<BTreeSet<Part>> {
     let mut parts = BTreeSet::new();
     for (packages, files) in [(&lock.node, root), (&lock.containers, containers)] {
@@ -82,7 +82,7 @@ pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Re
             let copyright = files.join("usr/share/doc").join(&name).join("copyright");
             let text = match fs::read(&copyright) {
                 Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                // A package may share the folder of another, which a link of the node's root leads to.
+                // The folder can be a symbolic link to another package's folder, and that folder may not exist here.
                 Err(_) => String::new(),
             };
             parts.insert(Part {
@@ -97,7 +97,7 @@ pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Re
     Ok(parts)
 }
 
-/// Name, version and architecture, as a package's file is called after them; its version has no epoch there.
+/// Parses a package's file name. Returns the name, the version without its epoch, and the architecture.
 fn named(file: &str) -> Option<(String, String, String)> {
     let mut fields = file.strip_suffix(".deb")?.split('_');
     let (name, version, arch) = (fields.next()?, fields.next()?, fields.next()?);

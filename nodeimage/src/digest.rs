@@ -1,4 +1,4 @@
-//! SHA-256 of files.
+//! SHA-256 digests of files and byte slices.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Doing, Result};
 
-/// The digest of a file, in hexadecimal digits.
+/// Returns a file's SHA-256 digest in hexadecimal.
 pub(crate) fn sha256_of(path: &Path) -> Result<String> {
     let mut file = File::open(path).doing("read", path)?;
     let mut hash = Sha256::new();
@@ -22,7 +22,7 @@ pub(crate) fn sha256_of(path: &Path) -> Result<String> {
     }
 }
 
-/// The digest of a text, in hexadecimal digits.
+/// Returns the SHA-256 digest of `text` in hexadecimal.
 pub(crate) fn sha256(text: &[u8]) -> String {
     hexadecimal(&Sha256::digest(text)[..])
 }

@@ -1,52 +1,52 @@
-//! What can go wrong while an image is built.
+//! The error type for image builds.
 
 use std::io;
 use std::path::Path;
 
-/// A failure of the build, in words that let the user act.
+/// The reasons why a build fails. The messages say how to fix the cause where possible.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be reached.
+    /// A file operation failed.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was tried, as in "read /path".
+        /// The operation and the path, such as "read /path".
         what: String,
-        /// Why it failed.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The machine cannot build images.
+    /// This machine can't build images.
     #[error("this machine cannot build node images: {0}")]
     Host(String),
-    /// No image can be made of what was asked for.
+    /// The build request is invalid or not supported.
     #[error("{0}")]
     Request(String),
-    /// A lock file is of no use.
+    /// A lock file is invalid.
     #[error("lock file {path}: {reason}")]
     Lock {
-        /// The file.
+        /// The path to the lock file.
         path: String,
-        /// Why, and what to do.
+        /// The problem and how to fix it.
         reason: String,
     },
-    /// A command failed.
+    /// A command failed, or its output is unusable.
     #[error("cannot {what}: {reason}")]
     Command {
-        /// What it was run for.
+        /// The command's purpose. It begins with a verb.
         what: String,
-        /// The end of its output.
+        /// The exit status and the last lines of output, or another cause.
         reason: String,
     },
-    /// The programs of the node could not be built.
+    /// The node's programs could not be built.
     #[error(transparent)]
     Programs(#[from] plane::Error),
 }
 
-/// The crate's results.
+/// A result with this crate's error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Says what was tried where input or output failed.
+/// Adds context to I/O errors.
 pub(crate) trait Doing<T> {
-    /// Adds what was tried and with which file.
+    /// Converts an I/O error into [`Error::Io`] with the operation and the path.
     fn doing(self, verb: &str, path: &Path) -> Result<T>;
 }
 

@@ -1,19 +1,19 @@
-//! Builds node images: Debian, the programs of a Kubernetes node, and the containers' images that a cluster needs to come up,
-//! as one disk for vSphere and for QEMU.
+//! Builds node images: Debian, the programs for a Kubernetes node, and the container images that a cluster needs to start, on one
+//! disk for vSphere and QEMU.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | `release`, `os` | what images can be made of |
-//! | `debian` | which packages, fetched and unpacked; the lock file that pins them |
-//! | `containers` | the containers' images and the files of each |
-//! | `sources` | the files in the crate's other folders, which are part of the program |
-//! | `builder` | runs the steps of `steps/` among tools of Debian's packages |
-//! | `ovf`, `ova`, `vmdk` | what vSphere imports |
-//! | `contents`, `licence`, `spdx` | the list of what is in it |
-//! | `build` | the order of it all |
+//! | `release`, `os` | supported Kubernetes releases and operating systems |
+//! | `debian` | selects, downloads and unpacks Debian packages; the lock file that pins them |
+//! | `containers` | the preloaded container images and their files |
+//! | `sources` | the files in the crate's other folders, which are embedded in the program |
+//! | `builder` | runs the build steps in `steps/` with tools from Debian packages |
+//! | `ovf`, `ova`, `vmdk` | the files that vSphere imports |
+//! | `contents`, `licence`, `spdx` | the software bill of materials (SBOM) |
+//! | `build` | the build order |
 //!
-//! Formats that others' tools write are written by them (mke2fs, mtools, sfdisk, ukify, qemu-img), and those come from the
-//! packages that the lock file pins. So the same inputs make the same bytes on every machine.
+//! Established tools (mke2fs, mtools, sfdisk, ukify, qemu-img) write the file formats. The tools come from packages that the lock file
+//! pins, so the same inputs produce the same bytes on every machine.
 
 #![cfg_attr(
     test,

@@ -1,8 +1,8 @@
-//! Which licences a text names, by the identifiers of SPDX.
+//! Detects licenses in license and copyright files and returns their SPDX identifiers.
 
 use std::collections::BTreeSet;
 
-/// Identifiers that stand for a licence of Debian's copyright files, where they differ.
+/// SPDX identifiers by license name in Debian copyright files (lowercase).
 const DEBIAN: [(&str, &str); 34] = [
     ("agpl-3", "AGPL-3.0-only"),
     ("apache-2", "Apache-2.0"),
@@ -40,7 +40,9 @@ const DEBIAN: [(&str, &str); 34] = [
     ("zlib", "Zlib"),
 ];
 
-/// The licences that one of Debian's copyright files names; none where it is prose. Each of them holds for some part.
+/// Returns the license identifiers from a Debian copyright file. Each license applies to some part of the package.
+///
+/// Returns an empty set if the file isn't in the machine-readable format.
 pub(crate) fn of_copyright(text: &str) -> BTreeSet<String> {
     if !text.lines().take(5).any(|line| line.starts_with("Format:")) {
         return BTreeSet::new();
@@ -49,7 +51,7 @@ pub(crate) fn of_copyright(text: &str) -> BTreeSet<String> {
     named.flat_map(parts).map(|name| identifier(&name)).collect()
 }
 
-/// The names in `GPL-2+ or Artistic, and MIT with exception`, in lower case.
+/// Returns the license names in an expression such as `GPL-2+ or Artistic, and MIT with exception`, in lower case.
 fn parts(names: &str) -> Vec<String> {
     let mut parts = Vec::new();
     let mut is_exception = false;
@@ -77,7 +79,7 @@ fn identifier(name: &str) -> String {
     )
 }
 
-/// The licence whose whole text this is.
+/// Returns the SPDX identifier of the license with this text, or `None` if the license isn't known.
 pub(crate) fn of_text(text: &str) -> Option<&'static str> {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
     let has = |part: &str| words.contains(part);

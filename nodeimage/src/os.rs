@@ -1,22 +1,23 @@
-//! The operating systems that images are made of.
+//! The operating systems on which node images are based.
 
 use crate::error::{Error, Result};
 
-/// An operating system.
+/// A guest operating system for node images.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OperatingSystem {
-    /// As the command names it.
+    /// The name on the command line, such as `debian-13`.
     pub name: &'static str,
-    /// Its name and version in OVF properties.
+    /// The name in OVF properties.
     pub(crate) distro: &'static str,
     pub(crate) version: &'static str,
-    /// What Debian calls it.
+    /// The Debian code name.
     pub(crate) suite: &'static str,
-    /// What vSphere calls it; older hosts know no newer one, and treat it alike.
+    /// The vSphere guest ID. It may be the ID for an older Debian version, because older hosts don't know the newer ID. vSphere treats both
+    /// IDs alike.
     pub(crate) guest_id: &'static str,
 }
 
-/// Every operating system.
+/// The supported operating systems.
 pub static SYSTEMS: [OperatingSystem; 1] = [OperatingSystem {
     name: "debian-13",
     distro: "debian",
@@ -26,7 +27,7 @@ pub static SYSTEMS: [OperatingSystem; 1] = [OperatingSystem {
 }];
 
 impl OperatingSystem {
-    /// The operating system of a name.
+    /// Returns the operating system with this name, or an error that lists the supported operating systems.
     pub fn find(name: &str) -> Result<&'static Self> {
         SYSTEMS.iter().find(|os| os.name == name).ok_or_else(|| {
             let known: Vec<_> = SYSTEMS.iter().map(|os| os.name).collect();

@@ -1,4 +1,4 @@
-//! The OVA: descriptor, digests and disk in one file.
+//! Packs the OVA: a tar archive with descriptor, manifest and disk.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write as _};
@@ -9,7 +9,8 @@ use tar::{Builder, EntryType, Header};
 use crate::digest::{sha256, sha256_of};
 use crate::error::{Doing, Result};
 
-/// Packs the descriptor and the disk, which the descriptor calls `disk_file`.
+/// Writes the OVA to `path`. `name` is the file name of descriptor and manifest without extension, `descriptor` is the descriptor's
+/// content, `disk_file` is the disk's file name in the descriptor, and `epoch` is the timestamp for all files in seconds since 1970.
 pub(crate) fn write(
     path: &Path,
     name: &str,
@@ -33,7 +34,7 @@ pub(crate) fn write(
         header.set_mtime(u64::try_from(epoch).unwrap_or_default());
         archive.append_data(&mut header, name, content).doing("write", path)
     };
-    // Readers take the descriptor first, and the disk may be read as it comes.
+    // The descriptor must come first. The disk comes last, so that readers can stream it.
     for (file, text) in [(format!("{name}.ovf"), descriptor), (format!("{name}.mf"), manifest.as_str())] {
         add(&file, text.len() as u64, &mut text.as_bytes())?;
     }

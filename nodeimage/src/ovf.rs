@@ -1,4 +1,4 @@
-//! The OVF descriptor of an image: the hardware of its VM, and the properties from which releases are made.
+//! Writes an image's OVF descriptor: the VM hardware, and the properties from which release objects are created.
 
 use std::fmt::Write as _;
 
@@ -8,20 +8,22 @@ use crate::containers::KEEPALIVED;
 use crate::os::OperatingSystem;
 use crate::release::{CNI, CONTAINERD, COREDNS, KubernetesRelease};
 
-/// What a descriptor is written of.
+/// The values in an OVF descriptor.
 pub(crate) struct OvfDescriptor<'a> {
     pub(crate) name: &'a str,
     pub(crate) os: &'a OperatingSystem,
     pub(crate) release: &'a KubernetesRelease,
-    /// The version of the release that is made of the image.
+    /// The image's release version.
     pub(crate) version: &'a str,
     pub(crate) disk_file: &'a str,
     pub(crate) disk_file_bytes: u64,
     pub(crate) disk_bytes: u64,
 }
 
-/// The OVF properties of a node image, key and value: ours, then those of image-builder. `version` is that of the release that is
-/// made of the image.
+/// Returns a node image's OVF properties (key and value): first the `vmware-system` properties, then the properties that image-builder
+/// sets.
+///
+/// `version` is the image's release version, such as `v1.36.3+layercake.20261121`.
 pub fn properties(
     os: &OperatingSystem,
     release: &KubernetesRelease,
@@ -118,7 +120,7 @@ impl OvfDescriptor<'_> {
     }
 }
 
-/// The devices, each with its fields in the order of their names, as the schema has them.
+/// Returns the hardware items in XML. Each item's fields are sorted by name, because the schema requires it.
 fn hardware() -> String {
     let devices: [&[(&str, &str)]; 5] = [
         &[
@@ -195,7 +197,7 @@ mod tests {
         .text()
     }
 
-    /// What a reader of XML finds: keys and values of the properties.
+    /// Parses the descriptor as XML and returns the property keys and values.
     fn properties(text: &str) -> Vec<(String, String)> {
         let mut reader = Reader::from_str(text);
         let mut found = Vec::new();

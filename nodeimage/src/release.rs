@@ -1,4 +1,4 @@
-//! The releases of Kubernetes that images are made of, and the programs of each.
+//! The supported Kubernetes releases, and the programs that their images contain.
 
 use include_dir::{Dir, include_dir};
 use plane::tools::{ETCD_SERVER, Module, Tool};
@@ -13,15 +13,15 @@ static COREDNS_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/coredns");
 static FLANNEL_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/flannel");
 static METRICS_SERVER_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/metrics-server");
 
-/// containerd's release.
+/// The containerd version.
 pub const CONTAINERD: &str = "2.2.9";
-/// The release of the CNI plugins.
+/// The version of the CNI plugins.
 pub const CNI: &str = "1.9.1";
-/// CoreDNS' release.
+/// The CoreDNS version.
 pub const COREDNS: &str = "1.14.2";
-/// flannel's release.
+/// The flannel version.
 pub const FLANNEL: &str = "0.28.10";
-/// The release of metrics-server.
+/// The metrics-server version.
 pub const METRICS_SERVER: &str = "0.9.0";
 
 static MODULE_1_35: Module = Module::new("node-kubernetes-1.35", &KUBERNETES_1_35).with_stamps(&[
@@ -68,7 +68,7 @@ static CONTAINERD_TOOLS: [Tool; 4] = [
     Tool::new("ctr", &CONTAINERD_MODULE, "github.com/containerd/containerd/v2/cmd/ctr").taking(10),
     Tool::new("preload", &CONTAINERD_MODULE, "./preload").taking(5),
 ];
-/// The plugins, each a program in /opt/cni/bin.
+/// The CNI plugins, which are installed in /opt/cni/bin.
 pub(crate) static CNI_TOOLS: [Tool; 8] = [
     Tool::new("bandwidth", &CNI_MODULE, "github.com/containernetworking/plugins/plugins/meta/bandwidth"),
     Tool::new("bridge", &CNI_MODULE, "github.com/containernetworking/plugins/plugins/main/bridge"),
@@ -86,19 +86,19 @@ static OTHER_TOOLS: [Tool; 3] = [
         .taking(60),
 ];
 
-/// A release of Kubernetes that an image can be made of.
+/// A Kubernetes release for which images can be built.
 #[derive(Debug)]
 pub struct KubernetesRelease {
-    /// As the command names it, such as `v1.36`.
+    /// The minor version, such as `v1.36`.
     pub minor: &'static str,
-    /// The release itself.
+    /// The full version, such as `v1.36.3`.
     pub version: &'static str,
-    /// Tags under which its kubeadm looks for etcd, CoreDNS and pause where nobody names others.
+    /// The etcd, CoreDNS and pause image tags that this release's kubeadm uses by default.
     pub(crate) defaults: Defaults,
     tools: &'static [Tool; 7],
 }
 
-/// Tags of images that kubeadm names by itself.
+/// kubeadm's default image tags.
 #[derive(Debug)]
 pub(crate) struct Defaults {
     pub(crate) etcd: &'static str,
@@ -106,7 +106,7 @@ pub(crate) struct Defaults {
     pub(crate) pause: &'static str,
 }
 
-/// Every release, oldest first.
+/// The supported releases, oldest first.
 pub static RELEASES: [KubernetesRelease; 2] = [
     KubernetesRelease {
         minor: "v1.35",
@@ -123,7 +123,7 @@ pub static RELEASES: [KubernetesRelease; 2] = [
 ];
 
 impl KubernetesRelease {
-    /// The release that a user names, by minor or whole version, with or without `v`.
+    /// Returns the release for a minor or full version, with or without `v`. The error lists the supported releases.
     pub fn find(named: &str) -> Result<&'static Self> {
         let with_v = format!("v{}", named.trim().trim_start_matches('v'));
         RELEASES
@@ -138,7 +138,7 @@ impl KubernetesRelease {
             })
     }
 
-    /// The programs of the node and its images, by the Go module that they are built from.
+    /// Returns the programs for the node and its container images, grouped by Go module.
     pub fn tools(&self) -> Vec<Vec<&'static Tool>> {
         let mut modules =
             vec![self.tools.iter().collect(), CONTAINERD_TOOLS.iter().collect(), CNI_TOOLS.iter().collect()];
@@ -147,7 +147,7 @@ impl KubernetesRelease {
         modules
     }
 
-    /// The tag of the etcd image that its program deserves.
+    /// Returns the etcd image tag. The etcd version that is built can be newer than kubeadm's default.
     pub(crate) fn etcd_tag() -> String {
         format!("{}-0", plane::tools::ETCD)
     }

@@ -1,4 +1,4 @@
-//! The files of a node image in the folders beside `src/`: they are part of this program, so that an installed one builds images, too.
+//! The image and build files in the folders next to `src/`. They are embedded, so that an installed program can build images, too.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,16 +11,17 @@ use crate::error::{Doing, Result};
 static ROOT: Dir = include_dir!("$CARGO_MANIFEST_DIR/root");
 static STEPS: Dir = include_dir!("$CARGO_MANIFEST_DIR/steps");
 static PACKAGES: Dir = include_dir!("$CARGO_MANIFEST_DIR/packages");
-/// The kernel's command line.
+/// The kernel command line.
 pub(crate) const COMMAND_LINE: &str = include_str!("../cmdline");
 
-/// The names of the packages in a list.
+/// Returns the package names in a list, without blank lines or comments.
 pub(crate) fn packages(list: &str) -> Vec<&'static str> {
     let text = PACKAGES.get_file(list).and_then(|file| file.contents_utf8()).unwrap_or_default();
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
 }
 
-/// Writes what the steps of a build read into its folder; `pause` is the image that the runtime starts every pod with.
+/// Writes the build steps' input into the work folder. `pause` is the sandbox image, which replaces `@PAUSE@` in containerd's
+/// configuration.
 pub(crate) fn write(work: &Path, pause: &str) -> Result<()> {
     write_folder(&STEPS, &work.join("steps"), pause)?;
     write_folder(&PACKAGES, &work.join("packages"), pause)?;
@@ -68,7 +69,7 @@ mod tests {
         assert!(config.contains("sandbox = 'registry.k8s.io/pause:3.10.2'"), "{config}");
     }
 
-    /// Cluster API's userdata and the reporter in the vendordata are of use only where cloud-init runs these.
+    /// Cluster API's userdata and the reporter in the vendordata only work if cloud-init runs these modules.
     #[test]
     fn cloud_init_runs_what_nodes_are_given() {
         let config = ROOT.get_file("etc/cloud/cloud.cfg.d/90-node.cfg").and_then(|file| file.contents_utf8());

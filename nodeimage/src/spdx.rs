@@ -1,4 +1,4 @@
-//! The list of what is in an image, in the form of SPDX 2.3.
+//! Writes an image's software bill of materials (SBOM) as an SPDX 2.3 document.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::digest::sha256;
 pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// The address by which others know it, as purl has it.
+    /// The package URL (purl).
     pub(crate) purl: String,
     pub(crate) source: String,
-    /// Identifiers of SPDX; none where nothing says.
+    /// SPDX license identifiers. Empty if unknown.
     pub(crate) licences: BTreeSet<String>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn document(name: &str, version: &str, parts: &BTreeSet<Part>, epoch:
     let references: BTreeSet<_> =
         parts.iter().flat_map(|part| &part.licences).filter(|id| id.starts_with(LICENCE_REFERENCE)).collect();
     let extracted = |id: &&String| json!({"licenseId": id, "extractedText": "The text is in /usr/share/doc/PACKAGE/copyright of the image."});
-    // The same parts have the same name, other parts another.
+    // The namespace contains a digest, so that it identifies exactly these parts.
     let digest = sha256(Value::from(packages.clone()).to_string().as_bytes());
     json!({
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": name,

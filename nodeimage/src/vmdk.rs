@@ -1,4 +1,4 @@
-//! Makes a stream-optimised disk the same each time: qemu-img draws the number by which it is known.
+//! Makes a stream-optimized VMDK reproducible by replacing the random content id that qemu-img writes.
 
 use std::fs::File;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use std::path::Path;
 use crate::error::{Doing, Error, Result};
 
 const SECTOR: u64 = 512;
-/// The size of the descriptor, which is text with zeros after it.
+/// The descriptor size in bytes. The descriptor is text, padded with zeros.
 const DESCRIPTOR: usize = 20 * 512;
 const KEY: &[u8] = b"\nCID=";
 const DIGITS: usize = 8;
 
-/// Gives the disk a content id that follows from `seed`, a digest in hexadecimal digits.
+/// Sets the disk's content id to the first eight digits of `seed`, a hexadecimal digest.
 pub(crate) fn settle_content_id(path: &Path, seed: &str) -> Result<()> {
     let file = File::options().read(true).write(true).open(path).doing("open", path)?;
     let mut descriptor = vec![0; DESCRIPTOR];
@@ -30,7 +30,7 @@ pub(crate) fn settle_content_id(path: &Path, seed: &str) -> Result<()> {
     file.write_all_at(&descriptor, SECTOR).doing("write", path)
 }
 
-/// Where the digits of the content id are. qemu-img writes no leading zeros, so there are up to eight.
+/// Returns the position of the content id's digits. There are one to eight digits, because qemu-img omits leading zeros.
 fn content_id(descriptor: &[u8]) -> Option<Range<usize>> {
     let start = descriptor.windows(KEY.len()).position(|window| window == KEY)? + KEY.len();
     let digits = descriptor.get(start..)?.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();

@@ -1,4 +1,4 @@
-//! Asks apt which packages a list of names comes to, without touching the machine's own.
+//! Resolves package names and their dependencies with apt, independently of this machine's apt state.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::sources;
 
 const KEYRINGS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Has apt read Debian's indexes and say which packages the image consists of today.
+/// Downloads Debian's current indexes and resolves the packages for an image.
 pub(crate) fn resolve(os: &OperatingSystem, go: String, work: &Path) -> Result<Lock> {
     let apt = Apt::set_up(os, &work.join("apt"))?;
     run(apt.command("apt-get").args(["-qq", "update"]), "read Debian's lists of packages")?;
@@ -30,7 +30,7 @@ pub(crate) fn resolve(os: &OperatingSystem, go: String, work: &Path) -> Result<L
     })
 }
 
-/// apt with a configuration and a state of its own, as if nothing were installed.
+/// Runs apt with a separate configuration and state, as if no packages were installed.
 struct Apt {
     folder: PathBuf,
 }
@@ -79,7 +79,8 @@ impl Apt {
         command
     }
 
-    /// The packages that the names and what they depend on come to, in the order in which they can be installed.
+    /// Returns the packages with these names and their dependencies, in a possible install order. `essential` lists additional apt
+    /// patterns.
     fn closure(&self, essential: &[&str], names: &[&str]) -> Result<Vec<Package>> {
         let mut command = self.command("apt-get");
         command.args(["-qq", "-y", "--print-uris", "install"]).args(essential).args(names);
@@ -92,7 +93,7 @@ impl Apt {
         })
     }
 
-    /// When the newest of the indexes was written, in seconds since 1970.
+    /// Returns the date in the newest index, in seconds since 1970.
     fn newest_index(&self) -> Result<i64> {
         let lists = self.folder.join("state/lists");
         let mut newest = None;
@@ -110,7 +111,7 @@ impl Apt {
     }
 }
 
-/// A line of `apt-get --print-uris`: address in quotes, file, size, digest.
+/// Parses a line that `apt-get --print-uris` prints: quoted URI, file, size, digest. Requires a SHA-256 digest.
 fn package(line: &str) -> Option<Package> {
     let mut fields = line.split_whitespace();
     let uri = fields.next()?.strip_prefix('\'')?.strip_suffix('\'')?;
@@ -120,7 +121,7 @@ fn package(line: &str) -> Option<Package> {
 
 fn date(index: &str) -> Option<i64> {
     let text = index.lines().find_map(|line| line.strip_prefix("Date: "))?;
-    // An offset by name is old in mail and usual here.
+    // Debian writes "UTC", but the RFC 2822 parser expects a numeric offset.
     let text = text.trim().replace("UTC", "+0000");
     rfc2822::parse(&text).ok().map(|time| time.timestamp().as_second())
 }

@@ -1,4 +1,4 @@
-//! Fetches packages into the cache, unpacks them, and makes an archive of them for the node's root.
+//! Downloads packages into the cache, unpacks them, and creates a local apt archive for the node's root file system.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::os::OperatingSystem;
 
 const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
 
-/// Where packages are kept, by digest.
+/// Returns the package cache folder and creates it if necessary. The cached files are named by digest.
 fn cache() -> Result<PathBuf> {
     let folder = plane::tools::cache_folder()?.join("debian");
     fs::create_dir_all(&folder).doing("make", &folder)?;
@@ -26,7 +26,7 @@ fn cached(folder: &Path, package: &Package) -> PathBuf {
     folder.join(format!("{}.deb", package.sha256))
 }
 
-/// Fetches the packages that the cache does not have, and checks their digests.
+/// Downloads the packages that aren't in the cache, and verifies their digests.
 pub(crate) fn fetch(lock: &Lock) -> Result<()> {
     let folder = cache()?;
     let missing: BTreeMap<_, _> = lock
@@ -69,7 +69,7 @@ pub(crate) fn fetch(lock: &Lock) -> Result<()> {
 pub(crate) fn unpack(packages: &[Package], into: &Path) -> Result<()> {
     let cache = cache()?;
     fs::create_dir_all(into).doing("make", into)?;
-    // The first has the links by which /bin is /usr/bin.
+    // base-files comes first, because it contains the links from /bin to /usr/bin.
     let mut ordered: Vec<_> = packages.iter().collect();
     ordered.sort_by_key(|package| !package.file().starts_with("base-files_"));
     for package in ordered {
@@ -80,7 +80,7 @@ pub(crate) fn unpack(packages: &[Package], into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives the builder's tools what configuring their packages would have: users, and a name by which mawk is called.
+/// Creates the files that configuring the builder's packages would create: users, the `awk` link, and an empty dpkg status.
 pub(crate) fn prepare_builder(builder: &Path) -> Result<()> {
     for (from, to) in [("passwd.master", "etc/passwd"), ("group.master", "etc/group")] {
         let from = builder.join("usr/share/base-passwd").join(from);
@@ -93,7 +93,7 @@ pub(crate) fn prepare_builder(builder: &Path) -> Result<()> {
     fs::write(dpkg.join("status"), "").doing("write", &dpkg)
 }
 
-/// Makes an archive that has the packages and no others.
+/// Writes an apt archive that contains only these packages.
 pub(crate) fn write_archive(packages: &[Package], os: &OperatingSystem, into: &Path) -> Result<()> {
     let cache = cache()?;
     fs::create_dir_all(into).doing("make", into)?;

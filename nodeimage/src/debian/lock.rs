@@ -1,7 +1,7 @@
-//! The lock file: every package that goes into an image or builds it, by its digest.
+//! The lock file, which pins every package in an image and every build tool by digest.
 //!
-//! Debian's archive moves on. With the lock file of an earlier build the same packages make the same image, as long as they
-//! are in the cache or still in an archive.
+//! Debian's archive changes. With the lock file from an earlier build, the same packages produce the same image, as long as they are
+//! in the cache or still in an archive.
 
 use std::fs;
 use std::path::Path;
@@ -10,41 +10,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Doing, Error, Result};
 
-/// All packages of an image.
+/// The packages and the Go version for an image build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
     /// The operating system, such as `debian-13`.
     pub os: String,
-    /// The version of Go that built the programs, as it calls itself.
+    /// The Go version that built the programs, such as `go1.26.8`.
     pub go: String,
-    /// The time that everything in the image bears, in seconds since 1970: that of the newest index of packages.
+    /// The timestamp for all files in the image, in seconds since 1970: the date in the newest package index.
     pub epoch: i64,
-    /// What is installed on the node.
+    /// The packages that are installed on the node.
     pub node: Vec<Package>,
-    /// What containers' images take files from.
+    /// The packages from which container images take files.
     pub containers: Vec<Package>,
-    /// The tools that build.
+    /// The packages with the build tools.
     pub builder: Vec<Package>,
 }
 
-/// A package.
+/// A Debian package at a fixed version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
-    /// Where it is had.
+    /// The download URI.
     pub uri: String,
-    /// Its file's SHA-256, in hexadecimal digits.
+    /// The file's SHA-256 digest in hexadecimal.
     pub sha256: String,
 }
 
 impl Package {
-    /// The last part of its address, which names package, version and architecture.
+    /// Returns the file name in the URI, which contains name, version and architecture.
     pub fn file(&self) -> &str {
         self.uri.rsplit('/').next().unwrap_or(&self.uri)
     }
 
-    /// Both fields become names of files and arguments.
+    /// Returns true if both fields are safe to use as file names and command arguments: the digest has 64 hexadecimal digits, and the URI
+    /// is an HTTP or HTTPS URI with a `.deb` file, in printable ASCII without spaces, quotes or backslashes.
     fn is_safe(&self) -> bool {
         let digest = self.sha256.len() == 64 && self.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
         let scheme = ["http://", "https://"].iter().any(|scheme| self.uri.starts_with(scheme));
@@ -55,7 +56,7 @@ impl Package {
 }
 
 impl Lock {
-    /// Reads a lock file, which must be one for `os`.
+    /// Reads and validates a lock file. Fails if it is for another operating system than `os`.
     pub fn read(path: &Path, os: &str) -> Result<Self> {
         let refusal = |reason: String| Error::Lock { path: path.display().to_string(), reason };
         let text = fs::read(path).doing("read", path)?;
@@ -74,14 +75,14 @@ impl Lock {
         }
     }
 
-    /// Its text.
+    /// Returns the lock file's content in JSON.
     pub fn text(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// Every package, some more than once.
+    /// Returns all packages. A package can occur more than once.
     pub fn all(&self) -> impl Iterator<Item = &Package> {
         self.node.iter().chain(&self.containers).chain(&self.builder)
     }

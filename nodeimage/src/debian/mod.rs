@@ -1,4 +1,4 @@
-//! The packages of Debian: which, in which version, and from where.
+//! Resolves, locks, downloads and unpacks Debian packages.
 
 mod apt;
 mod archive;
