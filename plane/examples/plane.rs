@@ -1,7 +1,7 @@
-//! Runs a control plane until standard input ends. It is its own guard.
+//! Runs a control plane until standard input ends. The executable is also its own guard.
 //!
-//! `cargo run -p plane --example plane -- [--keep FOLDER] [NAME=EXE]...` prints the kubeconfig and starts our programs
-//! (gcm, capw, vmop) from the executables given. Ctrl-D stops it.
+//! `cargo run -p plane --example plane -- [--keep FOLDER] [NAME=EXE]...` prints the kubeconfig and starts Layercake's
+//! programs (gcm, capw, vmop) from the given executables. Ctrl-D stops the control plane.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! kube-apiserver, with RBAC on and on loopback only.
+//! The kube-apiserver command, with RBAC and only on loopback.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use crate::stack::{Stack, write_private};
 const ADMISSION: &str = "admission.json";
 const WEBHOOK_CLIENTS: &str = "webhook-clients.json";
 
-/// kube-apiserver on a port, with its data in the etcd on another. It reaches Services by the HTTP proxy on the Unix socket `services`.
+/// Returns the kube-apiserver command for `port`, with its data in the etcd on port `etcd`. If `services` is given, the
+/// API server reaches Services through the HTTP proxy on this Unix socket.
 pub(crate) fn command(
     stack: &Stack,
     exe: &Path,
@@ -40,11 +41,11 @@ pub(crate) fn command(
         write_private(&file, configuration.to_string().as_bytes())?;
         args.push(format!("--egress-selector-config-file={}", file.display()));
     }
-    // It uses half of the processor time of a stack.
+    // kube-apiserver uses half of a stack's CPU time, so it collects garbage less often than the other Go programs.
     Ok(Command::new(stack, "kube-apiserver", exe)?.gogc(50).args(args))
 }
 
-/// The kubeconfig of webhooks: the API server presents this certificate to all of them.
+/// Returns the kubeconfig for webhook calls. The API server presents this certificate to all webhook servers.
 fn webhook_clients(pki: &Path) -> Value {
     let user = json!({
         "client-certificate": pki.join("apiserver-webhooks.crt"),
@@ -53,7 +54,7 @@ fn webhook_clients(pki: &Path) -> Value {
     json!({ "apiVersion": "v1", "kind": "Config", "users": [{ "name": "*", "user": user }] })
 }
 
-/// The configuration that names that kubeconfig.
+/// Returns the admission configuration that refers to the webhook kubeconfig.
 fn admission(pki: &Path) -> Value {
     let plugin = |name: &str| {
         let configuration = json!({
@@ -84,7 +85,7 @@ fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {
         "--anonymous-auth=false".to_owned(),
         format!("--admission-control-config-file={}", file(ADMISSION)),
         "--authorization-mode=RBAC".to_owned(),
-        // The issuer does not name the port, so that a resumed stack's tokens outlive a change of it.
+        // The issuer doesn't include the port, so that a resumed stack's tokens stay valid if the port changes.
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         format!("--service-account-key-file={}", file("accounts.pub")),
         format!("--service-account-signing-key-file={}", file("accounts.key")),
@@ -92,7 +93,8 @@ fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {
         // Kubernetes refuses a loopback address in the endpoints of its own Service.
         "--endpoint-reconciler-type=none".to_owned(),
         "--allow-privileged=true".to_owned(),
-        // CustomResourceDefinitions are large, and each is written three times when a stack starts. The watch cache would keep all of it.
+        // CustomResourceDefinitions are large, and each is written three times when a stack starts. The watch cache
+        // would keep every version.
         "--watch-cache-sizes=customresourcedefinitions.apiextensions.k8s.io#0".to_owned(),
     ]
 }

@@ -1,7 +1,7 @@
-//! Cluster API's managers as plain processes: upstream's programs, rights, definitions and webhooks.
+//! Runs Cluster API's managers as plain processes, with the upstream programs, rights, CRDs and webhooks.
 //!
-//! All they serve is on loopback, but for their webhook servers: those listen on every interface, and upstream has no
-//! flag for it. They answer only what they are asked, and hold no secrets.
+//! The managers listen on loopback. Only their webhook servers listen on every interface, because the managers don't
+//! have a flag for that address. The webhook servers only answer requests and don't hold secrets.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,32 +14,31 @@ use crate::tools::{Tools, read_documents};
 use crate::workload::{Ports, Runtime, Wiring, Workload};
 use components::manifest::{Deployment, Manifests};
 
-/// A manager and the flags that make it fit a small machine: with upstream's concurrency of up to 100, most of the
-/// writes there are conflicts.
+/// A manager and its flags for a small machine. With upstream's concurrency of up to 100, most writes on a small
+/// machine would be conflicts.
 struct Manager {
     name: &'static str,
     exe: fn(&Tools) -> &Path,
-    /// The flags that say where it serves its health and its metrics.
+    /// The flags for the health and metrics addresses, in this order.
     serving: [&'static str; 2],
     flags: &'static [&'static str],
     gates: &'static [Gate],
 }
 
-/// A feature of Cluster API that upstream leaves off, and that is switched as `clusterctl init` switches it: by a variable
-/// of the environment.
+/// A feature gate that upstream disables by default. As in `clusterctl init`, an environment variable sets it.
 struct Gate {
     name: &'static str,
     variable: &'static str,
     default: bool,
 }
 
-/// `ClusterTopology` is on: ClusterClasses cost nothing where there are none.
+/// The feature gates that can be set. `ClusterTopology` is on by default, because unused ClusterClasses don't cost anything.
 const GATES: &[Gate] = &[
     Gate { name: "ClusterTopology", variable: "CLUSTER_TOPOLOGY", default: true },
     Gate { name: "MachineTaintPropagation", variable: "EXP_MACHINE_TAINT_PROPAGATION", default: false },
 ];
 
-/// Of the managers in Cluster API's own repository.
+/// The address flags of the managers in Cluster API's own repository.
 const SERVING: [&str; 2] = ["--health-addr", "--diagnostics-address"];
 
 static MANAGERS: [Manager; 4] = [
@@ -73,20 +72,20 @@ static MANAGERS: [Manager; 4] = [
         name: "capi-ipam-in-cluster",
         exe: |tools| &tools.capi_ipam_in_cluster,
         serving: ["--health-probe-bind-address", "--metrics-bind-address"],
-        // It would serve them to everybody: it has no flag for authentication.
+        // Disables metrics: the manager doesn't have a flag for authentication, and would serve metrics to every client.
         flags: &["--metrics-bind-address=0"],
         gates: &[],
     },
 ];
 
-/// A manager that is about to be started.
+/// A manager that is ready to be started.
 pub(crate) struct Prepared {
     manager: &'static Manager,
     manifests: Manifests,
     ports: Ports,
 }
 
-/// Reads the managers' manifests.
+/// Reads the managers' manifests and reserves their ports.
 pub(crate) fn prepare(tools: &Tools) -> Result<Vec<Prepared>> {
     MANAGERS
         .iter()
@@ -99,23 +98,23 @@ pub(crate) fn prepare(tools: &Tools) -> Result<Vec<Prepared>> {
         .collect()
 }
 
-/// Puts the label on by which `clusterctl move` and `describe` find kinds: `clusterctl init` would.
+/// Adds the label by which `clusterctl move` and `describe` find kinds, as `clusterctl init` does.
 fn label_for_clusterctl(definition: &mut Value) {
     definition["metadata"]["labels"]["clusterctl.cluster.x-k8s.io"] = "".into();
 }
 
 impl Prepared {
-    /// The manager's definitions, which lead to its webhook server for conversion.
+    /// Returns the manager's CRDs.
     pub(crate) fn definitions(&self) -> &[Value] {
         &self.manifests.definitions
     }
 
-    /// Applies the manager's definitions.
+    /// Applies the manager's CRDs, with conversion through its webhook server.
     pub(crate) async fn define(&self, cluster: &Cluster, tools: &Tools) -> Result<()> {
         self.workload(tools, None).have_conversions_called(cluster, self.ports).await
     }
 
-    /// Starts the manager, with the proxy of this executable if there is one and the manager connects to workload clusters.
+    /// Starts the manager, with a guest proxy if `guest_proxy` is given and the manager connects to workload clusters.
     pub(crate) async fn start(
         &self,
         cluster: &Cluster,
@@ -133,7 +132,8 @@ impl Prepared {
     }
 }
 
-/// The manager of these manifests as a Deployment of a cluster runs it, with one more argument.
+/// Returns the workload for the manager `name`, as its Deployment in a cluster runs it, with the additional argument
+/// `further`.
 pub(crate) fn deployed<'a>(
     name: &str,
     tools: &'a Tools,
@@ -161,19 +161,20 @@ fn workload<'a>(
         manifests,
         converted,
         pod: format!("{}-0", manager.name),
-        // Upstream's servers have no flag for it.
+        // Upstream's webhook servers have no flag to recognize the API server.
         recognizes_api_server: false,
         guest_proxy: None,
         args: Box::new(move |deployment, wiring| args(manager, deployment, wiring, &further)),
     }
 }
 
-/// The Deployment's arguments, then those of this machine, then further ones. If a flag is given twice, the last counts.
+/// Returns the Deployment's arguments, then the arguments for this machine, then `further`. If a flag is repeated, the
+/// last one takes effect.
 fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring, further: &[String]) -> Vec<OsString> {
     let mut args = deployment.args.clone();
     args.extend([
         format!("--kubeconfig={}", wiring.kubeconfig.display()),
-        // There is only one of each, and a restarted one need not wait a minute for its own old lease.
+        // Each manager has one replica. Without leader election, a restarted manager doesn't wait a minute for its old lease.
         "--leader-elect=false".to_owned(),
         format!("{}=127.0.0.1:{}", manager.serving[0], wiring.health),
         format!("{}=127.0.0.1:{}", manager.serving[1], wiring.metrics),
@@ -187,7 +188,8 @@ fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring, further: &[
     args.into_iter().map(OsString::from).collect()
 }
 
-/// The flag that switches the features of a manager; none if it has no switches.
+/// Returns a manager's `--feature-gates` flag, or `None` if the manager has no gates. `variable` reads an environment
+/// variable.
 fn feature_gates(manager: &Manager, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let gates = manager.gates.iter().map(|gate| {
         let value = variable(gate.variable).unwrap_or_else(|| gate.default.to_string());

@@ -1,6 +1,6 @@
-//! Certificate authorities and what they sign. They are the stack's own; nobody else's are trusted.
+//! The stack's own certificate authorities and the certificates that they sign. Other authorities aren't trusted.
 //!
-//! Keys are ECDSA on P-256: made in a millisecond, and accepted for TLS and for ServiceAccount tokens alike.
+//! Keys are ECDSA on P-256. Such a key takes a millisecond to generate, and works for TLS and for ServiceAccount tokens.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,16 +15,14 @@ use time::{Duration, OffsetDateTime};
 use crate::error::{Doing, Result};
 use crate::stack::write_private;
 
-/// A kept stack must be able to trust itself for as long as its clusters live.
+/// The validity of an authority. A kept stack must trust itself for as long as its clusters live.
 const AUTHORITY_DAYS: i64 = 3650;
-/// Certificates are made anew at every start.
+/// The validity of a certificate. Certificates are reissued at every start.
 const CERTIFICATE_DAYS: i64 = 365;
 
-/// A certificate and its key, both PEM.
+/// A certificate and its private key, both in PEM.
 pub struct Pair {
-    /// The certificate.
     pub certificate: String,
-    /// Its private key.
     pub key: String,
 }
 
@@ -43,7 +41,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Reads the authority `<name>.crt` and `<name>.key` from a folder, or makes it there.
+    /// Reads the authority from `<name>.crt` and `<name>.key` in a folder, or creates it there.
     pub fn open(folder: &Path, name: &str) -> Result<Self> {
         let read = |suffix: &str| fs::read_to_string(folder.join(format!("{name}.{suffix}")));
         let what = || format!("the certificate authority {name}");
@@ -62,12 +60,12 @@ impl Authority {
         Ok(Self { certificate, issuer: Issuer::new(params, key) })
     }
 
-    /// The authority's own certificate, PEM.
+    /// Returns the authority's own certificate in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// A certificate for a server on this machine's loopback address.
+    /// Issues a server certificate for 127.0.0.1, `localhost` and the `kubernetes` Service. `name` is the common name.
     pub fn server(&self, name: &str) -> Result<Pair> {
         let mut params = params(name, CERTIFICATE_DAYS);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -80,7 +78,7 @@ impl Authority {
         self.sign(name, &params)
     }
 
-    /// A certificate for a client: Kubernetes reads it as a user in a group.
+    /// Issues a client certificate that identifies a user, and the user's group if given, to Kubernetes.
     pub fn client(&self, user: &str, group: Option<&str>) -> Result<Pair> {
         let mut params = params(user, CERTIFICATE_DAYS);
         if let Some(group) = group {
@@ -90,7 +88,7 @@ impl Authority {
         self.sign(user, &params)
     }
 
-    /// A certificate for a party that is both: an etcd member.
+    /// Issues a certificate for an etcd member, which is both server and client, at 127.0.0.1. `name` is the common name.
     pub fn peer(&self, name: &str) -> Result<Pair> {
         let mut params = params(name, CERTIFICATE_DAYS);
         params.extended_key_usages =
@@ -111,14 +109,14 @@ fn params(name: &str, days: i64) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
-    // Clocks of guests and of a resumed stack may be a little behind.
+    // The clocks of guests and of a resumed stack may be slightly behind.
     params.not_before = OffsetDateTime::now_utc() - Duration::hours(1);
     params.not_after = OffsetDateTime::now_utc() + Duration::days(days);
     params.use_authority_key_identifier_extension = true;
     params
 }
 
-/// Makes the key that signs ServiceAccount tokens, `<name>.key` and `<name>.pub`, unless it is there.
+/// Creates the key pair that signs ServiceAccount tokens, `<name>.key` and `<name>.pub`, unless it exists.
 pub fn signing_key(folder: &Path, name: &str) -> Result<()> {
     let private = folder.join(format!("{name}.key"));
     if private.exists() {

@@ -1,4 +1,4 @@
-//! The running API server, and what every program needs of it: a client, an account, a certificate.
+//! The running API server, with a client, accounts and certificates for the programs beside it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,17 +15,18 @@ use crate::objects;
 use crate::stack::{Stack, write_private};
 use components::manifest::Endpoint;
 
-/// The name of the authority of the API server's certificate for webhooks.
+/// The base file name of the authority for the API server's client certificate in webhook calls.
 const WEBHOOKS: &str = "webhook-client-ca";
 
 pub(crate) struct Authorities {
-    /// Signs servers: the API server and everybody's webhooks.
+    /// Signs the certificates of the API server and all webhook servers.
     pub serving: Authority,
-    /// Signs the API server's clients.
+    /// Signs the certificates of API server clients.
     pub client: Authority,
-    /// Signs etcd and its clients: the API server, and what deletes policies before the API server starts.
+    /// Signs the certificates of etcd and its clients: the API server, and the code that deletes policies before the
+    /// API server starts.
     pub etcd: Authority,
-    /// Signs the certificate by which webhook servers recognize the API server, and nothing else.
+    /// Signs only the certificate by which webhook servers recognize the API server.
     pub webhooks: Authority,
 }
 
@@ -41,27 +42,28 @@ impl Authorities {
     }
 }
 
-/// The API server as those see it who run beside it.
+/// The API server, with everything that programs beside it need to connect to it.
 pub(crate) struct Cluster {
     pub stack: Arc<Stack>,
     pub authorities: Authorities,
     pub server: Server,
     pub client: Client,
-    /// The key by which webhook servers recognize the API server where it presents no certificate: in conversions.
+    /// The key by which webhook servers recognize the API server in conversion requests, for which the API server doesn't
+    /// present a certificate.
     pub conversion_key: String,
 }
 
-/// The files by which a webhook server recognizes the API server among all that reach its port.
+/// The files by which a webhook server recognizes the API server among the clients that reach its port.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// The authority of its client certificate.
+    /// The authority for the API server's client certificate.
     pub authority: PathBuf,
-    /// The key at the end of the paths of conversions.
+    /// The key at the end of conversion paths.
     pub conversion_key: PathBuf,
 }
 
 impl Cluster {
-    /// Writes a kubeconfig by which a process acts as a ServiceAccount.
+    /// Writes the kubeconfig `name` for the ServiceAccount `namespace`/`account`, and returns its path.
     pub(crate) async fn account(&self, name: &str, namespace: &str, account: &str) -> Result<PathBuf> {
         let token = objects::token(&self.client, namespace, account).await?;
         let path = self.stack.subfolder("kubeconfigs")?.join(name);
@@ -69,14 +71,15 @@ impl Cluster {
         Ok(path)
     }
 
-    /// Makes a folder with `tls.crt` and `tls.key` for a webhook server.
+    /// Writes `tls.crt` and `tls.key` for a webhook server, and returns their folder.
     pub(crate) fn webhook_certificate(&self, name: &str) -> Result<PathBuf> {
         let folder = self.stack.subfolder(&format!("webhooks/{name}"))?;
         self.authorities.serving.server(name)?.write(&folder, "tls")?;
         Ok(folder)
     }
 
-    /// How the API server reaches a webhook server on a port. One that recognizes the API server is sent the key.
+    /// Returns the endpoint of a webhook server on a port. If the server recognizes the API server, conversion paths
+    /// include the key.
     pub(crate) fn endpoint(&self, port: u16, is_recognized: bool) -> Endpoint {
         Endpoint {
             port,
@@ -85,7 +88,7 @@ impl Cluster {
         }
     }
 
-    /// Writes the files by which webhook servers recognize the API server.
+    /// Writes the conversion key, and returns the files by which webhook servers recognize the API server.
     pub(crate) fn caller(&self) -> Result<Caller> {
         let pki = self.stack.subfolder("pki")?;
         let conversion_key = pki.join("conversion.key");

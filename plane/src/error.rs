@@ -1,4 +1,4 @@
-//! What can go wrong with the control plane, in words that let the user act.
+//! Control plane errors. Their messages say what the user can do.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,81 +7,72 @@ use std::time::Duration;
 /// A failure of the embedded control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or a process could not be reached.
+    /// A file couldn't be accessed or a process couldn't be started.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was tried, as in "read /path".
+        /// The failed operation, as in "read /path".
         what: String,
-        /// Why it failed.
         source: io::Error,
     },
-    /// Programs are missing and there is no Go to build them with.
+    /// Programs are missing, and Go isn't installed to build them.
     #[error(
         "{} not found, and there is no Go to build {}. Install Go {go} or later (`go` on the PATH), or provide the programs, by option or in a folder of KUBEBUILDER_ASSETS or PATH",
         .missing.join(", "), if .missing.len() == 1 { "it" } else { "them" }
     )]
     NoGo {
-        /// The programs that are missing.
         missing: Vec<String>,
-        /// The oldest Go that will do.
+        /// The minimum Go version.
         go: &'static str,
     },
-    /// A program could not be made from its Go module.
+    /// A program or a manifest couldn't be built from its Go module.
     #[error("cannot build {tool}: {reason}")]
     Build {
-        /// The program, or the manifests, that was being made.
+        /// The program or the manifests.
         tool: String,
-        /// The end of the tool's output.
+        /// The end of the build output, or another reason.
         reason: String,
     },
-    /// A program that was named explicitly is not usable.
+    /// A program that the user named, or the program cache, isn't usable.
     #[error("{tool}: {reason}")]
     Tool {
-        /// The program.
         tool: String,
-        /// Why it is of no use, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// A certificate or key could not be made or read.
+    /// A certificate or key couldn't be generated or read.
     #[error("cannot make {what}: {source}")]
     Certificate {
-        /// Which certificate.
+        /// The certificate or key.
         what: String,
-        /// Why.
         source: rcgen::Error,
     },
-    /// A manifest that comes with this program is not what it should be.
+    /// A manifest is invalid.
     #[error("manifest {what}: {reason}")]
     Manifest {
         /// The file or object.
         what: String,
-        /// What is wrong with it.
         reason: String,
     },
-    /// The manifests of a component are not what they should be.
+    /// A component's manifests or certificates are invalid.
     #[error(transparent)]
     Component(#[from] components::Error),
-    /// The API server refused or did not answer.
+    /// The API server refused a request or didn't respond.
     #[error("cannot {what}: {}", answer(source))]
     Api {
-        /// What was asked.
+        /// The failed operation, as in "apply Secret a".
         what: String,
-        /// The client's error.
         source: Box<kube::Error>,
     },
-    /// A process ended before it was ready.
+    /// A process exited before it was ready.
     #[error("{name} exited ({status}) before it was ready; the end of {}:\n{tail}", .log.display())]
     Exited {
-        /// The process.
         name: String,
-        /// How it ended.
         status: String,
-        /// Where it logs.
         log: PathBuf,
-        /// Its last log lines.
+        /// The last log lines.
         tail: String,
     },
-    /// A port was taken by somebody else between choosing it and listening on it.
+    /// Another program took the port before the process could listen on it.
     #[error("{name} cannot listen: its port is already in use")]
     PortTaken {
         /// The process that lost its port.
@@ -92,32 +83,31 @@ pub enum Error {
         "a management cluster needs {needed} inotify instances, and this user can create only {left} more. Stop other programs, or raise the limit as root: sysctl fs.inotify.max_user_instances=1024"
     )]
     Inotify {
-        /// The instances that can still be created.
+        /// The number of instances that can still be created.
         left: usize,
-        /// The instances that are needed.
+        /// The number of instances that a management cluster needs.
         needed: usize,
     },
-    /// Something did not come about in time.
+    /// A condition wasn't met in time.
     #[error("{what} within {} s: {reason}", .limit.as_secs())]
     TooLate {
-        /// What was waited for, as in "kube-apiserver is not ready".
+        /// The unmet condition, as in "kube-apiserver is not ready".
         what: String,
-        /// How long was waited.
+        /// The timeout.
         limit: Duration,
-        /// The last thing seen.
+        /// The last reason why the condition wasn't met.
         reason: String,
     },
-    /// The data folder is in use by another control plane.
+    /// Another control plane uses the data folder.
     #[error("{} is in use by another control plane (process {owner}). Stop that one, or use another folder", .folder.display())]
     InUse {
-        /// The data folder.
         folder: PathBuf,
-        /// The process that holds it, as far as known.
+        /// The process that holds the folder, if known.
         owner: String,
     },
 }
 
-/// The API server's message; for other errors, what the client has to say.
+/// Returns the API server's message, or the client's message for other errors.
 fn answer(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
@@ -128,9 +118,9 @@ fn answer(error: &kube::Error) -> String {
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Says what was being done when an operating-system call or an API request failed.
+/// Adds the failed operation to an operating-system, API or certificate error.
 pub(crate) trait Doing<T> {
-    /// Adds what was tried, as in "write /path".
+    /// Adds the failed operation, as in "write /path".
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 

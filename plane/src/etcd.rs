@@ -1,6 +1,6 @@
-//! etcd, the store: one member, which speaks TLS to those only who have a certificate of the stack's own.
+//! The etcd command, with one member that only accepts clients with a certificate from the stack's own authority.
 //!
-//! Without that, everybody with an account on the machine could read the clusters' keys from a loopback port.
+//! Otherwise, every user of the machine could read the clusters' keys from a loopback port.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::kubeconfig::Server;
 use crate::process::Command;
 use crate::stack::Stack;
 
-/// etcd, with its data in the stack's folder.
+/// Returns the etcd command, with its data in the stack's folder. `client` and `peer` are its ports for clients and peers.
 pub(crate) fn command(
     stack: &Stack,
     exe: &Path,
@@ -22,7 +22,7 @@ pub(crate) fn command(
 ) -> Result<Command> {
     let pki = stack.subfolder("pki")?;
     authorities.etcd.peer("etcd")?.write(&pki, "etcd")?;
-    // Its heap is small: more garbage costs little memory.
+    // etcd's heap is small, so more garbage costs little memory.
     let command = Command::new(stack, "etcd", exe)?.gogc(100).args(args(
         stack.folder(),
         &pki,
@@ -33,7 +33,7 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// A client of the gateway by which etcd serves its API as JSON.
+/// Returns an HTTP client for the gateway on `port`, which serves etcd's API as JSON.
 pub(crate) async fn client(authorities: &Authorities, port: u16) -> Result<Client> {
     let server = Server {
         url: format!("https://127.0.0.1:{port}"),
@@ -66,7 +66,7 @@ fn args(folder: &Path, pki: &Path, is_ephemeral: bool, client: u16, peer: u16) -
         "--log-level=warn".to_owned(),
     ];
     if is_ephemeral {
-        // What is thrown away at the end need not survive a power cut.
+        // Ephemeral data needn't survive a power failure.
         args.push("--unsafe-no-fsync".to_owned());
     }
     args

@@ -1,8 +1,8 @@
-//! The guard: a small process that outlives its parent by just long enough to clean up after it.
+//! The guard: a small process that outlives its parent just long enough to clean up after it.
 //!
-//! It reads a pipe whose other end only its parent holds. However the parent ends (by itself, by a panic, by
-//! `kill -9`), the pipe closes, and the guard kills every process that carries the stack's mark and removes the
-//! stack's folder if it is ephemeral.
+//! The guard reads a pipe whose other end only the parent holds. The pipe closes however the parent ends: by itself,
+//! by a panic or by SIGKILL. Then the guard kills every process with the stack's mark, and deletes the folder of an
+//! ephemeral stack.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,18 +16,18 @@ use crate::error::{Doing, Result};
 use crate::members;
 use crate::stack::{MARK, NAME, Stack};
 
-/// The name by which a program that can be a guard is called to be one.
+/// The `argv[0]` that makes a multi-call executable act as a guard.
 pub const ARG0: &str = "layercake-guard";
 
-/// The guard of one stack, to be started before any of its processes. It cleans up when this is dropped, too, but
-/// nobody waits for it then.
+/// A stack's guard. Start it before the stack's processes. Dropping the guard triggers the cleanup, but doesn't wait
+/// until the cleanup is done.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
 }
 
 impl Guard {
-    /// Starts `exe`, whose `main` calls [`main`] when it is called [`ARG0`], as the guard of the stack.
+    /// Starts the stack's guard. The `main` of `exe` must call [`main`] if its `argv[0]` is [`ARG0`].
     pub fn start(exe: &Path, stack: &Stack) -> Result<Self> {
         let mut command = Command::new(exe);
         command.arg0(ARG0).arg(stack.id());
@@ -37,7 +37,7 @@ impl Guard {
         let child = command
             .env_remove(MARK)
             .env_remove(NAME)
-            // Neither the terminal's signals nor a working folder shall keep it from its task.
+            // Neither terminal signals nor the working folder must interfere with the cleanup.
             .process_group(0)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -48,21 +48,21 @@ impl Guard {
         Ok(Self { child })
     }
 
-    /// Has the guard clean up now, and waits until it has. Blocks for as long as killed processes take to go.
+    /// Triggers the cleanup, and blocks until the killed processes are gone.
     pub fn finish(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         self.child.wait().map(drop).doing(|| "wait for the guard".to_owned())
     }
 }
 
-/// The guard's entry: the arguments are a name, the stack's id, and the folder to remove if it is ephemeral.
+/// Runs the guard. The arguments are `argv[0]`, the stack ID, and the folder to delete if the stack is ephemeral.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let mut args = args.into_iter().skip(1);
     let Some(stack) = args.next().and_then(|id| id.into_string().ok()).filter(|id| !id.is_empty()) else {
         eprintln!("only layercake itself starts {ARG0}, with the id of a stack");
         return ExitCode::from(2);
     };
-    // Nothing is ever written to the pipe: what ends this read is the parent's end.
+    // The parent never writes to the pipe, so the read returns when the parent ends.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     members::end(|mark| mark == stack.as_bytes());
     if let Some(folder) = args.next() {

@@ -1,4 +1,4 @@
-//! The proxy between a manager of Cluster API and workload clusters, as a process beside the manager.
+//! Runs the guest proxy between a Cluster API manager and workload clusters, as a process beside the manager.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use crate::process::Command;
 use crate::supervise::Supervised;
 use crate::{health, ports};
 
-/// The name by which the executable is the program that has the proxy.
+/// The `argv[0]` with which the executable acts as the program that contains the proxy.
 const PROGRAM: &str = "capw";
-/// As for our programs: a part of what a process reserves is not used.
+/// The process limit for reserved memory, in MiB. As with Layercake's other programs, the process doesn't use all the
+/// memory that it reserves.
 const DATA_MIB: u32 = 1024;
-/// Losing a port to another program is rare.
+/// The maximum number of attempts to start with new ports. Other programs rarely take a port.
 const ATTEMPTS: usize = 5;
 const READY: Duration = Duration::from_mins(1);
 
@@ -25,7 +26,7 @@ pub(crate) struct GuestProxy {
     pub port: u16,
 }
 
-/// Starts the proxy of a manager, with the manager's account.
+/// Starts a manager's proxy, and waits until it is ready. `kubeconfig` contains the manager's ServiceAccount token.
 pub(crate) async fn start(
     cluster: &Cluster,
     manager: &str,
@@ -62,7 +63,8 @@ async fn try_start(cluster: &Cluster, manager: &str, exe: &Path, kubeconfig: &Pa
     }
 }
 
-/// The variables by which a manager uses the proxy on this machine. All that it reaches directly is on loopback.
+/// Returns the environment variables that make a manager use the proxy on `port`. The manager reaches only loopback
+/// addresses without the proxy.
 pub(crate) fn variables(port: u16) -> [(&'static str, String); 2] {
     guest_proxy::variables(port, "localhost")
 }

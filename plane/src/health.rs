@@ -1,9 +1,10 @@
-//! Asks a process on this machine whether it is healthy.
+//! Checks the health of a process on this machine.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Ok if `GET path` on the port of 127.0.0.1 is answered with 200; else what was answered.
+/// Checks that `GET path` on 127.0.0.1:`port` returns 200. Otherwise, the error is the last line of the response or the
+/// connection error.
 pub async fn answers(port: u16, path: &str) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(text)?;

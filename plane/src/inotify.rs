@@ -1,20 +1,20 @@
-//! The inotify instances that programs of this user can still create. Cluster API's managers exit if they get none.
+//! Counts the inotify instances that this user can still create. A Cluster API manager exits if it can't create one.
 
 use rustix::fs::inotify::{self, CreateFlags};
 
 use crate::error::{Error, Result};
 
-/// The instances of a management cluster: three of the API server, one of Kubernetes' controllers, and one of each of Cluster
-/// API's managers.
+/// The number of instances in a management cluster: three for the API server, one for kube-controller-manager, and one
+/// for each Cluster API manager.
 const NEEDED: usize = 8;
 
-/// Returns the number of instances that can be created now, and at most `most`.
+/// Returns the number of instances that can be created now, up to `most`.
 pub fn left(most: usize) -> usize {
     let created: Vec<_> = (0..most).map_while(|_| inotify::init(CreateFlags::CLOEXEC).ok()).collect();
     created.len()
 }
 
-/// Checks that a management cluster can have the instances that it needs.
+/// Checks that enough instances for a management cluster can be created.
 pub(crate) fn check() -> Result<()> {
     match left(NEEDED) {
         NEEDED => Ok(()),
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn instances_are_given_back() {
-        // More than a user can have at once.
+        // More instances than a user can have at once.
         for _ in 0..1_000 {
             assert_eq!(left(3), 3);
         }

@@ -1,28 +1,27 @@
-//! Kubeconfig files. They hold credentials, so only their owner can read them.
+//! Renders kubeconfigs. They hold credentials, so callers write them to files that only the owner can read.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::certs::Pair;
 
-/// The API server as its clients see it.
+/// The API server that a kubeconfig refers to.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// Its URL.
     pub url: String,
-    /// The authority of its certificate, PEM.
+    /// The server's certificate authority in PEM.
     pub authority: String,
 }
 
 impl Server {
-    /// A kubeconfig whose user proves itself by a certificate.
+    /// Returns a kubeconfig for a user with a client certificate.
     pub fn for_certificate(&self, user: &str, pair: &Pair) -> String {
         let certificate = STANDARD.encode(&pair.certificate);
         let key = STANDARD.encode(&pair.key);
         self.render(user, &format!("client-certificate-data: {certificate}\n    client-key-data: {key}"))
     }
 
-    /// A kubeconfig whose user proves itself by a token.
+    /// Returns a kubeconfig for a user with a token.
     pub fn for_token(&self, user: &str, token: &str) -> String {
         self.render(user, &format!("token: {token}"))
     }

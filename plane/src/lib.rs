@@ -1,11 +1,11 @@
-//! An embedded Kubernetes control plane with Cluster API, for one machine: no Docker, no root, no kubelet.
+//! An embedded Kubernetes control plane with Cluster API for one machine. It doesn't need Docker, root or a kubelet.
 //!
-//! etcd, kube-apiserver, kube-controller-manager and Cluster API's managers run as child processes on loopback, as
-//! upstream builds them. Our own programs run beside them with the rights, arguments and webhooks that config/
-//! declares for a cluster, so that what is missing there is missing here.
+//! etcd, kube-apiserver, kube-controller-manager and Cluster API's managers are the upstream programs, run as child
+//! processes on loopback. Layercake's own programs run beside them with the rights, arguments and webhooks that
+//! config/ declares for a cluster, so that a gap in config/ also causes errors here.
 //!
-//! A [`Stack`] names the processes and the folder that belong together. A [`Guard`] ends them all when this process
-//! ends, however it does. [`tools::ensure`] finds or builds the programs, [`Plane::start`] runs them.
+//! A [`Stack`] identifies the processes and the folder that belong together. A [`Guard`] kills the processes when this
+//! process ends, even after `kill -9`. [`tools::ensure`] finds or builds the programs, and [`Plane::start`] runs them.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod apiserver;

@@ -1,4 +1,4 @@
-//! kube-controller-manager, with those controllers only that a plane without nodes needs.
+//! The kube-controller-manager command, with only the controllers that a plane without nodes needs.
 
 use std::path::Path;
 
@@ -7,8 +7,9 @@ use crate::error::Result;
 use crate::process::Command;
 use crate::stack::write_private;
 
-/// What each is for: owners' deletion, namespaces' deletion, `default` accounts, tokens in Secrets, the CA that programs read,
-/// the rights that infrastructure providers lend to Cluster API's managers, quotas, and claims that get and leave their volumes.
+/// The enabled controllers. In order: they delete dependents and namespaces, create `default` accounts, fill token
+/// Secrets, publish the CA that programs read, add the rights that infrastructure providers lend to Cluster API's
+/// managers, enforce quotas, and bind and protect volumes and claims.
 const CONTROLLERS: [&str; 10] = [
     "garbage-collector-controller",
     "namespace-controller",
@@ -16,7 +17,7 @@ const CONTROLLERS: [&str; 10] = [
     "serviceaccount-token-controller",
     "root-ca-certificate-publisher-controller",
     "clusterrole-aggregation-controller",
-    // It shares the garbage collector's watches.
+    // This controller costs little, because it shares the garbage collector's watches.
     "resourcequota-controller",
     "persistentvolume-binder-controller",
     "persistentvolumeclaim-protection-controller",
@@ -25,7 +26,7 @@ const CONTROLLERS: [&str; 10] = [
 
 const USER: &str = "system:kube-controller-manager";
 
-/// kube-controller-manager, whose controllers each act with their own rights.
+/// Returns the kube-controller-manager command. Each controller acts with its own rights.
 pub(crate) fn command(cluster: &Cluster, exe: &Path) -> Result<Command> {
     let pair = cluster.authorities.client.client(USER, None)?;
     let kubeconfig = cluster.stack.subfolder("kubeconfigs")?.join("kube-controller-manager");
@@ -41,7 +42,7 @@ fn args(kubeconfig: &Path, pki: &Path) -> Vec<String> {
         format!("--service-account-private-key-file={}", pki.join("accounts.key").display()),
         format!("--controllers={}", CONTROLLERS.join(",")),
         "--use-service-account-credentials=true".to_owned(),
-        // There is only one, and it need not wait for the lease of its predecessor.
+        // There is only one replica, which needn't wait for its predecessor's lease.
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
         "--kube-api-qps=100".to_owned(),

@@ -1,6 +1,6 @@
-//! By what the processes of a stack are known.
+//! The environment variables that identify a stack's processes.
 
-/// The environment variable that every process of a stack carries, with the stack's id.
+/// The environment variable that contains the stack ID in every process of a stack.
 pub const MARK: &str = "LAYERCAKE_STACK";
-/// The environment variable with the name of the process within its stack.
+/// The environment variable that contains the name of a process in its stack.
 pub const NAME: &str = "LAYERCAKE_PROCESS";

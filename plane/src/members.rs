@@ -1,6 +1,6 @@
-//! Which processes belong to a stack: those that carry its mark in their environment.
+//! Finds the processes in a stack by the mark in their environment.
 //!
-//! Parenthood would not do: when a parent dies its children are init's, but the mark stays.
+//! Parent process IDs don't work: when a parent dies, init adopts its children, but the mark stays.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,21 +11,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::mark::{MARK, NAME};
 
-/// A process of a stack.
+/// A process in a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The process id.
     pub pid: u32,
-    /// The name of the process, or of the one that started it, within its stack.
+    /// The process name in the stack. Child processes inherit it.
     pub name: String,
 }
 
-/// Every living process of the stack with this id, this one excepted.
+/// Returns the running processes in the stack with this ID, except this process.
 pub fn of(stack: &str) -> Vec<Member> {
     marked(|mark| mark == stack.as_bytes())
 }
 
-/// Kills the processes whose mark is meant, until two looks in a row find none. Blocks, half a minute at most.
+/// Kills all processes whose mark `is_meant` accepts, until two scans in a row find none. Blocks for at most 30 s.
 pub fn end(is_meant: impl Fn(&[u8]) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut quiet_looks = 0;
@@ -47,7 +46,7 @@ fn marked(is_meant: impl Fn(&[u8]) -> bool) -> Vec<Member> {
     entries
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok().filter(|pid| *pid != own)?;
-            // A zombie's environment is empty, another user's unreadable.
+            // A zombie's environment is empty, and other users' environments are unreadable.
             let environment =
                 fs::read(PathBuf::from("/proc").join(entry.file_name()).join("environ")).ok()?;
             is_meant(variable(&environment, MARK)?).then(|| Member {
@@ -76,7 +75,7 @@ mod tests {
         let stack = Stack::ephemeral().unwrap();
         let sleeper = Command::new(&stack, "sleeper", Path::new("/bin/sleep")).unwrap().arg("1000");
         let process = sleeper.spawn().unwrap();
-        // A spawn returns when the new program's files are open, which is a moment before its environment can be read.
+        // `spawn` returns when the new program's files are open, shortly before its environment can be read.
         let marked = async {
             while of(stack.id()).is_empty() {
                 tokio::task::yield_now().await;

@@ -1,13 +1,13 @@
-//! How much memory a stack takes.
+//! Measures a stack's memory.
 //!
-//! Proportional set sizes: the pages of a program that runs several times are counted once in all.
+//! The sums use proportional set sizes, so that pages that several processes share are counted once.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use crate::members;
 
-/// Memory in MiB of every process of the stack, by name.
+/// Returns the memory in MiB of the processes in the stack with this ID, summed by process name.
 pub fn of(stack: &str) -> BTreeMap<String, u64> {
     let mut kib_by_name: BTreeMap<String, u64> = BTreeMap::new();
     for member in members::of(stack) {
@@ -16,7 +16,8 @@ pub fn of(stack: &str) -> BTreeMap<String, u64> {
     kib_by_name.into_iter().map(|(name, kib)| (name, kib.div_ceil(1024))).collect()
 }
 
-/// The proportional set size of a process, or its resident one where the kernel does not have it; 0 if it is gone.
+/// Returns a process's proportional set size in KiB, or its resident set size if the kernel doesn't report that.
+/// Returns 0 if the process is gone.
 fn kib(pid: u32) -> u64 {
     let field = |file: &str, name: &str| {
         let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;

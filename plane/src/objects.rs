@@ -1,4 +1,4 @@
-//! Objects of the API server, whatever their kind: applied, and waited for.
+//! Applies, reads and deletes objects of any kind, and waits for them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use tokio::time::{Instant, sleep};
 use crate::error::{Doing, Error, Result};
 use crate::wait::until;
 
-/// Who applies, in the objects' managed fields.
+/// The field manager for applied objects.
 const FIELD_MANAGER: &str = "layercake";
-/// Requests in flight; more only queue up in the API server.
+/// The maximum number of concurrent requests. More requests would only queue up in the API server.
 const CONCURRENCY: usize = 8;
-/// For how long the API server may refuse what it will soon accept.
+/// The time limit for retries after transient refusals.
 const LIMIT: Duration = Duration::from_secs(15);
-/// Between two attempts of a request.
+/// The delay between two attempts to send a request.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// ServiceAccount tokens are asked for anew at every start; none lives so long that this matters.
+/// The lifetime of ServiceAccount tokens. They are requested again at every start, so expiry doesn't matter.
 const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
 
-/// Applies objects, many at a time.
+/// Applies objects concurrently.
 pub async fn apply_all<'a>(client: &Client, objects: impl IntoIterator<Item = &'a Value>) -> Result<()> {
     stream::iter(objects)
         .map(|object| apply(client, object))
@@ -37,12 +37,12 @@ pub async fn apply_all<'a>(client: &Client, objects: impl IntoIterator<Item = &'
         .await
 }
 
-/// Brings an object to what it says, be it there or not. Refusals that pass by themselves are waited out.
+/// Creates or updates an object with server-side apply. Retries after transient refusals.
 pub async fn apply(client: &Client, object: &Value) -> Result<()> {
     apply_within(client, object, LIMIT).await
 }
 
-/// As [`apply`]; `limit` is for how long the API server may refuse what it will soon accept.
+/// Like [`apply`], but retries after transient refusals for at most `limit`.
 pub async fn apply_within(client: &Client, object: &Value, limit: Duration) -> Result<()> {
     let (api, object) = typed(client, object)?;
     let params = PatchParams::apply(FIELD_MANAGER).force();
@@ -52,7 +52,7 @@ pub async fn apply_within(client: &Client, object: &Value, limit: Duration) -> R
     patched.await.doing(|| describe("apply", &object))
 }
 
-/// Sends a request until the API server accepts it, or refuses it for a reason that does not pass by itself.
+/// Sends a request until the API server accepts it or refuses it permanently, or until `limit` has passed.
 async fn until_settled(limit: Duration, request: impl AsyncFn() -> kube::Result<()>) -> kube::Result<()> {
     let deadline = Instant::now() + limit;
     loop {
@@ -63,13 +63,13 @@ async fn until_settled(limit: Duration, request: impl AsyncFn() -> kube::Result<
     }
 }
 
-/// What is done with an object, for errors.
+/// Describes an operation on an object, for errors.
 fn describe(verb: &str, object: &DynamicObject) -> String {
     let kind = object.types.as_ref().map_or("", |types| &types.kind);
     format!("{verb} {kind} {}", object.name_any())
 }
 
-/// Creates an object if it does not exist. An existing one stays as it is.
+/// Creates an object if it doesn't exist. Doesn't change an existing object.
 pub async fn create_if_missing(client: &Client, object: &Value) -> Result<()> {
     let (api, object) = typed(client, object)?;
     match api.create(&PostParams::default(), &object).await {
@@ -78,7 +78,7 @@ pub async fn create_if_missing(client: &Client, object: &Value) -> Result<()> {
     }
 }
 
-/// Deletes objects, many at a time. Those that do not exist, and those whose kind is not served, are deleted already.
+/// Deletes objects concurrently. Ignores objects that don't exist and kinds that aren't served.
 pub async fn delete_all<'a>(client: &Client, objects: impl IntoIterator<Item = &'a Value>) -> Result<()> {
     stream::iter(objects)
         .map(|object| delete(client, object))
@@ -97,16 +97,18 @@ async fn delete(client: &Client, object: &Value) -> Result<()> {
     deleted.await.doing(|| describe("delete", &object))
 }
 
-/// Reads an object; none if it does not exist, or its kind is not served.
+/// Reads the live object with the kind, namespace and name in `object`. Returns `None` if the live object doesn't exist
+/// or its kind isn't served.
 pub async fn read(client: &Client, object: &Value) -> Result<Option<DynamicObject>> {
     let (api, object) = typed(client, object)?;
     api.get_opt(&object.name_any()).await.doing(|| describe("read", &object))
 }
 
-/// A namespace may be a moment old, a definition not yet served, the server busy.
+/// Returns true for errors that can resolve by themselves: connection errors, conflicts, a namespace or kind that doesn't
+/// exist yet, and an overloaded or failing server.
 fn is_transient(error: &kube::Error) -> bool {
     match error {
-        // A manifest with an unknown field is a 500 too; it stays wrong.
+        // A manifest with an unknown field also causes a 500, but this error doesn't resolve by itself.
         kube::Error::Api(status) if status.message.contains("failed to create typed patch") => false,
         kube::Error::Api(status) => matches!(status.code, 404 | 409 | 429 | 500..),
         kube::Error::HyperError(_) | kube::Error::Service(_) => true,
@@ -129,11 +131,11 @@ fn typed(client: &Client, object: &Value) -> Result<(Api<DynamicObject>, Dynamic
     Ok((api, object))
 }
 
-/// Waits until the API server serves every version of the definitions: then they are established, and whoever
-/// watches them finds them.
+/// Waits until the API server serves every served version of the CRDs. Then the CRDs are established, and clients can
+/// watch their kinds.
 ///
 /// # Errors
-/// If a version is not served after `limit`.
+/// Returns an error if a version isn't served within `limit`.
 pub async fn served(client: &Client, definitions: &[Value], limit: Duration) -> Result<()> {
     let mut wanted: BTreeSet<(String, String)> = BTreeSet::new();
     for definition in definitions {
@@ -165,7 +167,7 @@ pub async fn served(client: &Client, definitions: &[Value], limit: Duration) -> 
     .await
 }
 
-/// Waits until every ClusterRole that collects others' rules has collected some.
+/// Waits until every ClusterRole with an aggregation rule in `objects` has rules, for at most a minute each.
 pub async fn aggregated(client: &Client, objects: &[Value]) -> Result<()> {
     for object in objects.iter().filter(|object| object.get("aggregationRule").is_some()) {
         let (api, role) = typed(client, object)?;
@@ -183,7 +185,7 @@ pub async fn aggregated(client: &Client, objects: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// A token by which a process acts as a ServiceAccount.
+/// Requests a token for a ServiceAccount.
 pub async fn token(client: &Client, namespace: &str, account: &str) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let request = TokenRequest {

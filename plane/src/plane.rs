@@ -1,4 +1,4 @@
-//! Starts and stops the control plane, in the order in which its parts need each other.
+//! Starts and stops the parts of the control plane in dependency order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,24 +30,25 @@ use crate::{apiserver, etcd, inotify, manager, memory, objects, policies, ports}
 use components::guest_proxy;
 use components::manifest::{Manifests, converting_namespace};
 
-/// Losing a port to somebody else is rare; losing five in a row is not bad luck.
+/// The limit for attempts to start etcd and the API server on new ports. Other programs rarely take a port, so repeated
+/// losses have another cause.
 const ATTEMPTS: usize = 5;
-/// A busy machine takes many times the usual three seconds.
+/// The timeout for etcd and for the API server to become ready. Startup usually takes 3 s, but many times that on a
+/// busy machine.
 const READY: Duration = Duration::from_mins(2);
-/// The time after which a definition must be served.
+/// The timeout for the API server to serve new CRDs.
 const SERVED_WITHIN: Duration = Duration::from_mins(1);
 
-/// What to start.
+/// Options to start a [`Plane`].
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The stack's identity and folder. Its [guard](crate::Guard) should be running already.
     pub stack: Arc<Stack>,
-    /// The programs.
     pub tools: Tools,
-    /// Definitions of kinds beside our own and Cluster API's, that somebody else would bring.
+    /// Further CRDs, in addition to Layercake's and Cluster API's. In a real cluster, other providers would install them.
     pub definitions: Vec<Value>,
-    /// The executable of the proxies through which Cluster API's managers connect to workload clusters, if they use any: `capw`, or
-    /// one that is this program when it is called so.
+    /// The executable of the proxies between Cluster API's managers and workload clusters: `capw`, or a multi-call
+    /// executable that acts as `capw` by its `argv[0]`. `None` if the managers connect directly.
     pub guest_proxy: Option<PathBuf>,
 }
 
@@ -57,12 +58,12 @@ pub struct Plane {
     tools: Tools,
     kubeconfig: PathBuf,
     definitions: Vec<Value>,
-    /// The ports reserved for programs that have not run yet, by namespace. They will convert objects there: the definitions name the
-    /// ports already.
+    /// Ports reserved for programs that haven't started yet, by namespace. The conversion webhooks in the CRDs already
+    /// name these ports.
     converting: Mutex<BTreeMap<String, Ports>>,
     store: Supervised,
     server: Supervised,
-    /// Cluster API's managers, for [`Plane::run_managers`]. A plane that is [bare](Plane::bare) has none.
+    /// Cluster API's managers, which [`Plane::run_managers`] starts. Empty for a [bare](Plane::bare) plane.
     prepared: Vec<Prepared>,
     /// See [`Options::guest_proxy`].
     guest_proxy: Option<PathBuf>,
@@ -71,7 +72,7 @@ pub struct Plane {
     programs: Mutex<Vec<Arc<Supervised>>>,
 }
 
-/// The ports of the store and the server. A kept stack stays on them as long as they are free.
+/// The ports of etcd and the API server. A kept stack reuses them if they are free.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct MainPorts {
     etcd: u16,
@@ -80,15 +81,15 @@ struct MainPorts {
 }
 
 impl Plane {
-    /// Starts etcd, the API server, Kubernetes' controllers and Cluster API, defines our kinds, and returns when
-    /// all of it is ready.
+    /// Starts etcd, the API server, kube-controller-manager and Cluster API, applies the CRDs, and waits until
+    /// everything is ready.
     pub async fn start(options: Options) -> Result<Self> {
         let plane = Self::without_managers(options).await?;
         plane.run_managers().await?;
         Ok(plane)
     }
 
-    /// Starts etcd and the API server, and defines our kinds and those of Cluster API. The caller then calls
+    /// Starts etcd and the API server, and applies Layercake's and Cluster API's CRDs. The caller then calls
     /// [`run_managers`](Self::run_managers), and can start other programs at the same time.
     pub async fn without_managers(options: Options) -> Result<Self> {
         inotify::check()?;
@@ -96,11 +97,12 @@ impl Plane {
         Self::served(options, prepared).await
     }
 
-    /// Starts Kubernetes' controllers and Cluster API's managers, and returns when they are ready. It is called once.
+    /// Starts kube-controller-manager and Cluster API's managers, and waits until the managers are ready. Call it only once.
     pub async fn run_managers(&self) -> Result<()> {
         let began = Instant::now();
         let (cluster, tools) = (&self.cluster, &self.tools);
-        // Not before: its garbage collector would learn of the kinds only half a minute later.
+        // Start kube-controller-manager after the CRDs are served. Otherwise, its garbage collector discovers their kinds
+        // only 30 s later.
         let controllers = Supervised::start(manager::command(cluster, &tools.kube_controller_manager)?)?;
         let proxy = self.guest_proxy.as_deref();
         let managers = try_join_all(self.prepared.iter().map(|one| one.start(cluster, tools, proxy))).await?;
@@ -111,28 +113,30 @@ impl Plane {
         Ok(())
     }
 
-    /// Starts etcd and the API server alone and defines our kinds: no controller but those that are [run](Self::run)
-    /// later does anything, so that their cost can be measured.
+    /// Starts only etcd and the API server, and applies Layercake's CRDs. Only controllers that [`run`](Self::run) starts
+    /// later act, so that their cost can be measured.
     pub async fn bare(options: Options) -> Result<Self> {
         Self::served(options, Vec::new()).await
     }
 
-    /// Starts etcd and the API server alone, and defines no kind but the given ones.
+    /// Starts only etcd and the API server, and applies only the CRDs in `options`.
     pub async fn empty(options: Options) -> Result<Self> {
         Self::defined(options, Vec::new(), BTreeMap::new(), None).await
     }
 
-    /// Starts what a Kubernetes cluster has beside its nodes: etcd, the API server, Kubernetes' controllers.
+    /// Starts a Kubernetes cluster without its nodes: etcd, the API server and kube-controller-manager.
     ///
-    /// The API server reaches Services, such as those of webhooks, by an HTTP proxy (`CONNECT`) on the Unix socket `services`.
+    /// The API server reaches Services, such as webhook Services, through an HTTP proxy (`CONNECT`) on the Unix socket
+    /// `services`.
     pub async fn without_nodes(options: Options, services: &Path) -> Result<Self> {
         let plane = Self::defined(options, Vec::new(), BTreeMap::new(), Some(services)).await?;
         plane.run_managers().await?;
         Ok(plane)
     }
 
-    /// Runs the program of a Deployment as a kubelet would: with its arguments, as its ServiceAccount, and with the certificate
-    /// in the folder `mounted`. Nothing is applied to the cluster. `exe` is the executable of our programs.
+    /// Runs a Deployment's program as a kubelet would: with its arguments, its ServiceAccount, and the certificate in
+    /// the folder `mounted`. Doesn't apply any objects. `exe` is the executable of Layercake's programs, and `args` are
+    /// further arguments for them.
     pub async fn run_deployed(
         &self,
         component: &Component,
@@ -173,7 +177,7 @@ impl Plane {
         Ok(self.keep(started))
     }
 
-    /// Stops a program, and the proxy beside it, with everything else.
+    /// Registers a program and its guest proxy, so that [`Plane::stop`] stops them.
     fn keep(&self, mut started: Runtime) -> Running {
         let guest_proxy = started.guest_proxy.take().map(Arc::new);
         let running = Running::new(started);
@@ -218,8 +222,7 @@ impl Plane {
         })
     }
 
-    /// Runs one of our programs with the rights, arguments and webhooks that config/ gives it, and returns when it
-    /// is ready.
+    /// Runs one of Layercake's programs with the rights, arguments and webhooks from config/, and waits until it is ready.
     pub async fn run(&self, program: Program) -> Result<Running> {
         let mut manifests = program.manifests()?;
         if !program.asked || program.replica > 0 {
@@ -257,68 +260,68 @@ impl Plane {
         Ok(self.keep(workload.start(&self.cluster, ports).await?))
     }
 
-    /// A client with all rights.
+    /// Returns a client with cluster-admin rights.
     pub fn client(&self) -> Client {
         self.cluster.client.clone()
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the path to the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// The URL of the API server.
+    /// Returns the API server URL.
     pub fn url(&self) -> &str {
         &self.cluster.server.url
     }
 
-    /// The stack that this is the control plane of.
     pub fn stack(&self) -> &Arc<Stack> {
         &self.cluster.stack
     }
 
-    /// The programs it runs.
+    /// Returns the paths to the programs that the plane runs.
     pub fn tools(&self) -> &Tools {
         &self.tools
     }
 
-    /// The processes of the control plane itself, from the store to Cluster API's managers.
+    /// Returns the control plane's own processes, from etcd to Cluster API's managers.
     pub fn parts(&self) -> impl Iterator<Item = &Supervised> {
         [&self.store, &self.server].into_iter().chain(self.managers.get().into_iter().flatten())
     }
 
-    /// The processes that end again and again: of the control plane, and of the programs that it runs.
+    /// Returns the control plane processes and programs that keep exiting.
     pub fn endings(&self) -> Vec<Ending> {
         let programs: Vec<_> = self.programs.lock().clone();
         let parts = self.parts().filter_map(Supervised::ending);
         parts.chain(programs.iter().filter_map(|program| program.ending())).collect()
     }
 
-    /// Memory in MiB of every process of the stack, by name; not only of the control plane's.
+    /// Returns the memory in MiB of every process in the stack, by name. This includes processes beside the control plane.
     pub fn memory(&self) -> BTreeMap<String, u64> {
         memory::of(self.cluster.stack.id())
     }
 
-    /// Stops everything: who writes first, who stores last. An ephemeral stack's folder is left to its guard.
+    /// Stops all processes: programs first, then managers, the API server and etcd. The guard deletes the folder of an
+    /// ephemeral stack.
     pub async fn stop(&self) {
         let programs: Vec<_> = std::mem::take(&mut *self.programs.lock());
         join_all(programs.iter().map(|program| program.stop(GRACE))).await;
         let managers = self.managers.get().into_iter().flatten();
         join_all(managers.map(|manager| manager.stop(Duration::ZERO))).await;
-        // Asked nicely, an API server with one open watch takes a minute.
+        // On SIGTERM, an API server with an open watch takes a minute to exit.
         self.server.stop(Duration::ZERO).await;
         let grace = if self.cluster.stack.is_ephemeral() { Duration::ZERO } else { GRACE };
         self.store.stop(grace).await;
     }
 }
 
-/// Returns true if a Deployment has the proxy beside its manager.
+/// Returns true if a Deployment contains the guest proxy container.
 fn has_guest_proxy(deployment: &Value) -> bool {
     let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
     containers.into_iter().flatten().any(|container| container["name"] == guest_proxy::CONTAINER)
 }
 
-/// Applies all definitions, Cluster API's and ours, and waits until they are served.
+/// Applies Cluster API's CRDs and the CRDs in `ours`, and waits until all of them are served.
 async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &[Value]) -> Result<()> {
     let upstream = try_join_all(prepared.iter().map(|one| one.define(cluster, tools)));
     tokio::try_join!(upstream, objects::apply_all(&cluster.client, ours))?;
@@ -327,7 +330,8 @@ async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &
     objects::served(&cluster.client, ours, SERVED_WITHIN).await
 }
 
-/// The definitions, with the URLs of the programs that will convert their objects. The programs' ports are given by namespace.
+/// Returns the CRDs with webhook URLs for the programs that will convert their objects. `converting` holds the
+/// programs' ports by namespace.
 fn reached(cluster: &Cluster, definitions: &[Value], converting: &BTreeMap<String, Ports>) -> Vec<Value> {
     let mut definitions = definitions.to_vec();
     for definition in &mut definitions {
@@ -339,7 +343,8 @@ fn reached(cluster: &Cluster, definitions: &[Value], converting: &BTreeMap<Strin
     definitions
 }
 
-/// Starts etcd and the API server on ports that nobody else takes.
+/// Starts etcd and the API server. Returns the cluster, the path to the administrator's kubeconfig, etcd and the API
+/// server, in this order. Retries with new ports if another program takes one of them.
 async fn start_server(
     stack: Arc<Stack>,
     tools: &Tools,
@@ -415,16 +420,16 @@ async fn try_server(
     let process = Supervised::start(apiserver)?;
     let ready = async || {
         let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
-        // The client logs refusals as errors; here they are what is waited out.
+        // The client logs refusals as errors, but they are expected until the API server is ready.
         let answer = client.request_text(request).with_subscriber(NoSubscriber::new()).await;
         answer.map(drop).map_err(|error| error.to_string())
     };
     tokio::select! {
         result = process.until("kube-apiserver is not ready", READY, ready) => result?,
-        // Who listened may have been somebody else.
+        // Another program may listen on etcd's port. Then the check above succeeds, but etcd can't start.
         error = store.given_up() => return Err(error),
     }
-    // Created at every start, like the programs' certificates.
+    // Generated at every start, like the programs' certificates.
     let conversion_key = format!("{:032x}", rand::random::<u128>());
     Ok((Cluster { stack, authorities, server, client, conversion_key }, kubeconfig, store, process))
 }

@@ -1,4 +1,4 @@
-//! Admission policies that a kept plane must not have when its API server starts.
+//! Deletes the admission policies that a kept plane must not have when its API server starts.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use tracing::subscriber::NoSubscriber;
 use crate::error::Result;
 use crate::supervise::Supervised;
 
-/// Where the API server keeps policies in etcd.
+/// The etcd key prefix of admission policies.
 const PREFIX: &str = "/registry/validatingadmissionpolicies/";
-/// The end of the groups that Kubernetes itself serves.
+/// The suffix of API groups that Kubernetes itself serves.
 const BUILT_IN: &str = ".k8s.io";
 
-/// Deletes those of our programs' policies whose parameters are of a custom kind from etcd. The programs apply them again when they
-/// start. Other policies stay.
+/// Deletes Layercake's policies with parameters of a custom kind from etcd. They are applied again when Layercake's
+/// programs start. Other policies stay.
 ///
-/// An API server looks such kinds up when it starts, before it serves them, and again only 30 s later. Until then the policies would
-/// refuse everything.
+/// When an API server starts, it looks up the policies' parameter kinds before it serves custom kinds, and again only
+/// 30 s later. Until then, policies with parameters of a custom kind would refuse every request.
 pub(crate) async fn forget(store: &Supervised, etcd: &Client, within: Duration) -> Result<()> {
     let names = with_custom_parameters()?;
     let deleted = async || {
@@ -31,7 +31,7 @@ pub(crate) async fn forget(store: &Supervised, etcd: &Client, within: Duration) 
             let body = json!({"key": STANDARD.encode(format!("{PREFIX}{name}"))}).to_string().into_bytes();
             let request = http::Request::post("/v3/kv/deleterange").body(body);
             let request = request.map_err(|error| error.to_string())?;
-            // Until etcd has elected itself, it refuses, and the client logs refusals as errors.
+            // etcd refuses requests until it has elected itself leader, and the client logs refusals as errors.
             let answer = etcd.request_text(request).with_subscriber(NoSubscriber::new()).await;
             answer.map_err(|error| error.to_string())?;
         }
@@ -40,7 +40,7 @@ pub(crate) async fn forget(store: &Supervised, etcd: &Client, within: Duration) 
     store.until("etcd does not delete the admission policies of the programs", within, deleted).await
 }
 
-/// The names of our programs' policies whose parameters are of a custom kind.
+/// Returns the names of Layercake's policies with parameters of a custom kind.
 fn with_custom_parameters() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for component in &COMPONENTS {

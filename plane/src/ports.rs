@@ -1,8 +1,9 @@
-//! Free ports on loopback.
+//! Finds free ports on loopback.
 //!
-//! Go servers take a port number, not a socket: a port is found by binding it and let go again. It is none of those that the
-//! kernel gives to outgoing connections, which could take it while its owner is started, or started again. Who loses it in
-//! between ends with "address already in use", and is started anew on another.
+//! Go servers take a port number, not a socket, so a port is found by binding and releasing it. If possible, the port
+//! is outside the kernel's range for outgoing connections, because an outgoing connection could take the port while
+//! its owner starts or restarts. A process that loses its port exits with "address already in use", and is started
+//! again on another port.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,18 +14,18 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Ports that this process has handed out: their new owners may not have bound them yet.
+/// Ports that this process has handed out. Their owners may not have bound them yet.
 static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// The first port that is tried. Well-known servers have lower ones.
+/// The first port to try. Well-known servers use lower ports.
 const FIRST: u16 = 15_000;
-/// Where Linux keeps the first and the last port of outgoing connections.
+/// The file that contains the kernel's port range for outgoing connections.
 const OUTGOING: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// The fewest ports among which other stacks rarely choose the same.
+/// The minimum size of a port range in which two stacks rarely choose the same port.
 const ENOUGH: u16 = 1_000;
 const ATTEMPTS: u32 = 1_000;
 
-/// Finds `N` different free ports on 127.0.0.1, none of which this process has been given before.
+/// Finds `N` free ports on 127.0.0.1. Returns a port twice only if it doesn't find others.
 pub fn free<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
     let mut given = GIVEN.lock();
@@ -47,13 +48,14 @@ pub fn free<const N: usize>() -> io::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// The ports below those of outgoing connections, if they are enough.
+/// Returns the ports from [`FIRST`] up to the range for outgoing connections, if there are at least [`ENOUGH`]. `range`
+/// is the content of [`OUTGOING`].
 fn below_outgoing(range: &str) -> Option<Range<u16>> {
     let first: u16 = range.split_whitespace().next()?.parse().ok()?;
     (first >= FIRST + ENOUGH).then_some(FIRST..first)
 }
 
-/// Whether nobody listens on a port of 127.0.0.1.
+/// Returns true if a process can listen on 127.0.0.1:`port`.
 pub fn is_free(port: u16) -> bool {
     port != 0 && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

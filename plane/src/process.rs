@@ -1,7 +1,7 @@
-//! Child processes: each in its own process group, marked as the stack's, with its output in a log file.
+//! Child processes. Each runs in its own process group, carries the stack's mark, and writes its output to a log file.
 //!
-//! The mark is how the guard finds them all when this process is gone, and the group keeps a Ctrl-C on the terminal
-//! from reaching them before they are stopped in order.
+//! The guard finds the processes by their mark when this process is gone. Because of the process groups, a Ctrl-C on
+//! the terminal doesn't reach the processes before they are stopped in order.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,12 +20,13 @@ use crate::mark::{MARK, NAME};
 use crate::stack::Stack;
 use crate::wait;
 
-/// The variable of Go's runtime with the memory from which it collects garbage as often as needed.
+/// The environment variable with the Go runtime's soft memory limit. Near the limit, Go collects garbage as often as
+/// needed.
 const GOMEMLIMIT: &str = "GOMEMLIMIT";
-/// The [`GOMEMLIMIT`] in MiB of a program without a limit of its own.
+/// The default [`GOMEMLIMIT`] in MiB, for programs without a limit of their own.
 const GO_MIB: u32 = 4096;
 
-/// How a process is started; can be started many times.
+/// The command line, environment and limits of a process. It can be started many times.
 #[derive(Debug, Clone)]
 pub struct Command {
     name: String,
@@ -36,21 +37,22 @@ pub struct Command {
     log: PathBuf,
     stack: String,
     pipes: bool,
-    /// The maximum size of the process's data, in MiB.
+    /// The maximum data size of the process (`RLIMIT_DATA`), in MiB.
     data_mib: Option<u32>,
 }
 
 impl Command {
-    /// A process of the stack, called `name` there, which logs to `logs/<name>.log` in the stack's folder.
+    /// Creates a command for a process in the stack, which logs to `logs/<name>.log` in the stack's folder.
     ///
-    /// A program in Go keeps 40 % garbage, unless [`gogc`](Self::gogc) says otherwise, and less from 4 GiB on.
+    /// For Go programs, the environment contains `GOGC` with 40 and `GOMEMLIMIT` with 4 GiB. [`gogc`](Self::gogc) and
+    /// [`memory`](Self::memory) change these defaults.
     pub fn new(stack: &Stack, name: &str, exe: &Path) -> Result<Self> {
         let command = Self {
             name: name.to_owned(),
             exe: exe.to_owned(),
             arg0: exe.as_os_str().to_owned(),
             args: Vec::new(),
-            // Files that a killed process leaves there are removed with the stack.
+            // Temporary files that a killed process leaves behind are deleted with the stack.
             env: vec![("TMPDIR".into(), stack.subfolder("tmp")?.into())],
             log: stack.subfolder("logs")?.join(format!("{name}.log")),
             stack: stack.id().to_owned(),
@@ -60,10 +62,10 @@ impl Command {
         Ok(command.gogc(40).gomemlimit(GO_MIB))
     }
 
-    /// Limits the memory of the process: the kernel refuses it more than `mib` MiB, which ends a program. A program in Go collects more
-    /// garbage from three quarters of the limit on. A `GOMEMLIMIT` in our own environment replaces both limits.
+    /// Limits the process's memory to `mib` MiB. The kernel refuses more, which ends the program. A Go program collects
+    /// more garbage from three quarters of the limit on. A `GOMEMLIMIT` in this process's environment replaces both limits.
     ///
-    /// The kernel counts what the process has reserved to write to, not only what it uses.
+    /// The kernel counts all writable memory that the process has reserved, not only the memory in use.
     #[must_use]
     pub fn memory(mut self, mib: u32) -> Self {
         self.data_mib = std::env::var_os(GOMEMLIMIT).is_none().then_some(mib);
@@ -78,22 +80,22 @@ impl Command {
         self.env(GOMEMLIMIT, format!("{mib}MiB"))
     }
 
-    /// Sets how much garbage a program in Go keeps, in percent of the memory in use, as its variable `GOGC` does. Go's default is 100. With
-    /// less, the program uses less memory and more processor time. A `GOGC` in our own environment takes precedence.
+    /// Sets `GOGC`: the garbage that a Go program keeps, in percent of the memory in use. Go's default is 100. A lower
+    /// value saves memory and costs CPU time. A `GOGC` in this process's environment takes precedence.
     #[must_use]
     pub fn gogc(self, percent: u16) -> Self {
         const GOGC: &str = "GOGC";
         if std::env::var_os(GOGC).is_some() { self } else { self.env(GOGC, percent.to_string()) }
     }
 
-    /// What the process sees as the name it was called by.
+    /// Sets `argv[0]`.
     #[must_use]
     pub fn arg0(mut self, arg0: impl AsRef<OsStr>) -> Self {
         arg0.as_ref().clone_into(&mut self.arg0);
         self
     }
 
-    /// Adds an argument. Never a secret: arguments are for everybody to read.
+    /// Adds an argument. Don't pass secrets: every user of the machine can read arguments.
     #[must_use]
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
@@ -114,24 +116,23 @@ impl Command {
         self
     }
 
-    /// Makes standard input and output pipes, for a program that is talked to. Only standard error is logged then.
+    /// Connects standard input and output to pipes. Then only standard error is logged.
     #[must_use]
     pub fn piped(mut self) -> Self {
         self.pipes = true;
         self
     }
 
-    /// The name of the process in its stack.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where the process logs.
+    /// Returns the log file path.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Starts the process. It is killed, with all it has started, when the [`Process`] is dropped.
+    /// Starts the process. Dropping the [`Process`] kills its process group.
     pub fn spawn(&self) -> Result<Process> {
         let log = File::options()
             .create(true)
@@ -145,7 +146,7 @@ impl Command {
         command
             .arg0(&self.arg0)
             .args(&self.args)
-            // What the user's shell has set is meant for other clusters.
+            // The KUBECONFIG from the user's shell refers to other clusters.
             .env_remove("KUBECONFIG")
             .env(MARK, &self.stack)
             .env(NAME, &self.name)
@@ -160,7 +161,7 @@ impl Command {
         Ok(Process::watch(self, child, log_from))
     }
 
-    /// Sets the limit of a process that has just been started. There is no hook before that without unsafe code.
+    /// Limits the memory of a process that has just started. Limiting it before the start would need unsafe code.
     fn limit(&self, child: &Child) {
         let Some(mib) = self.data_mib else { return };
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
@@ -180,7 +181,7 @@ pub struct Process {
     log_from: u64,
     signals: mpsc::UnboundedSender<Signal>,
     ended: watch::Receiver<Option<ExitStatus>>,
-    /// Closed with the [`Process`], which ends a program that reads it.
+    /// Kept open until the [`Process`] is dropped. Closing it ends a program that reads standard input.
     _stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
 }
@@ -204,27 +205,27 @@ impl Process {
         }
     }
 
-    /// The process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Where the process logs.
+    /// Returns the log file path.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// How long the log was when the process was started.
+    /// Returns the log file size in bytes when the process was started.
     pub fn log_from(&self) -> u64 {
         self.log_from
     }
 
-    /// The process's standard output, once, if it was started with pipes.
+    /// Takes the standard output. Returns `None` if the process isn't [piped](Command::piped) or the output was taken
+    /// already.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
     }
 
-    /// Waits for the end of the process.
+    /// Waits until the process exits.
     pub async fn wait(&self) -> ExitStatus {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -233,18 +234,18 @@ impl Process {
         }
     }
 
-    /// Sends a signal to the process and all that it has started.
+    /// Sends a signal to the process group.
     pub fn signal(&self, signal: Signal) {
         let _ = self.signals.send(signal);
     }
 
-    /// Kills the process as `kill -9` does, and waits until it is gone.
+    /// Kills the process group with SIGKILL, and waits until the process is gone.
     pub async fn kill(&self) {
         self.signal(Signal::KILL);
         self.wait().await;
     }
 
-    /// Asks the process to end, and kills it if it has not done so in time.
+    /// Sends SIGTERM, and SIGKILL if the process doesn't exit within `grace`.
     pub async fn stop(&self, grace: Duration) {
         self.signal(Signal::TERM);
         if tokio::time::timeout(grace, self.wait()).await.is_err() {
@@ -252,7 +253,8 @@ impl Process {
         }
     }
 
-    /// Waits until `ready` gives a value, asking every 50 ms; fails early if the process ends.
+    /// Waits until `ready` returns `Ok`, polling every 50 ms for at most `limit`. Fails early if the process exits. `what` is the
+    /// unmet condition in errors, as in "etcd is not ready".
     pub async fn until<T>(
         &self,
         what: &str,
@@ -265,7 +267,8 @@ impl Process {
     }
 }
 
-/// The only owner of the child: signals go through here, so that none is sent to a process that was reaped.
+/// Waits for the child and forwards signals to its process group. Only this task reaps the child, so it never signals a
+/// process that was reaped.
 async fn attend(
     mut child: Child,
     mut signals: mpsc::UnboundedReceiver<Signal>,
@@ -276,7 +279,7 @@ async fn attend(
         tokio::select! {
             status = child.wait() => break status.unwrap_or_default(),
             signal = signals.recv() => {
-                // Nobody holds the process any more: it goes.
+                // The `Process` was dropped. Kill the group.
                 let gone = signal.is_none();
                 if let Some(group) = group {
                     let _ = kill_process_group(group, signal.unwrap_or(Signal::KILL));
@@ -290,7 +293,8 @@ async fn attend(
     end.send_replace(Some(status));
 }
 
-/// The error for a process that ended before it was ready, from what it logged since it was started.
+/// Returns the error for a process that exited before it was ready: [`Error::PortTaken`] if its log says so, otherwise
+/// [`Error::Exited`]. The process's log begins at byte `from` of the file.
 pub(crate) fn ended_early(name: &str, log: &Path, from: u64, status: &str) -> Error {
     let tail = tail(log, from, 15);
     if tail.to_lowercase().contains("address already in use") {
@@ -299,7 +303,8 @@ pub(crate) fn ended_early(name: &str, log: &Path, from: u64, status: &str) -> Er
     Error::Exited { name: name.to_owned(), status: status.to_owned(), log: log.to_owned(), tail }
 }
 
-/// The last lines of a log file, of those after the first `from` bytes.
+/// Returns the last `lines` lines of a log file, without its first `from` bytes. Returns an empty string if the file
+/// can't be read.
 pub fn tail(log: &Path, from: u64, lines: usize) -> String {
     let mut text = Vec::new();
     let read = File::open(log).and_then(|mut file| {
@@ -339,7 +344,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_has_the_memory_that_it_is_given() {
         let stack = Stack::ephemeral().unwrap();
-        // The limit is set when the process runs already.
+        // The limit is set after the process has started, so the script waits for it.
         let script = "until [ $(ulimit -d) = 131072 ]; do :; done; echo $GOMEMLIMIT";
         let process = shell(&stack, script).memory(128).spawn().unwrap();
         assert!(process.wait().await.success());

@@ -1,4 +1,4 @@
-//! Our own programs, run as config/ deploys them.
+//! Runs Layercake's own programs as config/ deploys them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::workload::{Ports, Runtime, Wiring};
 use components::config;
 use components::manifest::{Deployment, Manifests};
 
-/// One of our programs, to be run by [`crate::Plane::run`].
+/// One of Layercake's programs, to be run by [`crate::Plane::run`].
 #[derive(Debug, Clone)]
 pub struct Program {
     pub(crate) name: String,
@@ -27,7 +27,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program of config/`name`, in an executable that is this program when it is called so.
+    /// Creates the program `name` with its manifests in config/`name`. `exe` is a multi-call executable that acts as
+    /// the program by its `argv[0]`.
     pub fn new(name: &str, exe: &Path) -> Self {
         Self {
             name: name.to_owned(),
@@ -39,29 +40,29 @@ impl Program {
         }
     }
 
-    /// Takes these documents for what config/ has for the program: what a kustomization of it amounts to.
+    /// Replaces the program's manifests in config/ with these documents, such as the output of a kustomization.
     #[must_use]
     pub fn configured_by(mut self, documents: Vec<Value>) -> Self {
         self.documents = Some(documents);
         self
     }
 
-    /// Leaves its webhooks out, so that writes pass while it is dead.
+    /// Leaves out the program's webhooks, so that writes succeed while the program is down.
     #[must_use]
     pub fn without_webhooks(mut self) -> Self {
         self.asked = false;
         self
     }
 
-    /// A further replica of the program: it has another Pod's name, and so waits for the first one's lease. Its
-    /// webhooks are not called: there is no Service that would lead to whichever replica lives.
+    /// Makes this an additional replica. Its Pod name differs, so it waits until the first replica's lease is free. Its
+    /// webhooks aren't called, because there is no Service that would route to the live replica.
     #[must_use]
     pub fn replica(mut self, replica: u32) -> Self {
         self.replica = replica;
         self
     }
 
-    /// Adds an argument after those of the Deployment.
+    /// Adds an argument after the Deployment's arguments.
     #[must_use]
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
@@ -75,7 +76,7 @@ impl Program {
         }
     }
 
-    /// The name of the process in the stack.
+    /// Returns the process name in the stack.
     pub(crate) fn process(&self) -> String {
         match self.replica {
             0 => self.name.clone(),
@@ -83,7 +84,8 @@ impl Program {
         }
     }
 
-    /// The Deployment's arguments, then where to listen, then the caller's: the last of two counts.
+    /// Returns the Deployment's arguments, then the listen addresses, then the caller's arguments. If a flag is
+    /// repeated, the last one takes effect.
     pub(crate) fn arguments(&self, deployment: &Deployment, wiring: &Wiring) -> Vec<OsString> {
         let mut args = deployment.args.clone();
         args.extend([
@@ -103,7 +105,7 @@ impl Program {
     }
 }
 
-/// One of our programs while it runs. It is started again when it ends by itself.
+/// A running program. It is restarted when it exits by itself.
 #[derive(Debug, Clone)]
 pub struct Running {
     process: Arc<Supervised>,
@@ -119,59 +121,58 @@ impl Running {
         &self.process
     }
 
-    /// The name of the process in the stack.
     pub fn name(&self) -> &str {
         self.process.name()
     }
 
-    /// The process id, if it runs at the moment.
+    /// Returns the process ID, or `None` if the program isn't running.
     pub fn pid(&self) -> Option<u32> {
         self.process.pid()
     }
 
-    /// How often it was started, how often it ended by itself, and how.
+    /// Returns the process state, with the start and failure counts and the last exit.
     pub fn state(&self) -> State {
         self.process.state()
     }
 
-    /// Where it logs.
+    /// Returns the log file path.
     pub fn log(&self) -> &Path {
         self.process.log()
     }
 
-    /// Where it serves its metrics, to users who may get them: a URL.
+    /// Returns the metrics URL. Only authorized users can read the metrics.
     pub fn metrics(&self) -> String {
         format!("https://127.0.0.1:{}/metrics", self.ports.metrics)
     }
 
-    /// Where it serves webhooks, if it does: a port of this machine.
+    /// Returns the loopback port for the webhook server, even if the program doesn't serve webhooks.
     pub fn webhook_port(&self) -> u16 {
         self.ports.webhooks
     }
 
-    /// Kills it as `kill -9` does, and leaves it dead until [`Self::revive`].
+    /// Kills the program with SIGKILL. It stays dead until [`Self::revive`].
     pub async fn kill(&self) {
         self.process.kill().await;
     }
 
-    /// Starts it again after [`Self::kill`].
+    /// Starts the program after [`Self::kill`].
     pub async fn revive(&self) {
         self.process.revive().await;
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the program reports that it is ready, for at most `limit`.
     pub async fn ready(&self, limit: Duration) -> Result<()> {
         let what = format!("{} is not ready", self.name());
         self.process.until(&what, limit, async || health::answers(self.ports.health, "/readyz").await).await
     }
 
-    /// Ends it for good, with a moment to take leave.
+    /// Stops the program for good, with a short grace period.
     pub async fn stop(&self) {
         self.process.stop(GRACE).await;
     }
 }
 
-/// For a log-out and the release of a lease.
+/// The grace period for a program to log out and to release its lease.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

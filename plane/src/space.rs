@@ -1,15 +1,15 @@
-//! The free space of file systems.
+//! Free file system space.
 
 use std::io;
 use std::path::Path;
 
-/// With less, nothing can be written any more.
+/// The free space below which a file system counts as full, in bytes.
 pub const FULL_BYTES: u64 = 1 << 20;
 
-/// Returns the bytes that this user can still write to the file system of a path.
+/// Returns the number of bytes that this user can still write to the file system of `path`.
 ///
 /// # Errors
-/// If the path does not exist.
+/// Returns an error if the path doesn't exist.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))

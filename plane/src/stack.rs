@@ -1,4 +1,4 @@
-//! One running stack: its mark, by which its processes are known, and its folder, which holds all that it writes.
+//! A running stack: its mark, which identifies its processes, and its folder, which holds all its files.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -11,18 +11,18 @@ use crate::members;
 
 pub use crate::mark::{MARK, NAME};
 
-/// A stack's identity and folder.
+/// The identity and folder of a stack.
 #[derive(Debug)]
 pub struct Stack {
     id: String,
     folder: PathBuf,
     ephemeral: bool,
-    /// Held for as long as the stack runs, so that no other uses a kept folder.
+    /// Keeps other stacks out of a kept folder for as long as this stack runs.
     _lock: Option<File>,
 }
 
 impl Stack {
-    /// A stack that leaves nothing behind, in a new folder under the system's folder for temporary files.
+    /// Creates a stack in a new folder under the system's temporary folder. Its guard deletes the folder at the end.
     pub fn ephemeral() -> Result<Self> {
         let id = new_id();
         let parent = std::env::temp_dir();
@@ -32,7 +32,8 @@ impl Stack {
         Ok(Self { id, folder, ephemeral: true, _lock: None })
     }
 
-    /// A stack whose data is kept in `folder` and resumed from it.
+    /// Opens a stack that keeps its data in `folder`, and resumes from existing data. Kills processes that an earlier
+    /// run left behind. Fails if another stack uses the folder.
     pub fn kept(folder: &Path) -> Result<Self> {
         DirBuilder::new()
             .recursive(true)
@@ -43,29 +44,29 @@ impl Stack {
         let folder = fs::canonicalize(folder).doing(|| format!("find {}", folder.display()))?;
         let lock = lock(&folder)?;
         let kept = kept_id(&folder)?;
-        // Whoever still runs has lost its parent and its guard, and would hold the data.
+        // Remaining processes have lost their parent and their guard, and would keep the data in use.
         members::end(|mark| mark.starts_with(kept.as_bytes()));
-        // The guard of the run before may still be at work: it must not know the processes of this one.
+        // The previous run's guard may still be active. The new suffix hides this run's processes from that guard.
         let id = format!("{kept}.{}", new_id());
         Ok(Self { id, folder, ephemeral: false, _lock: Some(lock) })
     }
 
-    /// The value of [`MARK`] in the environment of the stack's processes.
+    /// Returns the value of [`MARK`] in the environment of the stack's processes.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The folder that holds all that the stack writes; only its owner can read it.
+    /// Returns the folder for all the stack's files. Only its owner can read it.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether the folder goes when the stack ends.
+    /// Returns true if the folder is deleted when the stack ends.
     pub fn is_ephemeral(&self) -> bool {
         self.ephemeral
     }
 
-    /// A folder inside the stack's, made if need be.
+    /// Returns a subfolder in the stack's folder. Creates it if it doesn't exist.
     pub fn subfolder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.join(name);
         DirBuilder::new()
@@ -81,7 +82,7 @@ fn new_id() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-/// What the marks of all runs in a kept folder begin with.
+/// Returns the mark prefix that all runs in a kept folder share. Generates it on the first run.
 fn kept_id(folder: &Path) -> Result<String> {
     let path = folder.join("id");
     match fs::read_to_string(&path) {
@@ -94,7 +95,7 @@ fn kept_id(folder: &Path) -> Result<String> {
     }
 }
 
-/// The lock ends with the process that holds it, however that ends.
+/// Locks a kept folder. The kernel releases the lock when the process that holds it ends, even if it is killed.
 fn lock(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
     let mut file = File::options()
@@ -105,7 +106,8 @@ fn lock(folder: &Path) -> Result<File> {
         .mode(0o600)
         .open(&path)
         .doing(|| format!("open {}", path.display()))?;
-    // A process that is just being started shares the lock for a moment; so does one that is just ending.
+    // A child shares the lock until it executes its program, and an exiting process holds the lock for a moment. Retry
+    // for about 1 s.
     let is_free = (0..20).any(|look| {
         if look > 0 {
             std::thread::sleep(Duration::from_millis(50));
@@ -124,10 +126,10 @@ fn lock(folder: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Writes a file that only its owner can read, whole or not at all. It is a new file: nothing that exists is written into.
+/// Writes a file atomically, readable only by its owner. Replaces an existing file or symlink instead of writing into it.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     let unfinished = path.with_extension("unfinished");
-    // A write that was interrupted leaves it.
+    // An interrupted write leaves this file behind.
     let _ = fs::remove_file(&unfinished);
     let written = File::options()
         .create_new(true)

@@ -1,4 +1,4 @@
-//! Processes that are started again when they end by themselves, as a kubelet does.
+//! Restarts processes that exit by themselves, as a kubelet does.
 
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
@@ -15,52 +15,51 @@ use crate::error::{Error, Result};
 use crate::process::{self, Command, Process};
 use crate::{space, wait};
 
-/// The wait before the first restart; it doubles with each that follows soon.
+/// The delay before the first restart. It doubles with each restart until the process has run for [`STABLE_FOR`].
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
-/// A process that ran this long starts from the first delay again.
+/// The run time that resets the restart delay, and the time after which [`Supervised::ending`] ignores an exit.
 const STABLE_FOR: Duration = Duration::from_mins(1);
-/// A process that ends this often before it is ready will not get ready.
+/// The number of exits after which a process isn't expected to become ready any more.
 const EARLY_ENDS: u32 = 3;
 
-/// A process that has ended so often does not end by chance.
+/// The number of exits that make a process count as repeatedly exiting.
 const OFTEN: u32 = 2;
-/// The lines of a log in which the reason for an end is looked for.
+/// The number of last log lines to search for the reason of an exit.
 const REASON_LINES: usize = 30;
-/// The most characters of a reason.
+/// The maximum length of a logged reason, in characters.
 const REASON_CHARS: usize = 200;
 
-/// The waits before restarts, from the first.
+/// Returns the delays before successive restarts.
 fn delays() -> Peekable<ExponentialBackoff> {
     let delays = ExponentialBuilder::default().with_min_delay(FIRST_DELAY).with_max_delay(LONGEST_DELAY);
     delays.without_max_times().build().peekable()
 }
 
-/// What is known of a supervised process.
+/// The state of a supervised process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// Its process id while it runs.
+    /// The process ID, or `None` while the process isn't running.
     pub pid: Option<u32>,
-    /// How often it was started.
+    /// The number of successful starts.
     pub starts: u32,
-    /// How often it ended by itself.
+    /// The number of unrequested exits and failed restarts.
     pub failures: u32,
-    /// How it ended the last time.
+    /// The status of the last unrequested exit, or the error of the last failed restart.
     pub last_end: Option<String>,
-    /// When that was.
+    /// The time of the last unrequested exit or failed restart.
     pub ended_at: Option<Instant>,
-    /// How long the log was when it was last started.
+    /// The log file size in bytes at the last start.
     pub log_from: u64,
 }
 
-/// A process that ends again and again.
+/// A process that keeps exiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
-    /// Its name in the stack.
     pub name: String,
-    /// How often it ended by itself.
+    /// The number of unrequested exits and failed restarts.
     pub times: u32,
-    /// How it ended the last time, and why, as far as that is known.
+    /// The last exit status, followed by the reason if it is known.
     pub reason: String,
 }
 
@@ -70,7 +69,7 @@ enum Order {
     Stop(Duration),
 }
 
-/// A process that is kept running until it is stopped.
+/// A process that is restarted until it is stopped.
 #[derive(Debug)]
 pub struct Supervised {
     name: String,
@@ -81,7 +80,7 @@ pub struct Supervised {
 }
 
 impl Supervised {
-    /// Starts the process; it goes when this is dropped.
+    /// Starts the process. Dropping the returned value kills the process.
     pub fn start(command: Command) -> Result<Self> {
         let process = command.spawn()?;
         let (orders, received) = mpsc::unbounded_channel();
@@ -97,32 +96,31 @@ impl Supervised {
         Ok(Self { name, log, orders, state: watched, keeper })
     }
 
-    /// The name of the process in its stack.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it logs, over all its restarts.
+    /// Returns the path to the log file, which all restarts append to.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// What is known of it now.
+    /// Returns the current state.
     pub fn state(&self) -> State {
         self.state.borrow().clone()
     }
 
-    /// Changes of what is known of it.
+    /// Returns a receiver that observes state changes.
     pub fn watch(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
-    /// Its process id, if it runs.
+    /// Returns the process ID, or `None` if the process isn't running.
     pub fn pid(&self) -> Option<u32> {
         self.state.borrow().pid
     }
 
-    /// Returns how it ends, if it has ended several times and the last time was not long ago.
+    /// Returns the last exit and its reason if the process has exited several times, most recently within the last minute.
     pub fn ending(&self) -> Option<Ending> {
         let State { failures, last_end, ended_at, log_from, .. } = self.state();
         if failures < OFTEN || ended_at?.elapsed() > STABLE_FOR {
@@ -133,19 +131,19 @@ impl Supervised {
         Some(Ending { name: self.name.clone(), times: failures, reason: format!("{how}{reason}") })
     }
 
-    /// Kills it as `kill -9` does, and leaves it dead until [`Self::revive`].
+    /// Kills the process with SIGKILL. It stays dead until [`Self::revive`].
     pub async fn kill(&self) {
         let _ = self.orders.send(Order::Kill);
         let _ = self.watch().wait_for(|state| state.pid.is_none()).await;
     }
 
-    /// Starts it again after [`Self::kill`], or at once if it waits to be started again.
+    /// Starts the process after [`Self::kill`], or at once if a restart is pending.
     pub async fn revive(&self) {
         let _ = self.orders.send(Order::Start);
         let _ = self.watch().wait_for(|state| state.pid.is_some()).await;
     }
 
-    /// Ends it for good: asks it to end, and kills it after `grace`; a grace of zero kills it at once.
+    /// Stops the process for good: sends SIGTERM, and SIGKILL after `grace`. A `grace` of zero sends SIGKILL at once.
     pub async fn stop(&self, grace: Duration) {
         let _ = self.orders.send(Order::Stop(grace));
         let keeper = self.keeper.lock().take();
@@ -154,7 +152,8 @@ impl Supervised {
         }
     }
 
-    /// Waits until `ready` gives a value. Fails early if its port was taken, or if it keeps ending.
+    /// Waits until `ready` returns `Ok`, for at most `limit`. Fails early if the process's port is taken or the process
+    /// keeps exiting. `what` is the unmet condition in errors, as in "etcd is not ready".
     pub async fn until<T>(
         &self,
         what: &str,
@@ -164,11 +163,12 @@ impl Supervised {
         wait::until_or(what, limit, ready, self.given_up()).await
     }
 
-    /// Waits until there is no hope that it gets ready, and says why.
+    /// Waits until the process isn't expected to become ready, and returns the reason: its port is taken, it keeps
+    /// exiting, or it was stopped.
     pub async fn given_up(&self) -> Error {
         let mut state = self.watch();
         let first = state.borrow().clone();
-        // What it has recovered from is forgiven.
+        // Don't count failures that the process has recovered from.
         let before = if first.pid.is_some() { first.failures } else { first.failures.saturating_sub(1) };
         loop {
             let now = state.borrow_and_update().clone();
@@ -186,7 +186,8 @@ impl Supervised {
     }
 }
 
-/// Why a process ended: a full disk, which it often cannot log, or the last line that it logged.
+/// Returns the likely reason for an exit: a full disk, even if the process couldn't log that, or the last line of its log
+/// from byte `from` on.
 fn reason(log: &Path, from: u64) -> Option<String> {
     let folder = log.parent()?;
     if space::free_bytes(folder).is_ok_and(|free| free < space::FULL_BYTES) {
@@ -251,7 +252,8 @@ impl Keeper {
         });
     }
 
-    /// The process, started again when its time has come; none if it was stopped meanwhile.
+    /// Restarts the process after its delay, or when ordered. If `is_held` is true, only an order restarts it. Returns `None`
+    /// if the process was stopped meanwhile.
     async fn restarted(&mut self, mut is_held: bool) -> Option<Process> {
         loop {
             let delay = self.delays.peek().copied().unwrap_or(LONGEST_DELAY);

@@ -1,4 +1,4 @@
-//! Waiting for what cannot be watched, by asking again and again until a deadline.
+//! Polls conditions that can't be watched, until a deadline.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::error::{Error, Result};
 
-/// Between two looks at something on this host.
+/// The polling interval for conditions on this host.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Asks `check` until it gives a value or an error; `None` after `limit`.
+/// Polls `check` every `pause` until it returns a value or an error. Returns `None` after `limit`.
 pub async fn poll<T, E>(
     limit: Duration,
     pause: Duration,
@@ -29,7 +29,8 @@ pub async fn poll<T, E>(
     }
 }
 
-/// Waits until `ready` gives a value, asking every 50 ms; the last reason why it is not ready is part of the error.
+/// Waits until `ready` returns `Ok`, polling every 50 ms for at most `limit`. The error contains `what`, the unmet condition as
+/// in "etcd is not ready", and the last reason from `ready`.
 pub async fn until<T>(
     what: &str,
     limit: Duration,
@@ -49,7 +50,7 @@ pub async fn until<T>(
     }
 }
 
-/// As [`until`], but fails early with the error that `ended` gives.
+/// Like [`until`], but fails early with the error that `ended` returns.
 pub async fn until_or<T>(
     what: &str,
     limit: Duration,

@@ -1,7 +1,7 @@
-//! A controller program beside the API server: Cluster API's managers and ours alike.
+//! Runs controller programs beside the API server: Cluster API's managers and Layercake's own programs.
 //!
-//! What a cluster would make of its manifests is made here: its rights, its account's token, its webhooks'
-//! certificate, and a process with the arguments of its Deployment.
+//! A cluster would set everything up from the manifests. Here, this module applies the rights, requests the
+//! ServiceAccount token, issues the webhook certificate, and starts a process with the Deployment's arguments.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -18,25 +18,27 @@ use crate::{health, objects, ports};
 use components::catalogue::Component;
 use components::manifest::{Deployment, Manifests};
 
-/// The limits of our programs are for memory in use. Of memory that is reserved, they have up to twice as much: stacks of threads.
+/// The factor from a memory limit to the process limit for Layercake's programs. The memory limit counts memory in use,
+/// but the process limit counts reserved memory, which is up to twice as much because of thread stacks.
 const RESERVED: u32 = 4;
 
-/// Losing a port to somebody else is rare; losing five in a row is not bad luck.
+/// The maximum number of attempts to start with new ports. Other programs rarely take a port, so repeated losses have
+/// another cause.
 const ATTEMPTS: usize = 5;
 const READY: Duration = Duration::from_mins(1);
 
-/// Where a program is to listen.
+/// The kubeconfig, ports and certificates for a program's arguments.
 pub(crate) struct Wiring<'a> {
     pub kubeconfig: &'a Path,
     pub metrics: u16,
     pub health: u16,
-    /// The webhook server's port and folder of certificates, if it has one.
+    /// The webhook server's port and certificate folder, if the program serves webhooks.
     pub webhooks: Option<(u16, &'a Path)>,
-    /// The way in which the webhook server recognizes the API server. `None` if it answers every client.
+    /// The files by which the webhook server recognizes the API server. `None` if the server accepts every client.
     pub caller: Option<&'a Caller>,
 }
 
-/// Ports on loopback.
+/// A program's ports on loopback.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ports {
     pub metrics: u16,
@@ -51,38 +53,37 @@ impl Ports {
     }
 }
 
-/// Makes a program's arguments of those of its Deployment and its wiring.
+/// Combines the Deployment's arguments with the wiring into the program's arguments.
 pub(crate) type Arguments<'a> = Box<dyn Fn(&Deployment, &Wiring) -> Vec<OsString> + Send + Sync + 'a>;
 
-/// A program to be run with its manifests.
+/// A program to run, with its manifests.
 pub(crate) struct Workload<'a> {
-    /// Its name in the stack.
+    /// The process name in the stack.
     pub name: &'a str,
     pub exe: &'a Path,
     pub arg0: &'a str,
     pub manifests: &'a Manifests,
-    /// Definitions whose objects it converts.
+    /// The CRDs whose objects the program converts.
     pub converted: &'a [Value],
-    /// The name of its Pod, if it had one.
+    /// The Pod name for the program's environment.
     pub pod: String,
-    /// Its webhook server answers the API server alone.
+    /// True if the webhook server accepts only the API server.
     pub recognizes_api_server: bool,
-    /// The executable of the proxy through which it connects to workload clusters, if it uses one.
+    /// The guest proxy executable, if the program connects to workload clusters through a guest proxy.
     pub guest_proxy: Option<&'a Path>,
-    /// Arguments, given those of the Deployment and the wiring.
     pub args: Arguments<'a>,
 }
 
 /// A program that is ready.
 pub(crate) struct Runtime {
     pub process: Supervised,
-    /// The proxy beside it.
+    /// The guest proxy beside the program.
     pub guest_proxy: Option<Supervised>,
     pub ports: Ports,
 }
 
 impl<'a> Workload<'a> {
-    /// Has it connect to workload clusters through a proxy of this executable, if it connects to them at all.
+    /// Sets the guest proxy executable, if the component connects to workload clusters.
     pub(crate) fn through(mut self, guest_proxy: Option<&'a Path>) -> Self {
         let component = Component::of_manifests(self.arg0);
         self.guest_proxy = guest_proxy.filter(|_| component.is_some_and(Component::uses_guest_proxy));
@@ -91,7 +92,8 @@ impl<'a> Workload<'a> {
 }
 
 impl Workload<'_> {
-    /// Grants the rights, starts the process, waits until it is ready, and has its webhooks called.
+    /// Applies the rights, starts the process, waits until it is ready, and registers its webhooks. Retries with new
+    /// ports if another program takes one of them.
     pub(crate) async fn start(&self, cluster: &Cluster, mut ports: Ports) -> Result<Runtime> {
         let client = &cluster.client;
         objects::apply_all(client, &self.manifests.namespaces).await?;
@@ -127,7 +129,7 @@ impl Workload<'_> {
         }
     }
 
-    /// Applies the definitions whose objects this program converts, with the way to it.
+    /// Applies the CRDs whose objects this program converts, with its webhook URL.
     pub(crate) async fn have_conversions_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
         let endpoint = cluster.endpoint(ports.webhooks, self.recognizes_api_server);
         objects::apply_all(&cluster.client, &endpoint.reached(self.converted)).await
@@ -182,7 +184,7 @@ impl Workload<'_> {
     }
 }
 
-/// The memory limit of a program as a process, in MiB.
+/// Returns the memory limit for a program's process, in MiB, or `None` for an unknown program.
 fn memory_mib(program: &str) -> Option<u32> {
     let component = Component::of_manifests(program)?;
     let factor = if component.is_upstream() { 1 } else { RESERVED };

@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::tool::Tool;
 use crate::error::{Doing, Result};
 
-/// Programs that one run of Go builds: those of a module that Go itself gives their names, else a single one.
+/// Programs that one Go run builds: either programs in one module that get their names from Go, or a single program.
 struct Batch {
     module: &'static Module,
     tools: Vec<&'static Tool>,
@@ -33,10 +33,10 @@ impl Batch {
     }
 }
 
-/// Builds what is missing into the cache.
+/// Builds the missing programs into the cache.
 pub(super) fn build(cache: &Cache, missing: &[&'static Tool], progress: &dyn Progress) -> Result<()> {
     let _lock = cache.lock(progress)?;
-    // Another process may have built some while this one waited for the lock.
+    // Another process may have built some of the programs while this one waited for the lock.
     let wanted: Vec<_> = missing.iter().copied().filter(|tool| !cache.program(tool).is_file()).collect();
     if wanted.is_empty() {
         return Ok(());
@@ -54,7 +54,7 @@ pub(super) fn build(cache: &Cache, missing: &[&'static Tool], progress: &dyn Pro
     Ok(())
 }
 
-/// In the order of the programs, each with those that are built along with it.
+/// Groups programs that are built together. Keeps the order of the programs.
 fn batches(tools: &[&'static Tool]) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for tool in tools {
@@ -70,7 +70,8 @@ fn batches(tools: &[&'static Tool]) -> Vec<Batch> {
     batches
 }
 
-/// Has Go fetch the sources of what is built later while the first is compiled. Its failures are the build's to report.
+/// Makes Go fetch the sources for later batches while it compiles the first batch. Ignores Go's errors, because the build
+/// reports them.
 fn fetch_ahead(cache: &Cache, later: &[Batch]) -> Result<()> {
     let mut commands = Vec::new();
     for batch in later {
@@ -88,7 +89,7 @@ fn fetch_ahead(cache: &Cache, later: &[Batch]) -> Result<()> {
 
 fn build_batch(cache: &Cache, batch: &Batch, estimate: &mut Estimate, progress: &dyn Progress) -> Result<()> {
     let sources = write_sources(cache, batch.module)?;
-    // Only a whole program gets its name, even if this process is killed.
+    // The program gets its name only when it is complete, even if this process is killed during the build.
     let unfinished = cache.folder(batch.module).join(".unfinished");
     make_private(&unfinished)?;
     run(command(&sources, batch, &unfinished), &batch.name(), |line| {
@@ -112,7 +113,7 @@ fn command(sources: &Path, batch: &Batch, into: &Path) -> Command {
         .arg("-o");
     match batch.tools.as_slice() {
         [single] => build.arg(into.join(single.name)),
-        // With the slash, Go takes it for a folder.
+        // With a trailing slash, Go treats the path as a folder.
         _ => build.arg(into.join("")),
     };
     build.args(batch.packages());

@@ -1,4 +1,4 @@
-//! The cache folder: one folder per Go module and version, shared by all of a user's stacks.
+//! The cache folder, with one folder per Go module and version. All of a user's stacks share the cache.
 
 use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -14,7 +14,7 @@ pub(super) struct Cache {
     root: PathBuf,
 }
 
-/// The user's cache folder: `$LAYERCAKE_CACHE`, else `layercake` in the system's folder for caches.
+/// Returns the user's cache folder: `$LAYERCAKE_CACHE`, or `layercake` in the system's cache folder.
 pub fn folder() -> Result<PathBuf> {
     let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = from_env("LAYERCAKE_CACHE")
@@ -28,34 +28,34 @@ pub fn folder() -> Result<PathBuf> {
 }
 
 impl Cache {
-    /// Opens the folder given, else the user's.
+    /// Opens the cache in the given folder, or in the user's cache folder. Doesn't create it.
     pub(super) fn open(given: Option<PathBuf>) -> Result<Self> {
         let root = given.map_or_else(folder, Ok)?;
         let root = std::path::absolute(&root).doing(|| format!("find {}", root.display()))?;
         Ok(Self { root: root.join("tools") })
     }
 
-    /// Where the programs of a module are kept.
+    /// Returns the folder for a module's programs.
     pub(super) fn folder(&self, module: &Module) -> PathBuf {
         self.root.join(module.folder())
     }
 
-    /// Where a program is kept once it is built.
+    /// Returns the path to a program after its build.
     pub(super) fn program(&self, tool: &Tool) -> PathBuf {
         self.folder(tool.module).join(tool.name)
     }
 
-    /// Where it is noted which programs outside the cache have which version.
+    /// Returns the file with the version checks for programs outside the cache.
     pub(super) fn notes(&self) -> PathBuf {
         self.root.join("versions.json")
     }
 
-    /// Makes the folder, readable by its owner only.
+    /// Creates the cache folder, readable only by its owner.
     pub(super) fn make(&self) -> Result<()> {
         make_private(&self.root)
     }
 
-    /// Waits until nobody else builds here; the lock goes with the file.
+    /// Locks the cache. Waits until other processes have finished building. Dropping the returned file releases the lock.
     pub(super) fn lock(&self, progress: &dyn Progress) -> Result<File> {
         self.make()?;
         let path = self.root.join("lock");
@@ -68,7 +68,7 @@ impl Cache {
     }
 }
 
-/// Makes a folder and its parents, readable by their owner only where they are new.
+/// Creates a folder and its parents. New folders are readable only by their owner.
 pub(super) fn make_private(folder: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)

@@ -1,4 +1,4 @@
-//! The Go modules that a program is made of.
+//! Lists the Go modules that programs depend on.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,20 +8,18 @@ use super::go::{check, go, output, write_sources};
 use super::tool::Tool;
 use crate::error::Result;
 
-/// A Go module that programs are made of.
+/// A Go module that programs depend on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependency {
-    /// Its path.
     pub path: String,
-    /// Its version.
     pub version: String,
-    /// Where its sources lie.
+    /// The folder with the module's sources.
     pub folder: PathBuf,
 }
 
 const LINE: &str = "{{with .Module}}{{with .Replace}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{else}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}{{end}}";
 
-/// The modules that programs of one module are made of, without those whose sources are part of ours.
+/// Returns the Go modules that programs depend on, except embedded modules. All `tools` must belong to the same module.
 pub fn dependencies(tools: &[&'static Tool]) -> Result<Vec<Dependency>> {
     let Some(first) = tools.first() else { return Ok(Vec::new()) };
     check([first.name].into_iter())?;
@@ -35,7 +33,7 @@ pub fn dependencies(tools: &[&'static Tool]) -> Result<Vec<Dependency>> {
     Ok(modules.into_iter().collect())
 }
 
-/// The module of a line; none for what has no version, as our own.
+/// Parses a line of output. Returns `None` for a module without a version, such as an embedded module.
 fn parsed(line: &str) -> Option<Dependency> {
     let mut fields = line.split('\t');
     let (path, version, folder) = (fields.next()?, fields.next()?, fields.next()?);
@@ -47,7 +45,7 @@ fn parsed(line: &str) -> Option<Dependency> {
     })
 }
 
-/// The version of Go that builds, as it calls itself.
+/// Returns the version of the Go toolchain that builds the programs, as Go reports it.
 pub fn go_version() -> Result<String> {
     check(["the programs of a node"].into_iter())?;
     let cache = Cache::open(None)?;

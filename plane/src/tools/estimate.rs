@@ -1,13 +1,13 @@
-//! How long a build still takes, from how fast it was so far.
+//! Estimates the remaining build time from the pace so far.
 
 use std::time::{Duration, Instant};
 
-/// Go names about so many packages while it builds for a second on two cores.
+/// The approximate number of packages that Go reports during one second of build time on two cores.
 const PACKAGES_PER_SECOND: f64 = 5.0;
-/// Before this share of the work is done, the pace is anybody's guess.
+/// The share of the work that must be done before the pace allows an estimate.
 const ENOUGH: f64 = 0.04;
 
-/// The work of a build in seconds on two cores, and how much of it is done.
+/// The work of a build in seconds on two cores, and the finished part of it.
 #[derive(Debug)]
 pub(super) struct Estimate {
     began: Instant,
@@ -22,24 +22,24 @@ impl Estimate {
         Self { began: Instant::now(), total: f64::from(seconds), done: 0.0, current: 0.0, packages: 0.0 }
     }
 
-    /// A part of so many seconds begins; the one before is done.
+    /// Begins a part that takes this many seconds, and finishes the previous part.
     pub(super) fn begin(&mut self, seconds: u32) {
         self.done += self.current;
         (self.current, self.packages) = (f64::from(seconds), 0.0);
     }
 
-    /// One more package of the current part is compiled.
+    /// Counts another compiled package in the current part.
     pub(super) fn advance(&mut self) {
         self.packages += 1.0;
     }
 
-    /// What is left, at the pace so far.
+    /// Returns the remaining time at the pace so far, or `None` if that can't be estimated.
     pub(super) fn left(&self) -> Option<Duration> {
         self.left_after(self.began.elapsed())
     }
 
     fn left_after(&self, elapsed: Duration) -> Option<Duration> {
-        // The last packages are the large ones, and then the linker comes.
+        // The last packages are the largest, and then the linker runs. So packages count for at most 90 % of a part.
         let current = (self.packages / PACKAGES_PER_SECOND).min(self.current * 0.9);
         let share = (self.done + current) / self.total;
         (ENOUGH..=1.0).contains(&share).then(|| elapsed.mul_f64((1.0 - share) / share))

@@ -1,6 +1,7 @@
-//! Finds a program without building anything: named by the user, in KUBEBUILDER_ASSETS, on PATH, in the cache.
+//! Finds a program without building it: at a path from the user, in KUBEBUILDER_ASSETS, on PATH or in the cache.
 //!
-//! Versions of programs found outside are noted in the cache by path, size and time, so that they are asked once.
+//! Version checks for programs outside the cache are stored in the cache by path, size and modification time, so that
+//! each program is run only once for this check.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +15,8 @@ use super::progress::Progress;
 use super::tool::Tool;
 use crate::error::{Error, Result};
 
-/// Whether a program outside the cache has a fitting version, by path, size and time of change.
+/// The version checks for programs outside the cache. The key is the path, size, modification time and expected version.
+/// The value is true if the version fits.
 type Notes = BTreeMap<String, bool>;
 
 pub(super) struct Finder<'a> {
@@ -41,7 +43,7 @@ impl<'a> Finder<'a> {
         Self { given, cache, progress, folders, noted: notes.len(), notes }
     }
 
-    /// Where the program is, if it is anywhere.
+    /// Returns the path to the program, or `None` if the program must be built.
     pub(super) fn find(&mut self, tool: &Tool) -> Result<Option<PathBuf>> {
         if let Some(path) = self.given.get(tool.name) {
             return self.checked(tool, path).map(Some);
@@ -59,7 +61,7 @@ impl<'a> Finder<'a> {
         Ok(executable(&cached).is_some().then_some(cached))
     }
 
-    /// A program that the user named is used or refused, never passed over.
+    /// Checks a program that the user named. If it isn't usable, this is an error instead of a reason to look elsewhere.
     fn checked(&mut self, tool: &Tool, path: &Path) -> Result<PathBuf> {
         let refusal = |reason: String| Error::Tool { tool: tool.name.to_owned(), reason };
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -92,7 +94,7 @@ impl<'a> Finder<'a> {
         fits
     }
 
-    /// Keeps what was learnt for the next start. Nothing depends on it, so a failure is no error.
+    /// Stores the version checks for the next start. Ignores errors, because the checks can be repeated.
     pub(super) fn remember(&self) {
         if self.notes.len() != self.noted
             && self.cache.make().is_ok()
@@ -103,7 +105,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// The folders to look in: KUBEBUILDER_ASSETS before PATH.
+/// Returns the folders to search: KUBEBUILDER_ASSETS, then the absolute folders in PATH.
 fn folders(assets: &OsString, path: &OsString) -> Vec<PathBuf> {
     let assets = Some(PathBuf::from(assets)).filter(|folder| !folder.as_os_str().is_empty());
     assets.into_iter().chain(std::env::split_paths(path).filter(|folder| folder.is_absolute())).collect()
@@ -113,7 +115,7 @@ fn executable(path: &Path) -> Option<Metadata> {
     fs::metadata(path).ok().filter(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether a program answers with a line that begins with `answer`.
+/// Returns true if a program prints a line that begins with `answer`.
 fn says(path: &Path, args: &[&str], answer: &str) -> bool {
     let output = Command::new(path).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output();
     output.is_ok_and(|output| {
@@ -127,8 +129,8 @@ mod tests {
     use crate::tools::progress::Quiet;
     use crate::tools::tool::CONTROL_PLANE;
 
-    /// Writes a program. A file that this process has open for writing cannot be run, nor while a child that another test has just
-    /// started still has it open. So another process writes it.
+    /// Writes an executable script. A file that is open for writing can't be run, and a child that another test has
+    /// just started may still have it open. So another process writes the file.
     fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
         let (text, path) = (folder.join(format!("{name}.sh")), folder.join(name));
         fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();

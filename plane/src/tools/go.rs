@@ -1,4 +1,4 @@
-//! Runs Go, and what else the build of programs needs, as child processes.
+//! Runs Go and other build commands as child processes.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use super::cache::{Cache, make_private};
 use super::module::{self, Module};
 use crate::error::{Doing, Error, Result};
 
-/// Fails if there is no Go; `missing` is what it would have to build.
+/// Checks that Go is installed. `missing` lists the programs that Go would have to build.
 pub(super) fn check(missing: impl Iterator<Item = &'static str>) -> Result<()> {
     let runs = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     match runs {
@@ -19,7 +19,8 @@ pub(super) fn check(missing: impl Iterator<Item = &'static str>) -> Result<()> {
     }
 }
 
-/// Writes the module's sources into the cache; the folder's name holds their hash, so they never differ.
+/// Writes the module's sources to the cache, and returns their folder. Its path contains a hash of the sources, so the
+/// folder's content never changes.
 pub(super) fn write_sources(cache: &Cache, module: &Module) -> Result<PathBuf> {
     if !module.is_complete() {
         return Err(Error::Build {
@@ -33,14 +34,15 @@ pub(super) fn write_sources(cache: &Cache, module: &Module) -> Result<PathBuf> {
     Ok(sources)
 }
 
-/// Go, in a module's folder, with nothing of the user's set-up that would change the outcome.
+/// Returns a Go command in a module's folder, without user settings that would change the result.
 pub(super) fn go(folder: &Path) -> Command {
     let mut go = Command::new("go");
     go.current_dir(folder).env("CGO_ENABLED", "0").env("GOWORK", "off").stdin(Stdio::null());
     for foreign in ["GOOS", "GOARCH", "GOAMD64", "GOEXPERIMENT", "GO111MODULE"] {
         go.env_remove(foreign);
     }
-    // The compiler spends much of its time on its own garbage; with room it collects seldom. The limit keeps small machines safe.
+    // The compiler spends much of its time on garbage collection. With a larger heap it collects rarely. The limit
+    // protects small machines.
     for (setting, value) in [("GOGC", "400"), ("GOMEMLIMIT", "2GiB")] {
         if std::env::var_os(setting).is_none() {
             go.env(setting, value);
@@ -49,7 +51,8 @@ pub(super) fn go(folder: &Path) -> Command {
     go
 }
 
-/// Runs a command, handing over what it prints on standard error line by line; the end of that explains a failure.
+/// Runs a command, and calls `on_line` with each line from its standard error. If the command fails, the error contains the last
+/// 30 lines. `tool` names the program in errors.
 pub(super) fn run(mut command: Command, tool: &str, mut on_line: impl FnMut(&str)) -> Result<()> {
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().doing(|| format!("build {tool}"))?;
@@ -77,7 +80,7 @@ pub(super) fn run(mut command: Command, tool: &str, mut on_line: impl FnMut(&str
     Err(Error::Build { tool: tool.to_owned(), reason })
 }
 
-/// What a command prints on standard output.
+/// Runs a command, and returns its standard output. If the command fails, the error contains its standard error.
 pub(super) fn output(command: &mut Command, tool: &str) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().doing(|| format!("render {tool}"))?;
     if output.status.success() {

@@ -1,6 +1,6 @@
 //! Renders Cluster API's manifests from its kustomize folders.
 //!
-//! Rendering needs Go's module cache and takes a second: it is done here, once, so that a warm start needs neither.
+//! Rendering needs Go's module cache and takes a second. The result is cached, so that a warm start doesn't render.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ use components::manifest;
 use components::plan::Upstream;
 use serde_json::Value;
 
-/// A manager of Cluster API, the Go module that has its manifests, and their kustomize folder there.
+/// Manifests to render: their name, the embedded module that depends on the upstream Go module, the upstream Go module's
+/// path, and the kustomize folder in the upstream Go module.
 struct Rendered {
     name: &'static str,
     module: &'static Module,
@@ -45,7 +46,7 @@ const RENDERED: [Rendered; 5] = [
         path: "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
         folder: "config/default",
     },
-    // The inventory in which clusterctl finds what is installed.
+    // The inventory in which clusterctl finds installed providers.
     Rendered {
         name: INVENTORY,
         module: &module::CAPI,
@@ -54,30 +55,30 @@ const RENDERED: [Rendered; 5] = [
     },
 ];
 
-/// To be raised when the rendering changes.
+/// The rendering version. Increase it when the rendering changes.
 const RENDERING: &str = "manifests-2";
 
 const WHAT: &str = "Cluster API's manifests";
 
-/// Where Cluster API's manifests are kept.
+/// Returns the folder for Cluster API's manifests.
 pub(super) fn folder(cache: &Cache) -> PathBuf {
     cache.folder(&module::CAPI).join(format!("{RENDERING}-{}", module::IPAM_MODULE.folder()))
 }
 
-/// Whether they have been rendered.
+/// Returns true if all manifests have been rendered.
 pub(super) fn exist(cache: &Cache) -> bool {
     let folder = folder(cache);
     RENDERED.iter().all(|one| folder.join(format!("{}.json", one.name)).is_file())
 }
 
-/// Reads what [`render`] has written.
+/// Reads the manifests that [`render`] has written, by name.
 pub(super) fn read(cache: &Cache) -> Result<Upstream> {
     let folder = folder(cache);
     let read = |one: &Rendered| Ok((one.name.to_owned(), read_documents(&folder, one.name)?));
     RENDERED.iter().map(read).collect()
 }
 
-/// Reads the rendered manifests of this name.
+/// Reads the rendered manifests `name` from `folder`.
 pub(crate) fn read_documents(folder: &Path, name: &str) -> Result<Vec<Value>> {
     let path = folder.join(format!("{name}.json"));
     let text = fs::read(&path).doing(|| format!("read {}", path.display()))?;
@@ -87,7 +88,7 @@ pub(crate) fn read_documents(folder: &Path, name: &str) -> Result<Vec<Value>> {
     })
 }
 
-/// Renders each manager's kustomize folder, as `kubectl apply -k` would, into one JSON file.
+/// Renders each manager's kustomize folder into one JSON file, as `kubectl apply -k` would.
 pub(super) fn render(cache: &Cache, kustomize: &Path, progress: &dyn Progress) -> Result<()> {
     let _lock = cache.lock(progress)?;
     if exist(cache) {
@@ -99,7 +100,7 @@ pub(super) fn render(cache: &Cache, kustomize: &Path, progress: &dyn Progress) -
     make_private(&folder)?;
     for Rendered { name, module, path, folder: kustomization } in RENDERED {
         let sources = write_sources(cache, module)?;
-        // The manifests are in Go's module cache only after a download or a build of the module.
+        // Go's module cache contains the manifests only after the module was downloaded or built.
         output(go(&sources).args(["mod", "download", path]), WHAT)?;
         let list = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", path];
         let upstream = PathBuf::from(output(go(&sources).args(list), WHAT)?.trim());

@@ -1,8 +1,8 @@
-//! The programs that the stack runs, and where they come from.
+//! Finds or builds the programs that the stack runs.
 //!
-//! A program is taken, in this order, from an explicit path, from the folder KUBEBUILDER_ASSETS, from PATH (both
-//! only if its version fits), and from a cache folder. What is still missing is built from Go modules that are part of
-//! this program, once per user and version. When nothing is missing, Go is not run.
+//! A program is taken, in this order, from an explicit path, from the folder KUBEBUILDER_ASSETS, from PATH (both only
+//! if its version fits), and from a cache folder. Missing programs are built from embedded Go modules, once per user
+//! and version. Go is only run if a program or the rendered manifests are missing.
 
 mod build;
 mod cache;
@@ -31,49 +31,42 @@ use cache::Cache;
 use components::plan::Upstream;
 use tool::{CONTROL_PLANE, KUSTOMIZE};
 
-/// Where the programs of the stack lie.
+/// The paths to the stack's programs.
 #[derive(Debug, Clone)]
 pub struct Tools {
-    /// The store.
     pub etcd: PathBuf,
-    /// Kubernetes' API server.
     pub kube_apiserver: PathBuf,
-    /// Kubernetes' controllers.
     pub kube_controller_manager: PathBuf,
-    /// Cluster API's core manager.
     pub capi_core: PathBuf,
-    /// Cluster API's kubeadm bootstrap provider.
     pub capi_kubeadm_bootstrap: PathBuf,
-    /// Cluster API's kubeadm control plane provider.
     pub capi_kubeadm_control_plane: PathBuf,
-    /// Cluster API's in-cluster IPAM provider.
     pub capi_ipam_in_cluster: PathBuf,
-    /// The folder of the Cluster API managers' rendered manifests, one JSON file per manager.
+    /// The folder with the Cluster API managers' rendered manifests, one JSON file per manager.
     pub manifests: PathBuf,
-    /// Those of [`Options::further`], by name.
+    /// The programs in [`Options::further`], by name.
     further: BTreeMap<&'static str, PathBuf>,
 }
 
 impl Tools {
-    /// Where a program of [`Options::further`] lies; an empty path if it was not asked for.
+    /// Returns the path to a program in [`Options::further`], or an empty path if it wasn't requested.
     pub fn further(&self, name: &str) -> &Path {
         self.further.get(name).map_or(Path::new(""), PathBuf::as_path)
     }
 }
 
-/// What to look for, and where.
+/// Options to find programs.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Programs that the user named, by their [names] or those of `further`.
+    /// The paths that the user gave, by program name. The program must be one of [names] or in `further`.
     pub given: BTreeMap<String, PathBuf>,
-    /// The cache folder; by default `$LAYERCAKE_CACHE`, else `layercake` in the user's cache folder.
+    /// The cache folder. Default: `$LAYERCAKE_CACHE`, or `layercake` in the user's cache folder.
     pub cache: Option<PathBuf>,
-    /// Programs that are wanted beside the control plane's own.
+    /// Programs that are needed in addition to the control plane's own.
     pub further: Vec<&'static Tool>,
 }
 
-/// Finds every program of the control plane and those wanted beside, and builds those that are nowhere. Blocks, for
-/// minutes if it has to build.
+/// Finds the control plane programs and `options.further`, and builds the missing ones. Blocks for minutes if it has to
+/// build.
 pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
     let cache = Cache::open(options.cache.clone())?;
     let wanted: Vec<_> = CONTROL_PLANE.iter().chain(options.further.iter().copied()).collect();
@@ -93,7 +86,7 @@ pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
     })
 }
 
-/// The manifests of Cluster API and the other upstream components. Blocks, for a minute if it has to render them.
+/// Returns the manifests of Cluster API and the other upstream components. Blocks for a minute if it has to render them.
 pub fn ensure_manifests(progress: &dyn Progress) -> Result<Upstream> {
     let cache = Cache::open(None)?;
     render_manifests(&cache, progress)?;
@@ -109,14 +102,14 @@ fn render_manifests(cache: &Cache, progress: &dyn Progress) -> Result<()> {
     manifests::render(cache, &kustomize.unwrap_or_default(), progress)
 }
 
-/// Finds one program, and builds it if it is nowhere. Blocks, for a minute if it has to build.
+/// Finds a program, or builds it if it is missing. Blocks for a minute if it has to build.
 pub fn ensure_one(tool: &'static Tool, options: &Options, progress: &dyn Progress) -> Result<PathBuf> {
     let cache = Cache::open(options.cache.clone())?;
     let found = found_or_built(options, &[tool], &cache, progress)?.remove(tool.name);
     Ok(found.unwrap_or_default())
 }
 
-/// Finds programs, and builds those that are nowhere. Blocks, for many minutes if it has to build.
+/// Finds programs, and builds the missing ones. Blocks for many minutes if it has to build.
 pub fn ensure_all(
     tools: &[&'static Tool],
     progress: &dyn Progress,

@@ -1,6 +1,6 @@
-//! Go modules and what is built from each.
+//! The Go modules that programs are built from.
 //!
-//! Their sources are part of this program, so that an installed binary can build them on any machine.
+//! The modules' sources are embedded, so that an installed binary can build the programs on any machine.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,28 +19,28 @@ static KUSTOMIZE_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/kustom
 
 /// The Kubernetes release of the control plane.
 pub const KUBERNETES: &str = "1.36.3";
-/// The etcd release under it.
+/// The etcd release for this Kubernetes release.
 pub const ETCD: &str = "3.6.14";
-/// The Cluster API release on top of it.
+/// The Cluster API release.
 pub const CLUSTER_API: &str = "1.14.2";
 /// The release of Cluster API's in-cluster IPAM provider.
 pub const IPAM: &str = "1.0.3";
-/// The oldest Go that builds all of them.
+/// The minimum Go version for all modules.
 pub const GO: &str = "1.26";
 
-/// The compiler's flags: no debug information. The linker would drop it, and writing it takes a seventh of the compile time.
+/// The compiler flags, without debug information. The linker would drop the debug information, and writing it takes a
+/// seventh of the compile time.
 pub(super) const GCFLAGS: &str = "-gcflags=all=-dwarf=false";
 
-/// A Go module whose sources are part of this program.
+/// A Go module with embedded sources.
 #[derive(Debug, Clone, Copy)]
 pub struct Module {
-    /// Its name, by which its folder in the cache begins.
+    /// The prefix for the module's cache folder name.
     pub name: &'static str,
-    /// Its folder.
     pub sources: &'static Dir<'static>,
-    /// Variables set by the linker; a server built without says that it is v0.0.0.
+    /// Variables that the linker sets, as (variable, value). A server that is built without them reports version v0.0.0.
     pub stamps: &'static [(&'static str, &'static str)],
-    /// Build constraints that are met.
+    /// The Go build tags.
     pub tags: &'static [&'static str],
 }
 
@@ -56,7 +56,7 @@ pub(super) static K8S: Module = Module {
     ],
     tags: &[],
 };
-/// etcd, apart from Kubernetes so that neither drags the other's dependencies up.
+/// etcd, in a separate module from Kubernetes, so that neither raises the other's dependency versions.
 pub(super) static ETCD_MODULE: Module = Module::new("etcd", &ETCD_SOURCES);
 /// Cluster API's managers and clusterctl.
 pub(super) static CAPI: Module = Module {
@@ -76,24 +76,24 @@ pub(super) static IPAM_MODULE: Module = Module::new("ipam", &IPAM_SOURCES);
 pub(super) static KUSTOMIZE: Module = Module::new("kustomize", &KUSTOMIZE_SOURCES);
 
 impl Module {
-    /// A module without stamps and tags.
+    /// Creates a module without stamps or tags.
     pub const fn new(name: &'static str, sources: &'static Dir<'static>) -> Self {
         Self { name, sources, stamps: &[], tags: &[] }
     }
 
-    /// With variables that the linker sets.
+    /// Sets variables through the linker.
     #[must_use]
     pub const fn with_stamps(self, stamps: &'static [(&'static str, &'static str)]) -> Self {
         Self { stamps, ..self }
     }
 
-    /// With build constraints that are met.
+    /// Sets the build tags.
     #[must_use]
     pub const fn with_tags(self, tags: &'static [&'static str]) -> Self {
         Self { tags, ..self }
     }
 
-    /// The files that a build depends on, as (path in the module, content), in a fixed order.
+    /// Returns the files that a build depends on, as (path in the module, content), in a fixed order.
     pub(super) fn files(&self) -> Vec<(&'static Path, &'static [u8])> {
         let mut files = Vec::new();
         collect(self.sources, &mut files);
@@ -101,7 +101,7 @@ impl Module {
         files
     }
 
-    /// The name of the module's folder in the cache: it changes when anything that a build depends on does.
+    /// Returns the module's folder name in the cache. It changes with everything that a build depends on.
     pub(super) fn folder(&self) -> String {
         let mut hash = Sha256::new();
         for (path, content) in self.files() {
@@ -125,7 +125,7 @@ impl Module {
         name
     }
 
-    /// Puts the module's files into `folder`.
+    /// Writes the module's files to `folder`.
     pub(super) fn write_to(&self, folder: &Path) -> Result<()> {
         for (path, content) in self.files() {
             let target = folder.join(path);
@@ -137,12 +137,12 @@ impl Module {
         Ok(())
     }
 
-    /// Whether there is anything to build.
+    /// Returns true if the module has a `go.mod`.
     pub(super) fn is_complete(&self) -> bool {
         self.files().iter().any(|(path, _)| *path == Path::new("go.mod"))
     }
 
-    /// The linker's flags: no symbol tables, and the versions.
+    /// Returns the linker flags: without symbol tables, and with the versions.
     pub(super) fn ldflags(&self) -> String {
         let mut flags = "-s -w".to_owned();
         for (variable, value) in self.stamps {
@@ -152,7 +152,8 @@ impl Module {
     }
 }
 
-/// Tests and prose are left out, so that changing them costs nobody a build.
+/// Collects a folder's files. Leaves out tests, test data, documentation and hidden files, so that changing them doesn't
+/// cause a rebuild.
 fn collect(folder: &'static Dir<'static>, files: &mut Vec<(&'static Path, &'static [u8])>) {
     for file in folder.files() {
         let name = file.path().file_name().unwrap_or_default().to_string_lossy();
@@ -201,7 +202,7 @@ mod tests {
             String::from_utf8_lossy(content)
         };
         assert!(text("go.mod").contains(&format!("cluster-api-ipam-provider-in-cluster v{IPAM}")));
-        // A cluster gets the versions that run here.
+        // Clusters get the same versions that run here.
         assert_eq!(catalogue::CLUSTER_API, format!("v{CLUSTER_API}"));
         assert_eq!(catalogue::IPAM, format!("v{IPAM}"));
     }

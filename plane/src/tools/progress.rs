@@ -1,4 +1,4 @@
-//! Shows a build that takes minutes: a bar on a terminal, plain lines elsewhere.
+//! Shows a build that takes minutes: as a bar on a terminal, as plain lines elsewhere.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
-/// Shows how the building of programs goes.
+/// Shows the progress of builds.
 pub trait Progress: Send + Sync {
-    /// A program is being built: the `position`th of `total`.
+    /// Reports that the build of `what` has started, the `position`th (from 1) of `total` builds.
     fn begin(&self, what: &str, position: usize, total: usize);
-    /// The compiler has come to `detail`, and all is built after `left`, as far as that is known.
+    /// Reports that the compiler has reached `detail`. `left` is the remaining time for all builds, if known.
     fn advance(&self, detail: &str, left: Option<Duration>);
-    /// The program that was begun last is there.
+    /// Reports that the last build is finished.
     fn end(&self);
-    /// Something worth a line.
+    /// Prints a message.
     fn note(&self, message: &str);
 }
 
-/// Shows progress on standard error, as fits what it is.
+/// Returns a progress bar if standard error is a terminal, and plain lines otherwise.
 pub fn progress() -> Box<dyn Progress> {
     if std::io::stderr().is_terminal() { Box::new(Bar::default()) } else { Box::new(Lines::default()) }
 }
 
-/// What is being built, since when, and how many packages it took so far.
+/// The current build, with its start time and package count.
 struct Current {
     what: String,
     since: Instant,
@@ -38,7 +38,7 @@ impl Current {
     }
 }
 
-/// What is left of all programs, rounded as an estimate is.
+/// Describes the remaining time for all builds, rounded up to minutes.
 fn in_words(left: Option<Duration>) -> String {
     match left.map(|left| left.as_secs()) {
         None => String::new(),
@@ -47,7 +47,7 @@ fn in_words(left: Option<Duration>) -> String {
     }
 }
 
-/// One line, rewritten.
+/// A single line that is rewritten.
 #[derive(Default)]
 struct Bar(Mutex<Option<(ProgressBar, Current)>>);
 
@@ -85,11 +85,11 @@ impl Progress for Bar {
     }
 }
 
-/// A line at the beginning and the end of each program, and now and then between them.
+/// Lines at the beginning and end of each build, and at regular intervals in between.
 #[derive(Default)]
 struct Lines(Mutex<Option<Current>>);
 
-/// Long enough not to fill a log, short enough to be seen alive.
+/// The interval between two lines: long enough not to fill a log, short enough to show that the build is alive.
 const SILENCE: Duration = Duration::from_secs(30);
 
 impl Progress for Lines {
@@ -121,7 +121,7 @@ impl Progress for Lines {
     }
 }
 
-/// Shows nothing.
+/// Discards all progress.
 #[cfg(test)]
 pub(super) struct Quiet;
 

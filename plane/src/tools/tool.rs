@@ -1,48 +1,48 @@
-//! The programs that the stack can run: how each is built, and by what a found one is known.
+//! The programs that the stack can run, with their build and version check.
 
 use super::module::{self, Module};
 
-/// A program and how it is had.
+/// A program, with its source and version check.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
-    /// Its name, as [`super::Options::given`] takes it.
+    /// The program name, as in [`super::Options::given`].
     pub name: &'static str,
-    /// The Go module that it is built from.
     pub module: &'static Module,
-    /// Its package, as the module names it.
+    /// The Go package to build, as the module names it.
     pub package: &'static str,
-    /// How it is asked for its version, and what the answer must begin with; None if only ours will do.
+    /// The arguments for the version check, and the required beginning of a line of output. `None` if only a build from the
+    /// module is accepted.
     pub version: Option<(&'static [&'static str], &'static str)>,
-    /// How long its build takes from nothing, in seconds on two cores: what estimates are made of.
+    /// The build time from scratch in seconds on two cores, for estimates.
     pub seconds: u32,
 }
 
 impl Tool {
-    /// A program that is always built from its module.
+    /// Creates a program that is always built from the Go package `package` in its module.
     pub const fn new(name: &'static str, module: &'static Module, package: &'static str) -> Self {
         Self { name, module, package, version: None, seconds: 10 }
     }
 
-    /// One that may come from elsewhere: asked with `args`, it must answer with a line that begins with `answer`.
+    /// Accepts a program from elsewhere if, with the arguments `args`, it prints a line that begins with `answer`.
     #[must_use]
     pub const fn with_version(self, args: &'static [&'static str], answer: &'static str) -> Self {
         Self { version: Some((args, answer)), ..self }
     }
 
-    /// Takes so many seconds to build from nothing on two cores.
+    /// Sets the build time from scratch in seconds on two cores.
     #[must_use]
     pub const fn taking(self, seconds: u32) -> Self {
         Self { seconds, ..self }
     }
 
-    /// Whether `go build` gives it its name by itself, so that it can be built together with others.
+    /// Returns true if `go build` gives the program its name by default, so that it can be built together with others.
     pub(super) fn is_named_by_go(&self) -> bool {
         self.package.rsplit('/').next() == Some(self.name)
     }
 }
 
-/// The control plane: what every stack runs. Any patch release will do: configuration and behaviour change with minor
-/// ones.
+/// The control plane programs, which every stack runs. Any patch release is accepted, because configuration and
+/// behavior only change with minor releases.
 pub(super) static CONTROL_PLANE: [Tool; 7] = [
     Tool::new("etcd", &module::ETCD_MODULE, "go.etcd.io/etcd/server/v3")
         .with_version(&["--version"], "etcd Version: 3.6.")
@@ -66,34 +66,34 @@ pub(super) static CONTROL_PLANE: [Tool; 7] = [
     .taking(60),
 ];
 
-/// The managers of upstream projects in a management cluster: the program of each component, by the name of its manifests.
+/// Returns the upstream managers in a management cluster. A manager's manifests have the same name.
 pub fn managers() -> impl Iterator<Item = &'static Tool> {
     CONTROL_PLANE.iter().filter(|tool| tool.name.starts_with("capi-"))
 }
 
-/// etcd as it is built here, never one from elsewhere: for what has to be the same on every machine.
+/// etcd, always built from its module, for uses that must be the same on every machine.
 pub static ETCD_SERVER: Tool =
     Tool::new("etcd", &module::ETCD_MODULE, "go.etcd.io/etcd/server/v3").taking(60);
-/// Kubernetes' command line.
+/// The Kubernetes command-line client.
 pub static KUBECTL: Tool = Tool::new("kubectl", &module::K8S, "k8s.io/kubernetes/cmd/kubectl")
     .with_version(&["version", "--client"], "Client Version: v1.36.")
     .taking(40);
-/// What sets nodes up; it also checks their configurations.
+/// The program that sets up nodes. It also checks their configurations.
 pub static KUBEADM: Tool = Tool::new("kubeadm", &module::K8S, "k8s.io/kubernetes/cmd/kubeadm")
     .with_version(&["version", "-o", "short"], "v1.36.")
     .taking(30);
-/// Cluster API's command line.
+/// The Cluster API command-line client.
 pub static CLUSTERCTL: Tool =
     Tool::new("clusterctl", &module::CAPI, "sigs.k8s.io/cluster-api/cmd/clusterctl")
         .with_version(&["version", "-o", "short"], "v1.14.")
         .taking(30);
-/// What renders Cluster API's manifests, once.
+/// The program that renders Cluster API's manifests.
 pub(super) static KUSTOMIZE: Tool = Tool::new("kustomize", &module::KUSTOMIZE, ".");
 
-/// Programs that are built when they are first asked for.
+/// Programs that are built on first use.
 pub(super) static ON_DEMAND: [&Tool; 3] = [&KUBECTL, &KUBEADM, &CLUSTERCTL];
 
-/// The names of all programs that plane knows, as [`super::Options::given`] takes them.
+/// Returns the names of all programs that the plane knows, as in [`super::Options::given`].
 pub fn names() -> impl Iterator<Item = &'static str> {
     CONTROL_PLANE.iter().chain(ON_DEMAND).map(|tool| tool.name)
 }

@@ -1,6 +1,6 @@
-//! What only real control planes show: how one starts and ends, and which requests the admission policies refuse.
+//! Tests that need real control planes: their start and end, and the requests that admission policies refuse.
 //!
-//! Mostly they wait, so all run at once.
+//! The tests mostly wait, so they run concurrently.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

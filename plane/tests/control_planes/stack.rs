@@ -1,6 +1,6 @@
-//! A control plane, from start to the death of its parent.
+//! Tests a control plane from its start to the death of its parent process.
 //!
-//! The test runs itself three times over: as the test, as the parent that is killed, and as that parent's guard.
+//! The executable runs in three roles: as the test, as the parent that is killed, and as that parent's guard.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use plane::{Guard, Options, Plane, Stack, members, tools};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-/// Starts a control plane, says where it is, and waits to be killed, or for the end of a test that failed.
+/// Starts a control plane, prints its location, and waits until it is killed or the test closes standard input.
 pub(crate) async fn parent(folder: Option<&Path>) {
     let tools = tools::ensure(&tools::Options::default(), &*tools::progress()).unwrap();
     let stack = Arc::new(folder.map_or_else(Stack::ephemeral, Stack::kept).unwrap());
@@ -53,7 +53,7 @@ impl Parent {
         Self { child, id: text("id"), folder: text("folder").into(), client }
     }
 
-    /// `kill -9`, and what must be true soon after.
+    /// Kills the parent with SIGKILL, and checks that all stack processes end.
     async fn kill(mut self) {
         assert!(members::of(&self.id).len() >= 6);
         self.child.kill().unwrap();
@@ -104,7 +104,7 @@ async fn definitions_lead_to_the_managers(client: &Client) {
     }
 }
 
-/// A manager may do what upstream's manifests let it do, and no more.
+/// Checks that a manager has exactly the rights in the upstream manifests.
 async fn rights_are_checked(folder: &Path) {
     let manager = client(&folder.join("kubeconfigs/capi-core")).await;
     let clusters = Api::<DynamicObject>::all_with(manager.clone(), &cluster_resource("v1beta2"));

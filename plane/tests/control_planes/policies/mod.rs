@@ -1,8 +1,8 @@
-//! Tests each rule of the admission policies in config/ on a real API server.
+//! Tests each admission policy rule in config/ on a real API server.
 //!
-//! The test sends requests that a rule must refuse. Then it replaces the rule by `true`, and the same requests must be
-//! accepted. It fails if the API server does not evaluate a rule, if another rule refuses the same request, or if a rule has no
-//! request. All requests are dry runs.
+//! The test sends requests that a rule must refuse. Then it replaces the rule with `true`, and the same requests must
+//! be accepted. It fails if the API server doesn't evaluate a rule, if another rule refuses the same request, or if a
+//! rule has no request. All requests are dry runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ mod objects;
 mod programs;
 mod requests;
 
-/// The time in which the API server sees a changed policy.
+/// The maximum time until the API server enforces a changed policy.
 const SEEN: Duration = Duration::from_mins(1);
 
 pub(crate) async fn each_admission_rule_refuses_requests_that_no_other_rule_refuses(tools: tools::Tools) {
@@ -82,7 +82,7 @@ async fn rules_of(admin: &Client) -> BTreeSet<(&'static str, usize)> {
     rules.collect()
 }
 
-/// Replaces the expression of a rule and returns the former one.
+/// Replaces a rule's expression, and returns the previous one.
 async fn replace_expression(admin: &Client, policy: &str, rule: usize, expression: &str) -> String {
     let policies = Api::<DynamicObject>::all_with(admin.clone(), &resource("ValidatingAdmissionPolicy"));
     let before = policies.get(policy).await.unwrap().data["spec"]["validations"][rule]["expression"].clone();

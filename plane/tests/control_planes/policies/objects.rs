@@ -1,4 +1,4 @@
-//! The objects that the requests change, and the rights of those who send them.
+//! The objects that the requests change, and the rights for the users who send the requests.
 
 use components::config;
 use kube::Client;
@@ -7,15 +7,13 @@ use serde_json::{Value, json};
 
 use super::programs;
 
-/// The namespace of all objects.
 pub const NAMESPACE: &str = "tenant";
-/// A user of the namespace, with rights on all kinds, but without the right to get Secrets and ConfigMaps.
+/// A user in the namespace with rights on all kinds, but without the right to get Secrets or ConfigMaps.
 pub const MALLORY: &str = "mallory";
-/// The account of a program in the guest of cluster `c`.
+/// The account that a program in workload cluster `c` uses.
 pub const LENT: &str = "system:serviceaccount:tenant:c-pvcsi";
-/// The API group of roles.
 pub const RBAC: &str = "rbac.authorization.k8s.io";
-/// The endings of the Secrets that a cluster uses by its name.
+/// The name suffixes of Secrets that a cluster uses.
 pub const CLUSTER_SECRETS: [&str; 9] =
     ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed", "encryption"];
 
@@ -42,7 +40,7 @@ pub fn resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group_version.0, group_version.1, kind), &plural)
 }
 
-/// The API of a kind in the namespace of all objects.
+/// Returns the API for a kind, in the test namespace if the kind is namespaced.
 pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
     if kind == "MutatingWebhookConfiguration" {
         return Api::all_with(client.clone(), &resource(kind));
@@ -54,7 +52,7 @@ pub fn api_in(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject
     Api::namespaced_with(client.clone(), namespace, &resource(kind))
 }
 
-/// The definition of a kind of Cluster API, without a schema.
+/// Returns the CRD for a Cluster API kind, without a schema.
 pub fn definition_of_cluster_api(kind: &str) -> Value {
     let plural = format!("{}s", kind.to_lowercase());
     json!({
@@ -70,10 +68,11 @@ pub fn definition_of_cluster_api(kind: &str) -> Value {
     })
 }
 
-/// Creates the policies, the objects that are changed, and the rights of the users that send requests.
+/// Creates the policies, the objects that requests change, and the rights for the users who send the requests.
 pub async fn prepare(admin: &Client) {
     let mut objects = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})];
-    // These come before the policies: a policy with parameters refuses everything until the API server watches their kind.
+    // These objects are created before the policies, because a policy with parameters refuses every request until the API
+    // server watches the parameters' kind.
     objects.extend(existing());
     for program in ["gcm", "capw", "vmop"] {
         let manifests = config::manifests(program).unwrap();
@@ -97,7 +96,7 @@ pub async fn prepare(admin: &Client) {
     }
 }
 
-/// The name of a user that can get all Secrets of cluster `stolen` except the one with this ending.
+/// Returns the name of a user who can get all Secrets of cluster `stolen`, except the Secret with this suffix.
 pub fn without(ending: &str) -> String {
     format!("without-{ending}")
 }
@@ -161,7 +160,7 @@ pub fn of_cluster(name: &str) -> Value {
     json!({"capw.vmware.com/cluster.name": name})
 }
 
-/// The objects that are changed.
+/// Returns the objects that requests change.
 pub fn existing() -> Vec<Value> {
     let held = |finalizer: &str| json!({"finalizers": [finalizer]});
     let machine = json!({"className": "small", "imageName": "photon", "storageClass": "gold"});
@@ -171,7 +170,7 @@ pub fn existing() -> Vec<Value> {
         json!({"name": "own", "vSphereVolume": {"capacity": {"ephemeral-storage": "1Gi"}}, "unitNumber": 1});
     let mut node = vm_spec();
     node["volumes"] = json!([disk]);
-    // The CRD itself refuses changes of the disks of a VM that is on.
+    // The CRD itself refuses disk changes while a VM is on.
     node["powerState"] = "poweredOff".into();
     node["powerOffMode"] = "hard".into();
     let of_node = json!({

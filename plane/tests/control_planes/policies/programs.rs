@@ -1,11 +1,11 @@
-//! Secrets that Cluster API reads, and what the accounts of programs write.
+//! Requests about Secrets that Cluster API reads, and about objects that program accounts write.
 
 use serde_json::{Value, json};
 
 use super::objects::{NAMESPACE, RBAC, owner, rights_in};
 use super::requests::{Refused, Request, VMOP, by, metadata};
 
-/// A user of the namespace who writes Secrets, as the role `edit` allows.
+/// A user in the namespace who writes Secrets, as the role `edit` allows.
 const EDITOR: &str = "editor";
 const CORE: &str = "system:serviceaccount:capi-system:capi-manager";
 const BOOTSTRAP: &str = "system:serviceaccount:capi-kubeadm-bootstrap-system:capi-kubeadm-bootstrap-manager";
@@ -13,12 +13,13 @@ const CONTROL_PLANE: &str =
     "system:serviceaccount:capi-kubeadm-control-plane-system:capi-kubeadm-control-plane-manager";
 const GCM: &str = "system:serviceaccount:vmware-system-tkg:vmware-system-tkg-controller-manager";
 const CAPW: &str = "system:serviceaccount:vmware-system-capw:vmware-system-capw-controller-manager";
-/// The type of the Secrets of Cluster API.
+/// The type of Cluster API's Secrets.
 const OWN: &str = "cluster.x-k8s.io/secret";
 const TOKEN: &str = "kubernetes.io/service-account-token";
-/// A namespace of programs.
+/// A namespace with system programs.
 const SYSTEM: &str = "kube-system";
-/// ServiceAccounts of the namespace, each with rights of which one is enough.
+/// ServiceAccounts in the test namespace, each with one right (API group, resource, verb). The right is enough for capw's
+/// token request to be refused.
 const ACCOUNTS: [(&str, &str, &str, &str); 6] = [
     ("gets-secrets", "", "secrets", "get"),
     ("lists-secrets", "", "secrets", "list"),
@@ -27,7 +28,7 @@ const ACCOUNTS: [(&str, &str, &str, &str); 6] = [
     ("creates-tokens", "", "serviceaccounts/token", "create"),
     ("creates-bindings", RBAC, "rolebindings", "create"),
 ];
-/// ServiceAccounts of the namespace with rights in the whole cluster.
+/// ServiceAccounts in the test namespace, each with one right (API group, resource, verb) in the whole cluster.
 const OF_CLUSTER: [(&str, &str, &str, &str); 2] = [
     ("creates-cluster-bindings", RBAC, "clusterrolebindings", "create"),
     ("impersonates", "", "users", "impersonate"),
@@ -78,7 +79,7 @@ fn of_cluster() -> Value {
     controlled_by("run.tanzu.vmware.com/v1alpha3", "TanzuKubernetesCluster", "c")
 }
 
-/// A configuration like the programs' own, for a kind that is not served.
+/// Returns a webhook configuration like the programs' own, for a kind that isn't served.
 fn webhooks(name: &str, group: &str, authority: Option<&str>) -> Value {
     let mut client = json!({"service": {"name": "webhooks", "namespace": "default", "port": 443}});
     if let Some(authority) = authority {
@@ -94,7 +95,7 @@ fn webhooks(name: &str, group: &str, authority: Option<&str>) -> Value {
     })
 }
 
-/// The objects that the requests change, and the rights of those who send them.
+/// Returns the objects that the requests change, and the rights for the users who send the requests.
 pub fn objects() -> Vec<Value> {
     let mut objects = vec![
         secret("c-kubeconfig", OWN, &["value"], labelled("c")),
@@ -129,7 +130,7 @@ pub fn objects() -> Vec<Value> {
     objects
 }
 
-/// All requests about Secrets of Cluster API and of programs, each with the rule that refuses it.
+/// Returns all requests in this file that are refused, each with the rule that refuses it.
 pub fn refused() -> Vec<Refused> {
     [of_clusters(), by_cluster_api(), by_capw(), by_gcm(), by_vmop(), of_webhooks()].concat()
 }
@@ -138,21 +139,21 @@ fn of_clusters() -> Vec<Refused> {
     let change = |name, change| Request::Change("Secret", name, change);
     let value = json!({"data": {"value": "Yg=="}});
     let requests = vec![
-        // Before there is a cluster: by its name, by its type, by its label.
+        // The cluster doesn't exist yet. The Secrets are recognized by name, by type and by label.
         Request::Create(secret("new-kubeconfig", "Opaque", &["value"], json!({}))),
         Request::Create(secret("new", OWN, &[], json!({}))),
         Request::Create(secret("new-ca", "Opaque", &["tls.crt"], labelled("new"))),
-        // First something else, and then Cluster API's.
+        // An existing Secret would become Cluster API's.
         change("plain-kubeconfig", value.clone()),
         change("d-etcd", json!({"metadata": labelled("d")})),
-        // Of a cluster that exists.
+        // The cluster exists.
         change("c-kubeconfig", value),
         metadata("Secret", "c-kubeconfig", json!({"labels": null})),
         metadata("Secret", "c-ca", json!({"ownerReferences": owner("WCPMachine", true)})),
         metadata("Secret", "c-ca", json!({"finalizers": ["example.com/held"]})),
         change("c-ca", json!({"immutable": true})),
         Request::Delete("Secret", "c-ca"),
-        // Of an administrator.
+        // An administrator provided the Secret.
         change("brought-ca", json!({"data": {"tls.crt": "Yg=="}})),
         metadata("Secret", "brought-ca", json!({"labels": null})),
         Request::Delete("Secret", "brought-ca"),
@@ -260,7 +261,7 @@ fn by_vmop() -> Vec<Refused> {
         Request::Create(service("new", of_service(NAMESPACE, "another"))),
         Request::Create(slice("another", "new")),
         Request::Create(of_api_server),
-        // Of somebody else's, also with an owner that it puts on.
+        // The Service has another owner, even if the request adds an owner reference.
         metadata("Service", "others", of_service(NAMESPACE, "others")),
         Request::Delete("Service", "others"),
     ];
@@ -281,7 +282,7 @@ fn of_webhooks() -> Vec<Refused> {
     refused.concat()
 }
 
-/// Requests that no policy refuses, and who sends them.
+/// Returns requests that all policies accept, with the users who send them.
 pub fn accepted() -> Vec<(&'static str, Request)> {
     let mut accepted = vec![
         (EDITOR, Request::Create(secret("corp-ca", "Opaque", &["tls.crt"], json!({})))),

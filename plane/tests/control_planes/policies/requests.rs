@@ -8,7 +8,7 @@ use super::objects::{
 };
 use super::programs;
 
-/// The policy that refuses a change by any user.
+/// The policy that refuses changes by every user, including administrators.
 pub const OF_TEMPLATES: &str = "vmware-system-capw-templates";
 pub const VMOP: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
 
@@ -24,7 +24,7 @@ pub struct Refused {
 #[derive(Clone)]
 pub enum Request {
     Create(Value),
-    /// Of an object, with a merge patch.
+    /// Changes an object, given its kind and name, with a merge patch.
     Change(&'static str, &'static str, Value),
     Delete(&'static str, &'static str),
 }
@@ -45,7 +45,7 @@ impl std::fmt::Display for Request {
     }
 }
 
-/// All requests, each with the rule that refuses it.
+/// Returns all requests, each with the rule that refuses it.
 pub fn refused() -> Vec<Refused> {
     [
         identities(),
@@ -90,7 +90,7 @@ fn identities() -> Vec<Refused> {
     all
 }
 
-/// Of each kind that has a finalizer of ours.
+/// Returns requests that remove Layercake's finalizers, for each kind that has one.
 fn finalizers() -> Vec<Refused> {
     let of = |policy, kinds: &[(&'static str, &'static str)]| {
         let strip =
@@ -181,7 +181,7 @@ fn lent_machines() -> Vec<Refused> {
     ];
     let spec = vec![
         change(json!({"powerState": "poweredOn"})),
-        // The disk of its own goes; a field is added; a field is taken away.
+        // Removes the VM's own disk, adds a field, and removes a field.
         change(json!({"volumes": claim})),
         change(json!({"suspendMode": "soft"})),
         change(json!({"powerOffMode": null})),
@@ -203,7 +203,8 @@ fn lent_services() -> Vec<Refused> {
     [by(LENT, POLICY, 0, others), by(LENT, POLICY, 1, front)].concat()
 }
 
-/// The cluster of somebody else's volumes, or without the key of its own Secrets.
+/// Returns requests that change a cluster's records. Such a change would give the cluster another cluster's volumes, or
+/// an API server without the key for the cluster's Secrets.
 fn records() -> Vec<Request> {
     ["run.tanzu.vmware.com/api-server", "run.tanzu.vmware.com/cluster-id"]
         .map(|key| metadata("TanzuKubernetesCluster", "c", json!({"annotations": {key: "a"}})))
