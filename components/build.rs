@@ -1,4 +1,4 @@
-//! Has the crate compiled again when a file that it embeds appears, changes or goes.
+//! Rebuilds the crate when an embedded file is added, changed or removed.
 
 fn main() {
     println!("cargo::rerun-if-changed=../config");

@@ -1,39 +1,36 @@
-//! The components of a management cluster, in the order in which they are installed.
+//! The management cluster components, in installation order.
 
 use crate::memory::Memory;
 
-/// A program of a management cluster, which a Deployment runs.
+/// A program that a Deployment runs in a management cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Component {
-    /// The name under which users know it.
+    /// The component name for users.
     pub name: &'static str,
-    /// The source of its manifests.
     pub source: Source,
-    /// The value of label `cluster.x-k8s.io/provider` if clusterctl installs it, which is also the name of its entry in the
-    /// inventory of clusterctl.
+    /// The value of label `cluster.x-k8s.io/provider` if clusterctl knows the component as a provider. For upstream components,
+    /// it is also the name of the component's entry in clusterctl's inventory.
     pub provider_label: Option<&'static str>,
-    /// Its namespace.
     pub namespace: &'static str,
-    /// Its Deployment.
     pub deployment: &'static str,
-    /// Its image.
     pub image: Image,
-    /// Its memory by default.
+    /// The default memory request and limit.
     pub memory: Memory,
 }
 
-/// The source of the manifests of a component.
+/// The source of a component's manifests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A folder of config/.
+    /// A folder in config/.
     Config(&'static str),
-    /// Cluster API or another project of the Kubernetes community.
+    /// Cluster API or another Kubernetes community project.
     Upstream {
-        /// The name of its rendered manifests.
+        /// The name of the rendered manifests.
         manifests: &'static str,
-        /// The name and the type of the provider in the inventory of clusterctl, such as `kubeadm` and `BootstrapProvider`.
+        /// The provider's name and type in clusterctl's inventory, such as `kubeadm` and `BootstrapProvider`.
         provider: (&'static str, &'static str),
-        /// The oldest version with which the programs work. An installation by another tool must have it or a later one.
+        /// The oldest version that works with Layercake's programs. If another tool has installed the component, it must be
+        /// this version or a later one.
         oldest: &'static str,
     },
 }
@@ -41,50 +38,50 @@ pub enum Source {
 /// A container image.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The registry and the path, without the last part.
+    /// The registry and the path, without the last path segment.
     pub repository: &'static str,
-    /// The last part of the path.
+    /// The last path segment.
     pub name: &'static str,
-    /// The tag.
     pub tag: &'static str,
 }
 
-/// The registries and tags of images that differ from the published ones. A registry includes a path.
+/// Registries and tags that replace the published ones. A registry can include a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registries {
-    /// The registry of the images of upstream projects.
+    /// The registry for images from upstream projects.
     pub upstream: Option<String>,
-    /// The registry of the images of gcm, capw and vmop.
+    /// The registry for the gcm, capw and vmop images.
     pub own: Option<String>,
-    /// The tag of the images of gcm, capw and vmop.
+    /// The tag for the gcm, capw and vmop images.
     pub own_tag: Option<String>,
 }
 
-/// The version of Cluster API that is installed.
+/// The Cluster API version that is installed.
 pub const CLUSTER_API: &str = "v1.14.2";
-/// The version of the in-cluster IPAM provider that is installed.
+/// The in-cluster IPAM provider version that is installed.
 pub const IPAM: &str = "v1.0.3";
-/// The oldest Cluster API that serves its kinds in version v1beta2.
+/// The oldest Cluster API version that serves its kinds as v1beta2.
 const OLDEST_CLUSTER_API: &str = "v1.11.0";
-/// The oldest in-cluster IPAM provider of the major version that is tested.
+/// The oldest in-cluster IPAM provider with the tested major version.
 const OLDEST_IPAM: &str = "v1.0.0";
 /// The version of gcm, capw and vmop.
 pub const LAYERCAKE: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The manifests of clusterctl's inventory, which is no component.
+/// The name of the manifests for clusterctl's inventory. The inventory isn't a component.
 pub const INVENTORY: &str = "clusterctl";
 
 const CLUSTER_API_IMAGES: &str = "registry.k8s.io/cluster-api";
-/// As release/build-images names them.
+/// The repository of Layercake's images, as in release/build-images.
 const OUR_IMAGES: &str = "localhost/layercake";
 
-/// For 500 workload clusters: it uses 110 MiB, and 1.4 MiB for each cluster (docs/contributing/performance.md).
+/// The core manager's memory for 500 workload clusters. The manager uses 110 MiB, and 1.4 MiB for each cluster
+/// (docs/contributing/performance.md).
 const CORE_MEMORY: Memory = Memory { request_mib: 128, limit_mib: 2048 };
-/// The other managers that connect to workload clusters use half of that or less.
+/// The memory for the other managers that connect to workload clusters. They use at most half as much as the core manager.
 const MANAGER_MEMORY: Memory = Memory { request_mib: 128, limit_mib: 1024 };
-/// The IPAM provider reads the management cluster only. Upstream's limit is 128 MiB.
+/// The IPAM provider's memory. The provider only reads the management cluster. Upstream's limit is 128 MiB.
 const IPAM_MEMORY: Memory = Memory { request_mib: 64, limit_mib: 256 };
-/// As in config/.
+/// The memory for Layercake's programs, as in config/.
 const OWN_MEMORY: Memory = Memory { request_mib: 32, limit_mib: 256 };
 
 const fn of_cluster_api(manifests: &'static str, provider: (&'static str, &'static str)) -> Source {
@@ -99,7 +96,7 @@ const fn own_image(name: &'static str) -> Image {
     Image { repository: OUR_IMAGES, name, tag: LAYERCAKE }
 }
 
-/// All components. What a component needs comes before it.
+/// All components. Each component follows the components that it needs.
 pub static COMPONENTS: [Component; 7] = [
     Component {
         name: "cluster-api",
@@ -175,36 +172,36 @@ pub static COMPONENTS: [Component; 7] = [
 ];
 
 impl Component {
-    /// Returns true for a component of an upstream project.
+    /// Returns true if the component comes from an upstream project.
     pub fn is_upstream(&self) -> bool {
         matches!(self.source, Source::Upstream { .. })
     }
 
-    /// Returns true for a manager that connects to workload clusters, through a [proxy](crate::guest_proxy).
+    /// Returns true if the manager connects to workload clusters, through a [proxy](crate::guest_proxy).
     pub fn uses_guest_proxy(&self) -> bool {
         matches!(self.name, "cluster-api" | "kubeadm-bootstrap" | "kubeadm-control-plane")
     }
 
-    /// The reference of its image.
+    /// Returns the image reference.
     pub fn image_reference(&self, registries: &Registries) -> String {
         let registry = if self.is_upstream() { &registries.upstream } else { &registries.own };
         let repository = registry.as_deref().unwrap_or(self.image.repository).trim_end_matches('/');
         format!("{repository}/{}:{}", self.image.name, self.tag(registries))
     }
 
-    /// The tag of its image.
+    /// Returns the image tag: for Layercake's programs, the tag in `registries` if there is one.
     pub fn tag<'a>(&self, registries: &'a Registries) -> &'a str {
         registries.own_tag.as_deref().filter(|_| !self.is_upstream()).unwrap_or(self.image.tag)
     }
 
-    /// The component whose manifests have this name: the folder in config/, or upstream's rendered manifests.
+    /// Returns the component with this manifest name: a folder in config/, or upstream's rendered manifests.
     pub fn of_manifests(name: &str) -> Option<&'static Self> {
         COMPONENTS.iter().find(|component| match component.source {
             Source::Config(manifests) | Source::Upstream { manifests, .. } => manifests == name,
         })
     }
 
-    /// The component of this name.
+    /// Returns the component with this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         COMPONENTS.iter().find(|component| component.name == name)
     }

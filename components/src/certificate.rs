@@ -1,4 +1,4 @@
-//! Certificates of webhooks whose programs do not make their own, for clusters without cert-manager.
+//! Webhook certificates for programs that don't create their own, in clusters without cert-manager.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -8,22 +8,20 @@ use time::{Duration, OffsetDateTime};
 
 use crate::error::{Error, Result};
 
-/// The validity of a certificate. It cannot be renewed, because the key of its authority is discarded.
+/// The certificate validity. A certificate can't be renewed, because its authority's key is discarded.
 pub const VALID: Duration = Duration::days(3650);
-/// `init` replaces a certificate that ends sooner.
+/// The remaining validity below which `init` replaces a certificate.
 pub const RENEWED_BEFORE: Duration = Duration::days(365);
 
-/// A certificate of a webhook server, all PEM.
+/// A webhook server certificate with its key and its authority's certificate, all in PEM.
 pub struct ServingPair {
-    /// The authority that signed it. Its key no longer exists.
+    /// The certificate of the authority that signed `certificate`. The authority's key no longer exists.
     pub authority: String,
-    /// The certificate.
     pub certificate: String,
-    /// Its private key.
     pub key: String,
 }
 
-/// Makes a certificate for these names, signed by an authority of its own.
+/// Generates a certificate for these DNS names, signed by a new authority.
 pub fn generate(dns_names: &[String], now: OffsetDateTime) -> Result<ServingPair> {
     let what = dns_names.first().cloned().unwrap_or_default();
     let failed = |source| Error::Certificate { what: what.clone(), source };
@@ -47,15 +45,15 @@ pub fn generate(dns_names: &[String], now: OffsetDateTime) -> Result<ServingPair
 fn params(name: &str, now: OffsetDateTime) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    // A common name has at most 64 characters.
+    // A common name is limited to 64 characters.
     params.distinguished_name.push(DnType::CommonName, name.chars().take(64).collect::<String>());
-    // The clocks of the nodes may be a little behind.
+    // The node clocks may be slightly behind.
     params.not_before = now - Duration::hours(1);
     params.not_after = now + VALID;
     params
 }
 
-/// The end of a certificate (PEM); none if it cannot be read.
+/// Returns the expiry time of a PEM certificate, or `None` if the certificate can't be parsed.
 pub fn ends(certificate: &str) -> Option<OffsetDateTime> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).ok()?;
     let parsed = pem.parse_x509().ok()?;

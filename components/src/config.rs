@@ -1,5 +1,5 @@
-//! What config/ holds for a cluster's administrator, embedded: the definitions of our kinds, and each program's
-//! rights, arguments and webhooks. The embedded plane runs the programs with exactly these.
+//! The embedded folder config/: Layercake's CRDs, and each program's rights, arguments and webhooks. An administrator
+//! applies these files to a cluster, and the embedded plane runs the programs with exactly the same files.
 
 use include_dir::{Dir, include_dir};
 use serde_json::Value;
@@ -9,12 +9,13 @@ use crate::manifest::{Manifests, parse};
 
 static CONFIG: Dir = include_dir!("$CARGO_MANIFEST_DIR/../config");
 
-/// The definitions of our kinds.
+/// Returns the CRDs for Layercake's kinds.
 pub fn definitions() -> Result<Vec<Value>> {
     definitions_in("crd")
 }
 
-/// The definitions of others' kinds that our programs read: their providers bring them, where there are any.
+/// Returns the CRDs for other providers' kinds that Layercake's programs read. In a cluster, those providers install the
+/// CRDs.
 pub fn external_definitions() -> Result<Vec<Value>> {
     definitions_in("crd-external")
 }
@@ -26,18 +27,19 @@ fn definitions_in(name: &str) -> Result<Vec<Value>> {
     }
 }
 
-/// The manifests of one of our programs.
+/// Returns the manifests of one of Layercake's programs.
 pub fn manifests(program: &str) -> Result<Manifests> {
     Manifests::sorted(&format!("config/{program}"), documents(program)?)
 }
 
-/// The documents of a folder, as kustomize would read them before it changes them.
+/// Returns the documents in a folder of config/, without the changes that kustomize would make.
 pub fn documents(folder: &str) -> Result<Vec<Value>> {
     let missing = || Error::manifest(format!("config/{folder}"), "the folder does not exist");
     documents_in(CONFIG.get_dir(folder).ok_or_else(missing)?)
 }
 
-/// The documents of the resources that the folder's kustomization lists, else of all its files.
+/// Returns the documents in the files that the folder's kustomization lists as resources, or in all YAML files if there is
+/// no such list.
 fn documents_in(folder: &Dir<'static>) -> Result<Vec<Value>> {
     let name =
         |file: &include_dir::File| file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();

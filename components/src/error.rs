@@ -1,22 +1,20 @@
-//! What can be wrong with the manifests of a component.
+//! Errors in component manifests and certificates.
 
 /// A failure of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A manifest that comes with this program is not what it should be.
+    /// A manifest is invalid.
     #[error("manifest {what}: {reason}")]
     Manifest {
         /// The file or object.
         what: String,
-        /// What is wrong with it.
         reason: String,
     },
-    /// A certificate could not be made.
+    /// A certificate couldn't be generated.
     #[error("cannot make the certificate of {what}: {source}")]
     Certificate {
-        /// Whose certificate.
+        /// The first name in the certificate.
         what: String,
-        /// Why.
         source: rcgen::Error,
     },
 }

@@ -1,33 +1,37 @@
-//! The proxy beside each manager of Cluster API that connects to workload clusters: it limits what the manager reads from them.
+//! The proxy beside each Cluster API manager that connects to workload clusters. It limits the data that the manager
+//! reads from the clusters.
 
 use serde_json::{Value, json};
 
 use crate::catalogue::{Component, Registries};
 use crate::memory::Memory;
 
-/// The name of the proxy's container.
+/// The proxy's container name.
 pub const CONTAINER: &str = "guest-proxy";
-/// The command of capw that is the proxy.
+/// The capw command that runs the proxy.
 pub const COMMAND: &str = "guest-proxy";
-/// The program whose image has the proxy.
+/// The program whose image contains the proxy.
 const PROGRAM: &str = "capw";
-/// The ports of the proxy: for the manager, for health checks, and for metrics. Upstream's managers use 8443, 9440 and 9443.
+/// The proxy's port for the manager. The ports below are for health checks and metrics. The upstream managers themselves
+/// use 8443, 9440 and 9443.
 const PORT: u16 = 3128;
 const HEALTH_PORT: u16 = 9441;
 const METRICS_PORT: u16 = 8444;
-/// The memory of the proxy. Connections of 500 clusters take 150 MiB, answers at most 32 MiB.
+/// The proxy's memory. Connections to 500 clusters take 150 MiB, and responses take at most 32 MiB.
 const MEMORY: Memory = Memory { request_mib: 32, limit_mib: 512 };
-/// Targets that the manager reaches without the proxy in a cluster: the API server and runtime extensions.
+/// Targets in a cluster that the manager reaches without the proxy: the API server and runtime extensions.
 const DIRECT: &str = "$(KUBERNETES_SERVICE_HOST),.svc,.svc.cluster.local,localhost,127.0.0.1";
 
-/// The variables by which a manager uses the proxy at `port` of its own address for all HTTPS but that to `direct`.
+/// Returns the environment variables that make a manager use the proxy on loopback port `port` for all HTTPS connections,
+/// except to the comma-separated hosts in `direct`.
 ///
-/// Go prefers the capital names, so nothing that is inherited counts. It never uses a proxy for loopback addresses.
+/// Go prefers the upper-case names, so inherited lower-case variables don't count. Go never uses a proxy for loopback
+/// addresses.
 pub fn variables(port: u16, direct: &str) -> [(&'static str, String); 2] {
     [("HTTPS_PROXY", format!("http://127.0.0.1:{port}")), ("NO_PROXY", direct.to_owned())]
 }
 
-/// The arguments of the proxy, without those of its kubeconfig.
+/// Returns the proxy's arguments, except its kubeconfig. `health` and `metrics` are addresses (`HOST:PORT`).
 pub fn arguments(port: u16, health: &str, metrics: &str) -> [String; 4] {
     [
         COMMAND.to_owned(),
@@ -37,7 +41,7 @@ pub fn arguments(port: u16, health: &str, metrics: &str) -> [String; 4] {
     ]
 }
 
-/// Adds the proxy to the Pod of a manager.
+/// Adds the proxy to a manager's Pod, and makes the manager use it.
 pub(crate) fn add(pod: &mut Value, registries: &Registries) {
     let Some(program) = Component::find(PROGRAM) else { return };
     let image = program.image_reference(registries);

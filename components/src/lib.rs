@@ -1,5 +1,4 @@
-//! What is installed in a management cluster: the components with their manifests, images and certificates, and the order of
-//! their installation.
+//! The components of a management cluster: their manifests, images and certificates, and the installation order.
 //!
 //! Everything here is pure. The embedded plane runs the components as processes, and `layercake init` installs them as
 //! Deployments.

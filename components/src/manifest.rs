@@ -1,8 +1,8 @@
-//! Kubernetes manifests as they come, and as they must be where no cluster runs the programs.
+//! Parses Kubernetes manifests, and adapts them to a plane without nodes.
 //!
-//! In a cluster, kubelet runs the Deployments, Services lead the API server to webhooks, and cert-manager makes
-//! their certificates. Here the plane does all three, so that a manifest's rights, arguments and webhooks are used
-//! as they are while those kinds are left out.
+//! In a cluster, the kubelet runs the Deployments, Services route the API server to webhooks, and cert-manager issues
+//! the webhooks' certificates. The plane does all three itself. It uses a manifest's rights, arguments and webhooks
+//! unchanged, and leaves out the kinds that only work in a cluster.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,19 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 
-/// The kind of definitions.
 pub const DEFINITION: &str = "CustomResourceDefinition";
 
-/// Reads a stream of YAML documents; empty ones are dropped.
+/// Parses a stream of YAML documents. Drops empty documents. `what` names the file in errors.
 pub fn parse(what: &str, yaml: &str) -> Result<Vec<Value>> {
     serde_saphyr::from_multiple::<Value>(yaml)
         .map_err(|error| Error::manifest(what, error.to_string()))
         .map(|documents| documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-/// Reads what `kubectl kustomize` renders of a Cluster API provider.
+/// Parses the `kubectl kustomize` output for a Cluster API provider. `what` names the provider in errors.
 ///
-/// Variables get their defaults, as clusterctl would give them, and schemas lose their prose: it is two thirds of
-/// the definitions, and the API server keeps several copies of each in memory.
+/// Variables are replaced with their defaults, as with clusterctl. Descriptions are removed from schemas, because they make
+/// up two thirds of the CRDs, and the API server keeps several copies in memory.
 pub fn from_upstream(what: &str, yaml: &str) -> Result<Vec<Value>> {
     let mut documents = parse(what, &with_defaults(yaml))?;
     for document in &mut documents {
@@ -34,7 +33,7 @@ pub fn from_upstream(what: &str, yaml: &str) -> Result<Vec<Value>> {
     Ok(documents)
 }
 
-/// Replaces every `${NAME:=default}` (also with `:-`) by its default.
+/// Replaces every `${NAME:=default}` and `${NAME:-default}` with its default. Leaves variables without a default unchanged.
 pub fn with_defaults(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -63,7 +62,7 @@ fn without_prose(definition: &mut Value) {
     }
 }
 
-/// Drops a schema's description and its parts'; a property that is called `description` stays.
+/// Removes the descriptions from a schema and its parts. Keeps properties that are called `description`.
 fn drop_descriptions(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
     members.remove("description");
@@ -81,19 +80,19 @@ fn drop_descriptions(schema: &mut Value) {
     }
 }
 
-/// Where an API server on this machine reaches a webhook server.
+/// The address and key by which an API server on this machine calls a webhook server.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Its port on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub port: u16,
-    /// The authority of its certificate, in base64 of PEM.
+    /// The authority for the server's certificate, as PEM in base64.
     pub ca_bundle: String,
-    /// The last segment of the paths of conversions, by which the server recognizes the API server.
+    /// The last segment of conversion paths, by which the server recognizes the API server. `None` if it accepts every client.
     pub conversion_key: Option<String>,
 }
 
 impl Endpoint {
-    /// The documents, with what leads to a Service leading here.
+    /// Returns copies of the documents in which webhooks refer to this endpoint instead of a Service.
     pub fn reached(&self, documents: &[Value]) -> Vec<Value> {
         let mut documents = documents.to_vec();
         for document in &mut documents {
@@ -102,7 +101,7 @@ impl Endpoint {
         documents
     }
 
-    /// Rewrites every client configuration in a webhook configuration or a definition that leads to a Service.
+    /// Replaces the Service with this endpoint in every client configuration of a webhook configuration or CRD.
     pub fn reach(&self, document: &mut Value) {
         for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
             self.rewrite(webhook.get_mut("clientConfig"), None);
@@ -125,27 +124,26 @@ impl Endpoint {
     }
 }
 
-/// The namespace of the Service that converts a definition's objects, if one does.
+/// Returns the namespace of the Service that converts a CRD's objects, if any.
 pub fn converting_namespace(definition: &Value) -> Option<&str> {
     definition.pointer("/spec/conversion/webhook/clientConfig/service/namespace")?.as_str()
 }
 
-/// One program's manifests, sorted by what is done with them.
+/// A program's manifests, grouped by use.
 #[derive(Debug, Clone, Default)]
 pub struct Manifests {
-    /// Namespaces, which everything else lies in.
+    /// Namespaces, which all other objects need.
     pub namespaces: Vec<Value>,
-    /// Custom resource definitions.
     pub definitions: Vec<Value>,
-    /// Rights, accounts and whatever else is applied as it is.
+    /// Rights, accounts and other objects that are applied unchanged.
     pub objects: Vec<Value>,
-    /// Webhook configurations, for when the program listens.
+    /// Webhook configurations, which are applied when the program listens.
     pub webhooks: Vec<Value>,
     /// The Deployment, which the plane runs itself.
     pub deployment: Option<Deployment>,
 }
 
-/// Kinds that only make sense where kubelet and cert-manager run, by group.
+/// Kinds that only make sense with a kubelet or cert-manager, by group.
 const LEFT_OUT: [(&str, &[&str]); 5] = [
     ("v1", &["Service"]),
     ("cert-manager.io", &["Certificate", "Issuer", "ClusterIssuer"]),
@@ -155,7 +153,8 @@ const LEFT_OUT: [(&str, &[&str]); 5] = [
 ];
 
 impl Manifests {
-    /// Sorts documents.
+    /// Groups documents by use. Drops the kinds that only make sense with a kubelet or cert-manager. `what` names the documents in
+    /// errors.
     pub fn sorted(what: &str, documents: impl IntoIterator<Item = Value>) -> Result<Self> {
         let mut manifests = Self::default();
         for document in documents {
@@ -177,20 +176,17 @@ impl Manifests {
     }
 }
 
-/// What of a Deployment matters to a process on this machine.
+/// The parts of a Deployment that matter to a process on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deployment {
-    /// Its name.
     pub name: String,
-    /// Its namespace.
     pub namespace: String,
-    /// The ServiceAccount that its Pod has.
+    /// The Pod's ServiceAccount.
     pub service_account: String,
-    /// The container's arguments.
     pub args: Vec<String>,
-    /// The container's plain environment variables, without those that refer to others.
+    /// The container's environment variables that have a plain value, without references to other variables.
     pub env: BTreeMap<String, String>,
-    /// Whether the container serves webhooks: it has a port of that name.
+    /// True if the container serves webhooks: one of its port names contains `webhook`.
     pub serves_webhooks: bool,
 }
 

@@ -1,29 +1,31 @@
 //! The memory limits of Cluster API's managers.
 //!
-//! Upstream sets none, and a manager keeps whatever a workload cluster's API server sends. A limit ends the manager before it fills its
-//! node, and Go's own limit has the garbage collected before that.
+//! Upstream doesn't limit Cluster API's own managers, and a manager keeps whatever a workload cluster's API server
+//! sends. A limit ends the manager before it fills its node, and the Go runtime's limit triggers garbage collection
+//! before that.
 
 use serde_json::{Value, json};
 
-/// The memory of a program, in MiB.
+/// A program's memory request and limit, in MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// The memory that is reserved on a node.
     pub request_mib: u32,
-    /// The memory at which the program is killed.
+    /// The memory use at which the program is killed.
     pub limit_mib: u32,
 }
 
-/// The variable with the container's limit in MiB.
+/// The environment variable with the container's memory limit in MiB.
 const LIMIT: &str = "MEMORY_LIMIT_MIB";
-/// The variable of Go's runtime with the bytes from which it collects garbage as often as needed.
+/// The environment variable with the Go runtime's soft memory limit in bytes. Near the limit, Go collects garbage as often
+/// as needed.
 pub const GO_LIMIT: &str = "GOMEMLIMIT";
 
 impl Memory {
-    /// Sets the request and the limit of a container, and the limit of Go's runtime.
+    /// Sets a container's memory request and limit, and the Go runtime's limit.
     ///
-    /// kubelet computes Go's limit from the container's, so an administrator raises both with one value. It is 95 % of it: as many million
-    /// bytes as the container has MiB.
+    /// The kubelet computes the Go limit from the container limit, so that an administrator raises both with one value.
+    /// The Go limit is 95 % of the container limit: a million bytes for each MiB.
     pub(crate) fn bound(self, container: &mut Value) {
         let Some(fields) = container.as_object_mut() else { return };
         let resources = fields.entry("resources").or_insert_with(|| json!({}));
@@ -64,7 +66,7 @@ mod tests {
             })
         );
         let names: Vec<_> = container["env"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
-        // A variable can only refer to those before it.
+        // A variable can only refer to earlier variables.
         assert_eq!(names, ["POD_NAME", LIMIT, GO_LIMIT]);
         assert_eq!(container["env"][2]["value"], "$(MEMORY_LIMIT_MIB)000000");
         let mut bare = json!({ "name": "manager" });

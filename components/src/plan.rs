@@ -1,4 +1,4 @@
-//! What an installation applies, in order.
+//! The objects that an installation applies, in order.
 
 use std::collections::BTreeMap;
 
@@ -13,42 +13,39 @@ use crate::{config, manifest};
 /// The manifests of Cluster API and other upstream projects, by name.
 pub type Upstream = BTreeMap<String, Vec<Value>>;
 
-/// A complete installation. It contains private keys, so it cannot be printed.
+/// A complete installation. It contains private keys, so it doesn't implement `Debug`.
 pub struct Installation {
-    /// Namespaces and definitions, which everything else needs.
+    /// Namespaces and CRDs, which all other objects need.
     pub base: Vec<Value>,
-    /// The components, in order.
+    /// The components, in installation order.
     pub parts: Vec<Part>,
 }
 
-/// The objects of a component.
+/// A component's objects.
 pub struct Part {
-    /// The component.
     pub component: &'static Component,
     /// The objects that the program needs before it starts, such as rights, Services and Secrets.
     pub objects: Vec<Value>,
-    /// Objects that are created if they do not exist, and belong to the administrator from then on.
+    /// Objects that are created if they don't exist, and belong to the administrator from then on.
     pub defaults: Vec<Value>,
-    /// Its Deployment.
     pub deployment: Value,
-    /// Objects that are applied when the program is available: its webhooks, and its entry in the inventory of clusterctl.
+    /// Objects that are applied when the program is available: its webhooks, and its entry in clusterctl's inventory.
     pub after: Vec<Value>,
 }
 
 /// A certificate that an installation needs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WantedCertificate {
-    /// The component.
     pub component: &'static str,
-    /// Its namespace.
     pub namespace: &'static str,
-    /// The Secret with the certificate.
+    /// The name of the Secret for the certificate.
     pub secret: String,
     /// The names for which the certificate is valid.
     pub dns_names: Vec<String>,
 }
 
-/// The certificates that the programs of these components need and cannot make themselves.
+/// Returns the certificates that these components' programs need and can't create themselves. Empty if cert-manager
+/// creates them.
 pub fn wanted_certificates(
     upstream: &Upstream,
     options: &Options,
@@ -69,7 +66,7 @@ pub fn wanted_certificates(
     Ok(wanted)
 }
 
-/// The objects of these components. `pairs` has the certificates of [`wanted_certificates`], by component.
+/// Returns the objects of these components. `pairs` contains the certificates for [`wanted_certificates`], by component name.
 pub fn installation(
     upstream: &Upstream,
     options: &Options,
@@ -85,7 +82,8 @@ pub fn installation(
     }
     base.extend(render::definitions(&config::definitions()?, options.certificates));
     let inventory = upstream.get(INVENTORY).into_iter().flatten().cloned();
-    // The tool that installed Cluster API owns the inventory.
+    // An installation with Cluster API's core owns the inventory. Otherwise, another tool may own the inventory, so it is only
+    // created if it doesn't exist.
     match parts.iter_mut().find(|part| part.component.is_upstream()) {
         Some(core) if core.component.name == COMPONENTS[0].name => base.extend(inventory),
         Some(other) => other.defaults.extend(inventory),
@@ -111,7 +109,7 @@ fn part(component: &'static Component, documents: Vec<Value>, base: &mut Vec<Val
     Ok(Part { component, objects, defaults, deployment, after })
 }
 
-/// The manifests of a component, as they come.
+/// Returns a component's manifests, unchanged.
 fn manifests(component: &Component, upstream: &Upstream) -> Result<Vec<Value>> {
     match &component.source {
         Source::Config(folder) => config::documents(folder),
@@ -123,7 +121,7 @@ fn manifests(component: &Component, upstream: &Upstream) -> Result<Vec<Value>> {
 }
 
 impl Installation {
-    /// All documents in the order in which they are applied.
+    /// Returns all documents in the order in which they are applied.
     pub fn documents(&self) -> impl Iterator<Item = &Value> {
         let parts = self.parts.iter().flat_map(|part| {
             part.objects.iter().chain(&part.defaults).chain([&part.deployment]).chain(&part.after)
@@ -131,7 +129,7 @@ impl Installation {
         self.base.iter().chain(parts)
     }
 
-    /// The definitions, which must be served before objects of their kinds are applied.
+    /// Returns the CRDs, which must be served before objects of their kinds are applied.
     pub fn definitions(&self) -> impl Iterator<Item = &Value> {
         self.base.iter().filter(|document| document["kind"] == manifest::DEFINITION)
     }

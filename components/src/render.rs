@@ -1,4 +1,4 @@
-//! The manifests of a component as a cluster gets them: images, certificates, labels, arguments.
+//! Renders a component's manifests for a cluster: images, certificates, labels and arguments.
 
 use std::collections::BTreeMap;
 
@@ -8,60 +8,55 @@ use crate::catalogue::{Component, Registries, Source};
 use crate::certificate::ServingPair;
 use crate::guest_proxy;
 
-/// The label of everything that `layercake init` installs.
+/// The label on everything that `layercake init` installs.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "layercake");
-/// The label of a Deployment with the version that was installed.
+/// The Deployment label with the installed version.
 pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
-/// The flag of gcm for nodes that reach ghcr.io.
+/// The gcm flag that is set if nodes can reach ghcr.io.
 pub const PULLS_IMAGES: &str = "--nodes-pull-images";
-/// The label by which clusterctl finds the objects of its providers.
+/// The label by which clusterctl finds its providers' objects.
 const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
-/// The label with the provider of clusterctl that an object belongs to.
+/// The label that names the clusterctl provider to which an object belongs.
 pub const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
-/// The annotation that names the Certificate whose authority cert-manager writes into an object.
+/// The annotation that names a Certificate. cert-manager writes the Certificate's authority into the annotated object.
 const INJECT: &str = "cert-manager.io/inject-ca-from";
-/// The taint of control plane nodes.
+/// The key of the taint on control plane nodes.
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// The source of the certificates of webhooks.
+/// The source of webhook certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificates {
-    /// cert-manager.
+    /// cert-manager issues the certificates.
     CertManager,
-    /// gcm and vmop make their own, and the other programs get one from the installation.
+    /// gcm and vmop create their own certificates, and the installation generates certificates for the other programs.
     Own,
 }
 
-/// The provider of the networks of nodes.
+/// The provider of node networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Networks {
-    /// Port groups of vSphere, with DHCP or another source of addresses.
+    /// vSphere port groups, with DHCP or another source for addresses.
     #[default]
     PortGroups,
-    /// NSX.
     Nsx,
-    /// net-operator.
     NetOperator,
 }
 
-/// The options of an installation.
+/// Options for an installation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The registries of images.
     pub registries: Registries,
-    /// The source of certificates.
     pub certificates: Certificates,
-    /// The provider of networks.
     pub networks: Networks,
-    /// True if nodes of clusters reach ghcr.io.
+    /// True if workload cluster nodes can reach ghcr.io.
     pub nodes_pull_images: bool,
-    /// The memory limits that the administrator has raised, by component.
+    /// The memory limits that the administrator has raised, by component name.
     pub memory_limits: BTreeMap<&'static str, String>,
 }
 
-/// The documents of a component as they are applied.
+/// Returns a component's documents as they are applied.
 ///
-/// `pair` is the certificate of its webhooks, if the program cannot make one itself and cert-manager does not.
+/// `pair` is the webhook certificate if neither the program nor cert-manager creates one.
 pub fn documents(
     component: &Component,
     documents: &[Value],
@@ -86,7 +81,7 @@ pub fn documents(
     documents
 }
 
-/// The definitions of our kinds as they are applied.
+/// Returns the CRDs for Layercake's kinds as they are applied.
 pub fn definitions(definitions: &[Value], certificates: Certificates) -> Vec<Value> {
     let mut definitions = definitions.to_vec();
     for definition in &mut definitions {
@@ -98,20 +93,20 @@ pub fn definitions(definitions: &[Value], certificates: Certificates) -> Vec<Val
     definitions
 }
 
-/// Returns true for the kinds that cert-manager serves.
+/// Returns true if cert-manager serves the document's kind.
 fn is_of_cert_manager(document: &Value) -> bool {
     document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cert-manager.io/"))
 }
 
-/// The names for which the certificate of a component's webhooks is valid, as its manifests ask cert-manager for; none if it has
-/// no webhooks.
+/// Returns the names that a component's manifests request from cert-manager for the webhook certificate. Empty if the
+/// component doesn't have webhooks.
 pub fn dns_names(documents: &[Value]) -> Vec<String> {
     let certificate = documents.iter().find(|document| document["kind"] == "Certificate");
     let names = certificate.and_then(|certificate| certificate.pointer("/spec/dnsNames")?.as_array());
     names.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
-/// The Secret from which the Deployment mounts the certificate of its webhooks.
+/// Returns the name of the Secret from which the Deployment mounts its webhook certificate.
 pub fn secret_name(documents: &[Value]) -> Option<String> {
     let deployment = documents.iter().find(|document| document["kind"] == "Deployment")?;
     let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
@@ -119,7 +114,8 @@ pub fn secret_name(documents: &[Value]) -> Option<String> {
     name.map(str::to_owned)
 }
 
-/// The label of the provider whose objects clusterctl can upgrade and delete.
+/// Returns the provider label for a component that clusterctl can upgrade and delete, or `None` for Layercake's own
+/// components.
 fn upstream_label(component: &Component) -> Option<&str> {
     component.provider_label.filter(|_| component.is_upstream())
 }
@@ -159,16 +155,17 @@ fn deploy(deployment: &mut Value, component: &Component, options: &Options) {
     }
 }
 
-/// The arguments of an installation, after those of the manifests. Of two equal flags, the last counts.
+/// Returns additional arguments for an installation, which follow the manifest arguments. If a flag is repeated, the
+/// last one takes effect.
 fn arguments(component: &Component, options: &Options) -> Vec<&'static str> {
     match component.name {
-        // ClusterClasses cost nothing where there are none.
+        // Unused ClusterClasses don't cost anything.
         "cluster-api" | "kubeadm-control-plane" => vec!["--feature-gates=ClusterTopology=true"],
         name => arguments_of_site(name, options.networks, options.nodes_pull_images),
     }
 }
 
-/// The arguments of one of our programs that depend on the site, after those of its manifests.
+/// Returns the site-specific arguments for one of Layercake's programs, to be added after the arguments in its manifest.
 pub fn arguments_of_site(program: &str, networks: Networks, nodes_pull_images: bool) -> Vec<&'static str> {
     let mut arguments = match (program, networks) {
         ("gcm", Networks::Nsx) => vec!["--virtual-ip=none"],
@@ -182,7 +179,8 @@ pub fn arguments_of_site(program: &str, networks: Networks, nodes_pull_images: b
     arguments
 }
 
-/// The IPAM provider does not tolerate it, and a management cluster may have no other nodes.
+/// Adds a toleration for control plane nodes if it is missing, as in the IPAM provider's manifests. A management cluster may
+/// not have other nodes.
 fn tolerate_control_plane(pod: &mut Value) {
     let Some(pod) = pod.as_object_mut() else { return };
     let tolerations = pod.entry("tolerations").or_insert_with(|| json!([]));
@@ -192,7 +190,7 @@ fn tolerate_control_plane(pod: &mut Value) {
     }
 }
 
-/// Mounts no certificate, so that the program makes one.
+/// Removes the mounted certificate, so that the program creates one.
 fn without_mounted_certificate(pod: &mut Value) {
     if let Some(pod) = pod.as_object_mut() {
         pod.remove("volumes");
@@ -202,7 +200,7 @@ fn without_mounted_certificate(pod: &mut Value) {
     }
 }
 
-/// Has the API server trust the authority of `pair` where it calls a webhook, and asks cert-manager for nothing.
+/// Makes the API server trust `pair`'s authority, if given, when it calls a webhook. Removes the cert-manager annotation.
 fn trust(document: &mut Value, pair: Option<&ServingPair>) {
     if let Some(annotations) = document.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(INJECT);
@@ -232,7 +230,8 @@ fn secret(component: &Component, name: &str, pair: &ServingPair) -> Value {
     secret
 }
 
-/// The entry of a component in the inventory of clusterctl, so that `clusterctl upgrade`, `move` and `describe` know it.
+/// Returns a component's entry for clusterctl's inventory, so that `clusterctl upgrade`, `move` and `describe` find the
+/// component. Returns `None` for Layercake's own components.
 pub fn inventory_entry(component: &Component) -> Option<Value> {
     let Source::Upstream { provider: (name, kind), .. } = component.source else { return None };
     let label_value = upstream_label(component)?;

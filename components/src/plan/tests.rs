@@ -7,7 +7,7 @@ use crate::certificate;
 use crate::memory::GO_LIMIT;
 use crate::render::Networks;
 
-/// What upstream has for a manager, in short.
+/// Returns a short version of upstream's manifests for a manager.
 fn manager(component: &Component) -> Vec<Value> {
     let (namespace, name) = (component.namespace, component.deployment);
     let client = json!({ "service": { "name": "hook", "namespace": namespace, "path": "/convert" } });
@@ -95,7 +95,7 @@ fn without_cert_manager_nothing_waits_for_it() {
     let installation = own(&options(Certificates::Own));
     let text = serde_json::to_string(&installation.documents().collect::<Vec<_>>()).unwrap();
     assert!(!text.contains("cert-manager.io"), "an object of cert-manager");
-    // Whoever calls a webhook of upstream trusts its certificate.
+    // The API server trusts the certificates of upstream webhooks.
     for part in installation.parts.iter().filter(|part| part.component.is_upstream()) {
         let hook = part.after.iter().find(|document| document["webhooks"].is_array()).unwrap();
         assert!(hook["webhooks"][0]["clientConfig"]["caBundle"].is_string(), "{}", part.component.name);
@@ -105,7 +105,7 @@ fn without_cert_manager_nothing_waits_for_it() {
     let converted = installation.definitions().find(|one| one["metadata"]["name"] == "things.cluster-api.io");
     let client = converted.unwrap().pointer("/spec/conversion/webhook/clientConfig").unwrap();
     assert!(client["caBundle"].is_string() && client["service"].is_object());
-    // Ours make their own, which they do if none is mounted.
+    // Layercake's programs create their own certificate if none is mounted.
     for part in installation.parts.iter().filter(|part| !part.component.is_upstream()) {
         let pod = &part.deployment["spec"]["template"]["spec"];
         assert!(pod["volumes"].is_null(), "{}: {pod}", part.component.name);
@@ -191,7 +191,8 @@ fn nothing_of_another_tools_installation_is_touched() {
     let of_upstream =
         |line: &&String| line.contains("capi-") || line.contains("things.") || line.contains("clusterctl");
     assert_eq!(without.iter().filter(of_upstream).collect::<Vec<_>>(), Vec::<&String>::new());
-    // The IPAM provider alone gets an inventory, which stays as it is if clusterctl has made it.
+    // If the IPAM provider is the only upstream component, the inventory is one of its defaults, so that an inventory that
+    // clusterctl created isn't changed.
     let ipam = Component::find("ipam-in-cluster").unwrap();
     let with_ipam = own_of(&options(Certificates::Own), &[&[ipam], ours.as_slice()].concat());
     assert!(
