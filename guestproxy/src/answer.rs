@@ -1,4 +1,4 @@
-//! Forwards answers within the limits of their cluster.
+//! Forwards responses within the limits of the cluster that sends them.
 
 use std::error::Error;
 use std::fmt;
@@ -20,10 +20,10 @@ use crate::guest::Guest;
 use crate::limits;
 use crate::live::Change;
 
-/// A body that is passed on.
+/// A forwarded body.
 pub type Passed = UnsyncBoxBody<Bytes, Broken>;
 
-/// Why an answer was broken off.
+/// The reason why a response was aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(pub String);
 
@@ -41,12 +41,13 @@ impl From<&str> for Broken {
     }
 }
 
-/// A whole body.
+/// Returns a complete body with this text.
 pub fn whole(text: impl Into<Bytes>) -> Passed {
     Full::new(text.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Forwards an answer until it has more than `most` in decoded form; `before` is the size of earlier pages of the same list.
+/// Forwards a response until its decoded size exceeds `most` bytes. For a page of a list, `pages` contains the list's path
+/// and the decoded size of its earlier pages.
 pub fn passed(body: Incoming, guest: Arc<Guest>, most: usize, pages: Option<(String, usize)>) -> Passed {
     let (path, before) = pages.map_or((None, 0), |(path, before)| (Some(path), before));
     boxed(Answer { body, guest, most, before, path, meter: JsonMeter::default(), turn: None })
@@ -67,7 +68,7 @@ impl Pieces for Answer {
         let Some(piece) = piece(&mut self.body, limits::PIECE).await? else { return Ok(None) };
         self.meter.take(&piece);
         let size = self.before.saturating_add(self.meter.decoded_bytes());
-        // Not at the end, which is not read of a body whose length is known.
+        // Note the size with each piece: the end of a body with a known length isn't read.
         if let Some(path) = &self.path {
             self.guest.note_page(path, size);
         }
@@ -90,7 +91,8 @@ impl Pieces for Answer {
     }
 }
 
-/// Forwards the events of a watch, one by one, until the cluster has more objects than it can have.
+/// Forwards watch events one by one, until the cluster has more objects than its limits allow or the watch has reached its
+/// maximum duration.
 pub fn watched(body: Incoming, guest: Arc<Guest>, path: String) -> Passed {
     let ends = Instant::now() + limits::WATCH;
     let rest = BytesMut::new();
@@ -111,9 +113,9 @@ struct Watch {
     guest: Arc<Guest>,
     path: String,
     ends: Instant,
-    /// Received bytes that are not forwarded yet.
+    /// Received bytes that haven't been forwarded.
     rest: BytesMut,
-    /// The number of these bytes that the meter has counted.
+    /// The number of bytes in `rest` that the meter has counted.
     seen: usize,
     meter: JsonMeter,
     held: Held,
@@ -155,12 +157,12 @@ impl Pieces for Watch {
             if self.meter.decoded_bytes() > limits::EVENT {
                 return Err("an event of the watch is too large".into());
             }
-            // White space between events takes no memory, and no event takes long.
+            // White space between events doesn't begin an event. Within an event, the next piece must arrive soon.
             let begun = !self.rest.iter().all(u8::is_ascii_whitespace);
             let patience =
                 if begun { limits::PIECE } else { self.ends.saturating_duration_since(Instant::now()) };
             let piece = match piece(&mut self.body, patience).await {
-                // It lasted as long as it may: the manager watches from where it was.
+                // The watch has reached its maximum duration. The manager continues it with a new request.
                 Err(_) if !begun && Instant::now() >= self.ends => return Ok(None),
                 piece => piece?,
             };
@@ -188,7 +190,7 @@ impl Watch {
         if size > limits::EVENT {
             return Err("an event of the watch is too large".into());
         }
-        // A name that is given twice is an error, so the manager cannot read another one.
+        // Duplicate JSON names are an error here, so the manager can't read another value than the proxy.
         let event: Event =
             serde_json::from_slice(event).map_err(|_| Broken::from("it is not a watch event"))?;
         let change = match event.r#type {
@@ -208,7 +210,8 @@ impl Watch {
     }
 }
 
-/// The next piece of a body; none at its end. Trailers are dropped.
+/// Returns the next piece of a body, or `None` at the body's end. Drops trailers. Fails if the piece doesn't arrive within
+/// `patience`.
 async fn piece(body: &mut Incoming, patience: Duration) -> Result<Option<Bytes>, Broken> {
     let next = async {
         while let Some(frame) = body.frame().await {
@@ -222,13 +225,13 @@ async fn piece(body: &mut Incoming, patience: Duration) -> Result<Option<Bytes>,
     timeout(patience, next).await.map_err(|_| Broken::from("it stopped"))?
 }
 
-/// A source of the pieces of a forwarded body.
+/// A source of pieces for a forwarded body.
 trait Pieces: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, Broken>> + Send;
     fn guest(&self) -> &Guest;
 }
 
-/// The body of these pieces. An error breaks the manager's connection off.
+/// Returns a body with these pieces. An error aborts the manager's connection.
 fn boxed(pieces: impl Pieces) -> Passed {
     let frames = stream::unfold(Some(pieces), |pieces| async {
         let mut pieces = pieces?;

@@ -1,4 +1,4 @@
-//! A cluster's certificate authority, which signs the certificate that the proxy shows in place of the API server's.
+//! A cluster's certificate authority, which signs the certificate that the proxy presents in place of the API server's.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use rustls::sign::{CertifiedKey, SigningKey};
 use time::{Duration, OffsetDateTime};
 use x509_parser::parse_x509_certificate;
 
-/// The validity of a certificate. Connections that were made with it last longer.
+/// The certificate validity. Connections can outlive their certificate.
 const VALID: Duration = Duration::days(1);
-/// Clocks differ.
+/// The time by which a certificate is backdated, because a manager's clock may be behind.
 const EARLIER: Duration = Duration::minutes(5);
 
-/// The algorithms with which authorities sign.
+/// The supported signature algorithms of authorities.
 static ALGORITHMS: [(SignatureScheme, &SignatureAlgorithm); 4] = [
     (SignatureScheme::RSA_PKCS1_SHA256, &rcgen::PKCS_RSA_SHA256),
     (SignatureScheme::ECDSA_NISTP256_SHA256, &rcgen::PKCS_ECDSA_P256_SHA256),
@@ -28,12 +28,12 @@ static ALGORITHMS: [(SignatureScheme, &SignatureAlgorithm); 4] = [
     (SignatureScheme::ED25519, &rcgen::PKCS_ED25519),
 ];
 
-/// The private key of an authority in any form that Go writes. rcgen itself reads only PKCS#8.
+/// An authority's private key in any format that Go writes. rcgen itself reads only PKCS#8.
 struct Key {
     signer: Arc<dyn SigningKey>,
     scheme: SignatureScheme,
     algorithm: &'static SignatureAlgorithm,
-    /// The public key in its certificate.
+    /// The public key in the authority's certificate.
     public: Vec<u8>,
 }
 
@@ -54,10 +54,10 @@ impl rcgen::SigningKey for Key {
     }
 }
 
-/// Makes a certificate of a server at `host`, signed by the authority with this certificate and key in PEM.
+/// Issues a server certificate for `host`, signed by the authority with this certificate and key in PEM.
 ///
 /// # Errors
-/// Returns a text that says which part can't be read. It quotes nothing from the key.
+/// Returns a message that says which part can't be used. The message doesn't quote the key.
 pub fn certify(certificate: &[u8], key: &[u8], host: &str) -> Result<CertifiedKey, String> {
     let certificate =
         CertificateDer::from_pem_slice(certificate).map_err(|_| "its tls.crt is not a certificate")?;
@@ -97,7 +97,7 @@ fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     Some(read.public_key().subject_public_key.data.to_vec())
 }
 
-/// The subject of a certificate, as its bytes.
+/// Returns a certificate's subject in its DER encoding.
 pub fn subject(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     let (_, read) = parse_x509_certificate(certificate).ok()?;
     Some(read.subject().as_raw().to_vec())

@@ -12,10 +12,10 @@ use kube::api::PartialObjectMeta;
 use kube::{Api, Resource, ResourceExt};
 use tokio::time::timeout;
 
-/// The time for which a connection waits for the caches after a start.
+/// The maximum time that a connection waits for complete caches after the program has started.
 const STARTS: Duration = Duration::from_secs(10);
 
-/// Clusters by endpoint, and the number of their Machines.
+/// Clusters by endpoint, with their Machine counts.
 pub struct Clusters {
     all: Cache<Cluster>,
     by_endpoint: Index<Cluster>,
@@ -23,38 +23,35 @@ pub struct Clusters {
     machines_by_cluster: Index<PartialObjectMeta<Machine>>,
 }
 
-/// A cluster to which a connection is made.
+/// A cluster that a manager connects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The namespace of the Cluster.
     pub namespace: String,
-    /// The name of the Cluster.
     pub name: String,
-    /// The UID of the Cluster.
     pub uid: String,
-    /// The host of its API server.
+    /// The API server's host, without brackets.
     pub host: String,
-    /// The port of its API server.
     pub port: u16,
-    /// True if Cluster API has the authority of the cluster. Managed control planes have their own.
+    /// True if a KubeadmControlPlane manages the cluster, so that the management cluster contains the cluster's certificate
+    /// authority. Other control plane providers can keep the authority to themselves.
     pub is_kubeadm: bool,
 }
 
 impl Target {
-    /// The URL of its API server.
+    /// Returns the API server's URL.
     pub fn url(&self) -> String {
         server(&self.host, self.port)
     }
 }
 
 impl Clusters {
-    /// Watches Clusters and the metadata of Machines.
+    /// Watches Clusters and Machine metadata.
     pub fn watch(runtime: &Runtime) -> Self {
         let client = || runtime.client.clone();
         Self::new(watch::objects(runtime, Api::all(client())), watch::metadata(runtime, Api::all(client())))
     }
 
-    /// Reads these caches.
+    /// Creates the indexes for these caches.
     pub fn new(clusters: Cache<Cluster>, machines: Cache<PartialObjectMeta<Machine>>) -> Self {
         let by_endpoint = clusters
             .index(|cluster| endpoint(cluster).map(|(host, port)| server(&host, port)).into_iter().collect());
@@ -65,7 +62,8 @@ impl Clusters {
         Self { all: clusters, by_endpoint, machines, machines_by_cluster }
     }
 
-    /// Finds the cluster whose API server is at `authority` (`HOST:PORT`); the oldest of several.
+    /// Finds the cluster whose API server is at `authority` (`HOST:PORT`). If several clusters match, returns the oldest.
+    /// Returns `None` if no cluster matches, or if the caches aren't complete in time.
     pub async fn find(&self, authority: &str) -> Option<Target> {
         let complete = async {
             self.all.complete().await;
@@ -87,12 +85,12 @@ impl Clusters {
         })
     }
 
-    /// The number of a cluster's Machines.
+    /// Returns a cluster's Machine count.
     pub fn machines(&self, target: &Target) -> usize {
         self.machines_by_cluster.refs(&index::key(Some(&target.namespace), &target.name)).len()
     }
 
-    /// The UIDs of all Clusters.
+    /// Returns the UIDs of all Clusters.
     pub fn uids(&self) -> Vec<String> {
         self.all.all().iter().filter_map(|cluster| cluster.uid()).collect()
     }
@@ -103,7 +101,7 @@ fn is_kubeadm(cluster: &Cluster) -> bool {
     reference.is_some_and(|reference| reference.kind == KubeadmControlPlane::kind(&()))
 }
 
-/// The host, without brackets, and the port of a cluster's API server.
+/// Returns the host and the port of a cluster's API server. The host is in lower case and without brackets.
 fn endpoint(cluster: &Cluster) -> Option<(String, u16)> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.as_deref()?.trim_matches(['[', ']']).to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Both sides of the TLS of a cluster, from the Secrets that Cluster API writes.
+//! The TLS configurations for the connections from managers and to a cluster, from the Secrets that Cluster API writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,47 +23,48 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use crate::authority;
 use crate::clusters::Target;
 
-/// The time for which Secrets are not read again. Cluster API renews certificates months before they expire.
+/// The time for which Secrets are cached. Cluster API renews certificates months before they expire.
 const KEPT: Duration = Duration::from_mins(1);
 const ALPN: &[u8] = b"http/1.1";
 
-/// The TLS of one cluster.
+/// The TLS configurations for one cluster.
 pub struct Credentials {
-    /// As the manager sees it: a certificate for the cluster's host, and the cluster's authority for client certificates.
+    /// The server configuration for managers: a certificate for the cluster's host, and the cluster's authority to
+    /// verify client certificates.
     pub server: Arc<ServerConfig>,
-    /// As the cluster sees it, with the client certificate of the kubeconfig.
+    /// The client configuration for the cluster, with the kubeconfig's client certificate.
     pub client: Arc<ClientConfig>,
-    /// The same without a client certificate.
+    /// The client configuration for the cluster, without a client certificate.
     pub anonymous: Arc<ClientConfig>,
-    /// The subject of the client certificate in the kubeconfig.
+    /// The subject of the kubeconfig's client certificate.
     subject: Option<Vec<u8>>,
 }
 
-/// How a connection to a cluster is treated.
+/// The forwarding mode for connections to a cluster.
 #[derive(Clone)]
 pub enum Trust {
-    /// The proxy ends TLS.
+    /// The proxy terminates TLS.
     Known(Arc<Credentials>),
-    /// The cluster's authority has no key here, so the proxy can't read the traffic.
+    /// The proxy can't read the traffic, because the management cluster doesn't have the key for the cluster's authority.
     Opaque,
 }
 
-/// Reads Secrets, and keeps what it made of them for a short time.
+/// Reads Secrets, and caches the resulting credentials for a short time.
 pub struct Vault {
     client: Client,
     kept: Mutex<HashMap<(String, String), (Instant, Trust)>>,
 }
 
 impl Vault {
-    /// Reads Secrets with this client.
+    /// Creates a vault that reads Secrets with this client.
     pub fn new(client: Client) -> Self {
         Self { client, kept: Mutex::default() }
     }
 
-    /// The credentials of a cluster.
+    /// Returns a cluster's credentials.
     ///
     /// # Errors
-    /// Which Secret is missing, or can't be used. Nothing of a Secret is in the text.
+    /// Returns a message that says which Secret is missing or can't be used. The message doesn't quote the Secret.
     pub async fn trust(&self, target: &Target) -> Result<Trust, String> {
         let key = (target.uid.clone(), target.url());
         let kept = self
@@ -82,7 +83,8 @@ impl Vault {
         Ok(trust)
     }
 
-    /// Reads the Secrets of a cluster again for its next connection: they did not suit.
+    /// Drops a cluster's cached credentials after they failed, so that the next connection to the cluster reads the Secrets
+    /// again.
     pub fn forget(&self, target: &Target) {
         self.kept.lock().remove(&(target.uid.clone(), target.url()));
     }
@@ -105,7 +107,7 @@ impl Vault {
         let Some(key) = data("tls.key").filter(|key| !key.is_empty()) else { return Ok(Trust::Opaque) };
         let (host, url) = (target.host.clone(), target.url());
         let made = kubeconfig::read(&target.namespace, &kubeconfig, &url, move |config| {
-            // The two errors belong to different Secrets.
+            // The inner error belongs to the CA Secret, and the outer error to the kubeconfig Secret.
             Ok(server_config(&certificate, &key, &host).map(|server| (server, config)))
         });
         let made = made.await.map_err(|error| named(&kubeconfig_name, &error))?;
@@ -124,13 +126,14 @@ impl Vault {
 }
 
 impl Credentials {
-    /// Chooses how the cluster is reached for a client that showed this certificate, which the cluster's authority signed, or none.
+    /// Returns the client configuration for a manager. `shown` is the certificate that the manager presented, if any. The
+    /// cluster's authority must have signed it.
     ///
-    /// The client certificate of the kubeconfig is only used for a client that has one of the same subject, so that the proxy gives no
-    /// rights to clients that do not have them.
+    /// The kubeconfig's client certificate is only used for a manager whose certificate has the same subject, so that
+    /// the proxy doesn't grant additional rights.
     ///
     /// # Errors
-    /// The certificate belongs to another user.
+    /// Returns an error if the certificate belongs to another user.
     pub fn client_for(&self, shown: Option<&CertificateDer<'_>>) -> Result<Arc<ClientConfig>, &'static str> {
         match shown {
             None => Ok(Arc::clone(&self.anonymous)),
@@ -147,7 +150,8 @@ fn subject(data: &str) -> Option<Vec<u8>> {
     authority::subject(&CertificateDer::from_pem_slice(&pem).ok()?)
 }
 
-/// TLS for managers, with a certificate for `host`. A client that shows a certificate must have it from the cluster's authority.
+/// Returns the configuration for managers, with a certificate for `host`. Client certificates are optional, but the
+/// cluster's authority must have signed them.
 fn server_config(certificate: &[u8], key: &[u8], host: &str) -> Result<Arc<ServerConfig>, String> {
     let certified = authority::certify(certificate, key, host)?;
     let mut authorities = RootCertStore::empty();
@@ -162,15 +166,15 @@ fn server_config(certificate: &[u8], key: &[u8], host: &str) -> Result<Arc<Serve
         .map_err(|error| error.to_string())?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-    // HTTP/2 would mix the answers of a connection.
+    // HTTP/2 would interleave a connection's responses.
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // Sessions of each cluster would stay in memory.
+    // Without these settings, each cluster's TLS sessions would stay in memory.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// TLS to the cluster, with the kubeconfig's client certificate and without.
+/// Returns the configurations for the cluster, with and without the kubeconfig's client certificate.
 fn client_configs(config: &Config) -> kube::Result<(Arc<ClientConfig>, Arc<ClientConfig>)> {
     let make = |config: &Config| -> kube::Result<Arc<ClientConfig>> {
         let mut tls = config.rustls_client_config()?;

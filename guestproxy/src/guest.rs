@@ -1,4 +1,4 @@
-//! The state of one cluster, and what all clusters share.
+//! The state of one cluster, and the state that all clusters share.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -14,14 +14,14 @@ use crate::clusters::{Clusters, Target};
 use crate::limits;
 use crate::live::{Change, Live, TooMany};
 
-/// The most lists that are read in pages at the same time. More would be a manager that no longer continues them.
+/// The maximum number of paged lists in progress. A higher number means that a manager has abandoned lists, so all sizes are
+/// forgotten.
 const LISTS: usize = 256;
-/// The time in which one reason is logged once for a cluster.
+/// The minimum time between two log lines with the same reason for a cluster.
 const REPEATED_AFTER: Duration = Duration::from_secs(10);
 
-/// All clusters.
+/// The state of all clusters.
 pub struct Guests {
-    /// Finds clusters.
     pub clusters: Clusters,
     live: Live,
     connections: Arc<Semaphore>,
@@ -29,22 +29,21 @@ pub struct Guests {
     known: Mutex<HashMap<String, Arc<Guest>>>,
 }
 
-/// One cluster.
+/// The state of one cluster.
 pub struct Guest {
-    /// The cluster.
     pub target: Target,
-    /// The bytes of its answers that the proxy itself holds.
+    /// Accounts for the response bytes that the proxy itself holds.
     pub share: Share,
     all: Arc<Guests>,
     connections: Arc<Semaphore>,
     large_answers: Arc<Semaphore>,
-    /// The sizes of lists of which more pages come.
+    /// The sizes of paged lists so far, by path.
     lists: Mutex<HashMap<String, usize>>,
     reported: Mutex<Option<(String, Instant)>>,
 }
 
 impl Guests {
-    /// Knows no cluster yet.
+    /// Creates the state. A cluster's state is added when a manager first connects to the cluster.
     pub fn new(clusters: Clusters) -> Arc<Self> {
         Arc::new(Self {
             clusters,
@@ -55,7 +54,7 @@ impl Guests {
         })
     }
 
-    /// The cluster at `authority`, if there is one.
+    /// Returns the cluster whose API server is at `authority` (`HOST:PORT`), if there is one.
     pub async fn find(self: &Arc<Self>, authority: &str) -> Option<Arc<Guest>> {
         let target = self.clusters.find(authority).await?;
         let mut known = self.known.lock();
@@ -75,7 +74,7 @@ impl Guests {
         Some(guest)
     }
 
-    /// Forgets clusters that do not exist any more.
+    /// Forgets clusters that no longer exist.
     pub fn sweep(&self) {
         let uids = self.clusters.uids();
         let remains = |uid: &str| uids.iter().any(|known| known == uid);
@@ -85,29 +84,31 @@ impl Guests {
 }
 
 impl Guest {
-    /// The most that an answer can have.
+    /// Returns the maximum decoded size of a response, in bytes.
     pub fn answer_limit(&self) -> usize {
         limits::answer(self.all.clusters.machines(&self.target))
     }
 
-    /// A place for a connection; `None` if all are taken.
+    /// Acquires a slot for a connection. Returns `None` if the cluster's slots, or the slots for all clusters, are taken.
     pub fn enter(&self) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = Arc::clone(&self.connections).try_acquire_owned().ok()?;
         let of_all = Arc::clone(&self.all.connections).try_acquire_owned().ok()?;
         Some([own, of_all])
     }
 
-    /// Waits until the next large answer can pass: the cluster's own first, so that a cluster that waits takes nothing from others.
+    /// Waits until another large response may be forwarded. Acquires the cluster's own permit first, so that a waiting cluster
+    /// doesn't hold a permit that other clusters need.
     pub async fn wait_for_turn(&self) -> [OwnedSemaphorePermit; 2] {
         let turn = async |turns: &Arc<Semaphore>| match Arc::clone(turns).acquire_owned().await {
             Ok(turn) => turn,
-            // They are never closed.
+            // The semaphores are never closed.
             Err(_) => std::future::pending().await,
         };
         [turn(&self.large_answers).await, turn(&self.all.large_answers).await]
     }
 
-    /// The size of the pages that a request continues: 0 for the first.
+    /// Returns the total size of a list's earlier pages, if this page `continues` the list. For a first page, resets the size and
+    /// returns 0.
     pub fn begin_page(&self, path: &str, continues: bool) -> usize {
         let mut lists = self.lists.lock();
         if !continues {
@@ -116,7 +117,7 @@ impl Guest {
         lists.get(path).copied().unwrap_or_default()
     }
 
-    /// Notes the size of a list with the page that is being forwarded.
+    /// Records a list's size, including the page that is being forwarded.
     pub fn note_page(&self, path: &str, size: usize) {
         let mut lists = self.lists.lock();
         if let Some(noted) = lists.get_mut(path) {
@@ -129,24 +130,24 @@ impl Guest {
         lists.insert(path.to_owned(), size);
     }
 
-    /// Begins a watch.
+    /// Begins a watch. `sends_all` is true if the watch sends all objects first.
     ///
     /// # Errors
-    /// The cluster passed its limit a short time ago.
+    /// Returns an error if an earlier watch for `path` exceeded the cluster's limit a short time ago.
     pub fn begin_watch(&self, path: &str, sends_all: bool) -> Result<(), TooMany> {
         self.all.live.begin(&self.target.uid, path, sends_all, Instant::now())
     }
 
-    /// Counts an event of a watch.
+    /// Counts an event of the watch for `path`. `names` are the object's namespace and name.
     ///
     /// # Errors
-    /// The cluster has too many objects.
+    /// Returns an error if the cluster has too many objects.
     pub fn count(&self, path: &str, names: (&str, &str), change: Change) -> Result<(), TooMany> {
         let allowance = limits::cached(self.all.clusters.machines(&self.target));
         self.all.live.count(&self.target.uid, path, names, change, allowance, Instant::now())
     }
 
-    /// Logs why a connection to the cluster was broken off. Repeated reasons are logged once in a while.
+    /// Logs the reason why a connection to the cluster was aborted. A repeated reason is logged at most every 10 s.
     pub fn report(&self, reason: &dyn Display) {
         let reason = bounded(&reason.to_string());
         let mut reported = self.reported.lock();

@@ -1,7 +1,8 @@
-//! A proxy between Cluster API's managers and the API servers of workload clusters.
+//! A proxy between Cluster API's managers and workload cluster API servers.
 //!
-//! Root on a control plane node answers in the name of its cluster's API server, and Cluster API's managers read answers without a
-//! limit. Each manager uses a proxy of its own for HTTPS (`HTTPS_PROXY`), which forwards only as much as the manager has memory for:
+//! A user with root access to a control plane node can impersonate the cluster's API server, and Cluster API's managers
+//! read responses of any size. Therefore each manager uses its own proxy for HTTPS (`HTTPS_PROXY`), which forwards only
+//! as much as the manager has memory for:
 //!
 //! ```text
 //!   manager ── CONNECT HOST:PORT, TLS ──► proxy ── TLS ──► API server of the workload cluster
@@ -9,16 +10,16 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`limits`] | the limits, with their reasons |
-//! | [`clusters`] | finds the cluster by its endpoint; other targets are refused |
+//! | [`limits`] | the limits, with the reasons for their values |
+//! | [`clusters`] | finds the cluster for a target address; other targets are refused |
 //! | [`credentials`], [`authority`] | TLS on both sides: a certificate for the endpoint, signed by the cluster's own authority |
 //! | [`proxy`] | accepts connections |
-//! | [`link`] | forwards the requests of one connection |
-//! | [`rewrite`] | headers: only JSON, not compressed, no redirects |
-//! | [`answer`] | answers and watches, measured while they pass |
-//! | [`live`] | the objects that watches put into the caches of the manager |
-//! | [`tunnel`] | connections of other protocols, such as port-forwards |
-//! | [`guest`] | the state of one cluster |
+//! | [`link`] | forwards one connection's requests |
+//! | [`rewrite`] | headers: only uncompressed JSON and text, no redirects |
+//! | [`answer`] | forwards responses and watches, and measures their sizes |
+//! | [`live`] | counts the objects that watches add to the manager's caches |
+//! | [`tunnel`] | forwards connections with other protocols, such as port-forwards |
+//! | [`guest`] | one cluster's state |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod answer;
@@ -59,10 +60,10 @@ struct Flags {
     listen: SocketAddr,
 }
 
-/// Runs the program with these arguments; the first is its name.
+/// Runs the proxy. The first argument is the program name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     match flags::parse::<Flags>(args) {
-        // Every manager has one of its own, and all of them act.
+        // Each manager has its own proxy, and all proxies are active.
         Ok(Flags { common, listen }) => {
             let common = flags::Common { leader_elect: false, ..common };
             kit::run("guest-proxy", common, |started| start(started, listen))

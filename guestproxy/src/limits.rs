@@ -1,77 +1,83 @@
-//! The limits, with their reasons.
+//! The limits, with the reasons for their values.
 //!
-//! Cluster API's managers hold three kinds of data of a workload cluster: answers that are being decoded, objects in caches, and
-//! buffers of connections. Memory is estimated as the size in decoded form ([`bounds::JsonMeter::decoded_bytes`]); measured, a manager
-//! uses up to three times as much while it decodes.
+//! Cluster API's managers hold three kinds of data from a workload cluster: responses that they decode, cached objects,
+//! and connection buffers. Memory is estimated as the decoded size ([`bounds::JsonMeter::decoded_bytes`]). In
+//! measurements, a manager uses up to three times as much while it decodes.
 
 use std::time::Duration;
 
-/// Each Machine raises its cluster's limits by this. A node with 50 images and its managed fields is estimated at 105 KiB.
+/// The bytes by which each Machine raises its cluster's limits. A node with 50 images and its managed fields is
+/// estimated at 105 KiB.
 pub const MACHINE: usize = 128 << 10;
-/// One answer that is not a watch, for a cluster without Machines.
+/// The maximum decoded size of a response, in bytes, for a cluster without Machines. Watches are exempt.
 pub const ANSWER: usize = 16 << 20;
-/// An answer of this size needs no turn.
+/// The maximum decoded size, in bytes, of a response that is forwarded without waiting for other responses.
 pub const SMALL_ANSWER: usize = 1 << 20;
-/// Larger answers at the same time: of one cluster, and of all. 4 of them take 64 MiB as estimated.
+/// The concurrency limit for larger responses from one cluster.
 pub const LARGE_ANSWERS_OF_A_GUEST: usize = 1;
-/// See [`LARGE_ANSWERS_OF_A_GUEST`].
+/// The concurrency limit for larger responses from all clusters. Four responses take an estimated 64 MiB.
 pub const LARGE_ANSWERS: usize = 4;
-/// The bytes of an answer that is an error: its text gets into conditions and logs.
+/// The maximum decoded size of an error response, in bytes. Managers copy the text into conditions and logs.
 pub const ERROR: usize = 64 << 10;
 
-/// The bytes of one event of a watch: etcd stores at most 1.5 MiB of an object.
+/// The maximum encoded size of a watch event, in bytes. etcd stores at most 1.5 MiB per object.
 pub const EVENT_BYTES: usize = 2 << 20;
-/// The estimated size of one event.
+/// The maximum decoded size of a watch event, in bytes.
 pub const EVENT: usize = 4 << 20;
-/// The least that an object in a cache counts for.
+/// The minimum size, in bytes, with which a cached object is counted.
 pub const OBJECT: usize = 2 << 10;
-/// The objects in caches that each cluster can have, beside those for its Machines.
+/// The allowance for each cluster's cached objects, in bytes. Each of the cluster's Machines raises it by [`MACHINE`].
 pub const CACHED: usize = 512 << 10;
-/// The part of [`MORE_CACHED`] that one cluster can use in addition.
+/// The maximum number of bytes in [`MORE_CACHED`] that one cluster can use.
 pub const MORE_CACHED_OF_A_GUEST: usize = 16 << 20;
-/// Memory that clusters share when their own is used up: an eighth of the smallest memory limit of a manager, which is 1 GiB.
+/// The allowance, in bytes, that clusters share when their own allowances are used up. The smallest memory limit of a manager
+/// is 1 GiB, and this is an eighth of it.
 pub const MORE_CACHED: usize = 128 << 20;
-/// A watch that passed the limit of its cluster is refused for this time.
+/// The time for which a watch is refused after it exceeded its cluster's limit.
 pub const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// The bytes of a tunnel from a cluster to a manager. KubeadmControlPlane makes one for each of its few calls of etcd; the largest
-/// answer, the list of members with certificates of the TLS handshake, has less than 16 KiB.
+/// The maximum number of bytes from a cluster through a tunnel. KubeadmControlPlane opens a tunnel for each of its few etcd
+/// calls. The largest response, the member list with the certificates for the TLS handshake, is smaller than 16 KiB.
 pub const TUNNEL: u64 = 256 << 10;
-/// The time of a tunnel. KubeadmControlPlane's calls have 15 s each.
+/// The maximum tunnel duration. KubeadmControlPlane's calls time out after 15 s.
 pub const TUNNEL_TIME: Duration = Duration::from_mins(2);
-/// The bytes of a connection that cannot be decrypted because the cluster's authority has no key here.
+/// The maximum number of bytes from a cluster through a connection that can't be decrypted, because the management cluster
+/// doesn't have the authority's key.
 pub const OPAQUE: u64 = 64 << 20;
 
-/// Connections of one cluster. A manager uses one for each watch and each concurrent call, fewer than 20.
+/// The connection limit for one cluster. A manager uses one connection for each watch and each concurrent call, fewer
+/// than 20.
 pub const CONNECTIONS_OF_A_GUEST: usize = 128;
-/// Connections of all clusters: 500 with 8 each, twice.
+/// The connection limit for all clusters. 500 clusters with 8 connections each need half of it.
 pub const CONNECTIONS: usize = 8192;
-/// Connections whose client has not shown the cluster's certificate. The newest takes from the oldest.
+/// The limit for connections whose client hasn't shown a certificate for the cluster. At the limit, a new connection evicts
+/// the oldest.
 pub const STRANGERS: usize = 256;
-/// The bytes of headers.
+/// The maximum size for HTTP headers, in bytes.
 pub const HEADERS: usize = 64 << 10;
 
-/// The time for a request to the proxy itself.
+/// The timeout for a request to the proxy itself.
 pub const CONNECT: Duration = Duration::from_secs(5);
-/// The time to connect to a cluster. Managers give a request 10 s.
+/// The timeout to connect to a cluster. Managers time out requests after 10 s.
 pub const DIAL: Duration = Duration::from_secs(8);
-/// The time of a TLS handshake.
+/// The timeout for a TLS handshake.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The time until an answer begins. An API server ends requests other than watches after 60 s.
+/// The maximum time until a response begins, or until a large response may continue. An API server ends requests other than
+/// watches after 60 s.
 pub const ANSWER_BEGINS: Duration = Duration::from_secs(90);
-/// The time between two pieces of an answer that is not a watch, and within one event of a watch.
+/// The maximum time between two pieces of a response other than a watch, and between two pieces of a watch event.
 pub const PIECE: Duration = Duration::from_secs(30);
-/// The time of a watch. Managers ask for 5 to 10 minutes.
+/// The maximum watch duration. Managers ask for 5 to 10 minutes.
 pub const WATCH: Duration = Duration::from_mins(15);
-/// A connection on which nothing came is asked whether it lives: a virtual IP moves without a word.
+/// The idle time after which keep-alive probes check a connection. A virtual IP moves without closing connections.
 pub const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// The most that an answer, or the pages of a list, can have.
+/// Returns the maximum decoded size, in bytes, of a response or of all pages in a list, for a cluster with this many Machines.
 pub fn answer(machines: usize) -> usize {
     ANSWER.saturating_add(MACHINE.saturating_mul(machines))
 }
 
-/// The objects in caches that are a cluster's own.
+/// Returns the own allowance for cached objects, in bytes, of a cluster with this many Machines.
 pub fn cached(machines: usize) -> usize {
     CACHED.saturating_add(MACHINE.saturating_mul(machines))
 }

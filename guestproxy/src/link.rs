@@ -1,4 +1,4 @@
-//! One connection of a manager, and its connection to the cluster: both live as long as each other.
+//! A manager's connection to the proxy, and the proxy's connection to the cluster. Both end together.
 
 use std::io;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use crate::{limits, tunnel};
 pub struct Link {
     guest: Arc<Guest>,
     sender: Mutex<SendRequest<Passed>>,
-    /// Cancelled when the connection to the cluster ended.
+    /// Cancelled when the connection to the cluster ends.
     ended: CancellationToken,
     _connection: AbortOnDropHandle<()>,
 }
 
 impl Link {
-    /// Speaks TLS and HTTP/1.1 with a cluster.
+    /// Sets up TLS and HTTP/1.1 with a cluster.
     ///
     /// # Errors
-    /// The cluster does not show a certificate of its authority.
+    /// Returns an error if the cluster doesn't present a certificate from its authority, or doesn't respond in time.
     pub async fn connect(guest: Arc<Guest>, stream: TcpStream, tls: Arc<ClientConfig>) -> io::Result<Self> {
         let name = ServerName::try_from(guest.target.host.clone()).map_err(io::Error::other)?;
         let connected = timeout(limits::HANDSHAKE, TlsConnector::from(tls).connect(name, stream));
@@ -55,7 +55,7 @@ impl Link {
         Ok(Self { guest, sender: Mutex::new(sender), ended, _connection: connection })
     }
 
-    /// Forwards the requests of a manager until either connection ends.
+    /// Forwards a manager's requests until either connection ends.
     pub async fn serve(self, manager: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
         let tunnels = parking_lot::Mutex::new(None);
         let service = service_fn(|request| self.pass(request, &tunnels));
@@ -67,7 +67,7 @@ impl Link {
         tokio::select! {
             _ = connection.as_mut() => {}
             () = self.ended.cancelled() => {
-                // The last answer may still be on its way. A connection that changed its protocol ended for HTTP.
+                // The last response may still be on its way. On a connection that switched its protocol, HTTP has already ended.
                 if tunnels.lock().is_none() {
                     connection.as_mut().graceful_shutdown();
                 }
@@ -117,7 +117,7 @@ impl Link {
         let guest = Arc::clone(&self.guest);
         Ok(match mode {
             Mode::Watch { .. } if !is_error => {
-                // White space at its end is not forwarded.
+                // White space at the end isn't forwarded, so the length may differ.
                 answer.headers_mut().remove(http::header::CONTENT_LENGTH);
                 answer.map(|body| watched(body, guest, path))
             }
@@ -141,7 +141,7 @@ impl Link {
     }
 }
 
-/// Both sides of a connection that changes its protocol.
+/// Both sides of a connection that switches its protocol.
 struct Tunnel {
     manager: hyper::upgrade::OnUpgrade,
     guest: hyper::upgrade::OnUpgrade,
@@ -158,7 +158,7 @@ impl Tunnel {
     }
 }
 
-/// A Status, which managers show as the API server's.
+/// Returns a response with a Kubernetes Status, which managers show like a Status from the API server.
 fn refusal(status: StatusCode, message: &str) -> Response<Passed> {
     let body = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,

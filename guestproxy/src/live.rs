@@ -1,4 +1,4 @@
-//! The objects that a manager has in its caches, as the watches that fill them show.
+//! Counts the objects in a manager's caches, from the watches that fill them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use crate::limits;
 
-/// The objects of all clusters. Each has an allowance of its own; beyond it, clusters share what is left for all.
+/// The cached objects from all clusters. Each cluster has its own allowance. Beyond their own allowances, all clusters share
+/// another allowance.
 #[derive(Default)]
 pub struct Live {
     state: Mutex<State>,
@@ -18,44 +19,45 @@ pub struct Live {
 #[derive(Default)]
 struct State {
     guests: HashMap<String, Guest>,
-    /// The bytes beyond the allowances.
+    /// All clusters' bytes beyond their allowances.
     more: usize,
 }
 
 #[derive(Default)]
 struct Guest {
     bytes: usize,
-    /// Its bytes beyond its allowance.
+    /// The bytes beyond the cluster's allowance.
     more: usize,
     watches: HashMap<String, Watched>,
 }
 
 #[derive(Default)]
 struct Watched {
-    /// Sizes by a hash of namespace and name.
+    /// Object sizes by a hash of namespace and name.
     objects: HashMap<u64, usize>,
     bytes: usize,
     refused_until: Option<Instant>,
 }
 
-/// The change that an event reports.
+/// The change that a watch event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is there, with this estimated size.
+    /// The object exists, with this estimated size.
     Is(usize),
-    /// It is gone.
+    /// The object was deleted.
     Gone,
 }
 
-/// A cluster has more objects than it can have.
+/// The error for a cluster that has more objects than its limits allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
 
 impl Live {
-    /// Begins a watch of what `path` selects. One that sends all objects first replaces those of an earlier watch.
+    /// Begins a watch for the objects that `path` selects. If `sends_all` is true, the watch sends all objects first, so the
+    /// objects from earlier watches no longer count. `guest` is the cluster's UID.
     ///
     /// # Errors
-    /// An earlier watch of it passed the limit a short time ago.
+    /// Returns an error if an earlier watch for `path` exceeded the limit a short time ago.
     pub fn begin(&self, guest: &str, path: &str, sends_all: bool, now: Instant) -> Result<(), TooMany> {
         let mut state = self.state.lock();
         let watched = state.guests.get_mut(guest).and_then(|guest| guest.watches.get_mut(path));
@@ -69,11 +71,12 @@ impl Live {
         Ok(())
     }
 
-    /// Counts an event.
+    /// Counts an event of the watch for `path` in the cluster with the UID `guest`. The tuple is the object's namespace and name.
     ///
     /// # Errors
-    /// The cluster has more than its allowance and its part of what is for all. The manager lists what it watches anew after the watch
-    /// was ended, so nothing of it counts from here on.
+    /// Returns an error if the object grows, the cluster exceeds its own `allowance`, and either the cluster's part of the shared
+    /// allowance or the whole shared allowance is used up. The caller must then end the watch. Its objects no longer count, because
+    /// the manager lists them again.
     pub fn count(
         &self,
         guest: &str,
@@ -115,7 +118,7 @@ impl Live {
         Ok(())
     }
 
-    /// Forgets the clusters that `remains` does not know.
+    /// Forgets the clusters for which `remains` returns false.
     pub fn retain(&self, remains: impl Fn(&str) -> bool) {
         let mut state = self.state.lock();
         let State { guests, more } = &mut *state;
@@ -184,7 +187,7 @@ mod tests {
             for n in 0..20 {
                 let _ = add(&live, &format!("hostile-{guest}"), &n.to_string(), 1 << 20);
             }
-            // Whatever was ended is filled again.
+            // Clusters fill up again after a watch was ended.
             let filled = live.state.lock().more;
             assert!(filled <= limits::MORE_CACHED, "{filled}");
         }

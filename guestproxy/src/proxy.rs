@@ -1,4 +1,4 @@
-//! The proxy for HTTPS: a manager connects with `CONNECT HOST:PORT`, and speaks with the cluster through it.
+//! The HTTPS proxy. A manager connects with `CONNECT HOST:PORT`, and talks to the cluster through that connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -30,19 +30,19 @@ use crate::limits;
 use crate::link::Link;
 use crate::tunnel;
 
-/// The time between two looks for clusters that were deleted.
+/// The interval between two checks for deleted clusters.
 const SWEEP: Duration = Duration::from_mins(1);
-/// All clients are on this machine.
+/// The client address for the connection limit. All clients are on this machine, so they share one address.
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The proxy.
+/// A proxy for one manager.
 pub struct Proxy {
     guests: Arc<Guests>,
     vault: Vault,
     strangers: Shares,
 }
 
-/// A connection that a manager asked for.
+/// A connection that a manager requested.
 struct Asked {
     guest: Arc<Guest>,
     trust: Trust,
@@ -50,16 +50,16 @@ struct Asked {
     upgrade: OnUpgrade,
 }
 
-/// Why a connection is refused, as a status and its reason.
+/// A refused connection: the HTTP status and the reason.
 struct Refused(StatusCode, String);
 
 impl Proxy {
-    /// Makes the proxy for these clusters.
+    /// Creates the proxy for these clusters.
     pub fn new(guests: Arc<Guests>, vault: Vault) -> Arc<Self> {
         Arc::new(Self { guests, vault, strangers: Shares::newest_first(limits::STRANGERS) })
     }
 
-    /// Serves until `stop`.
+    /// Accepts connections until `stop` is cancelled.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) {
         let swept = Arc::clone(&self.guests);
         let sweeping = async move {
@@ -71,7 +71,7 @@ impl Proxy {
         let accepting = async {
             loop {
                 let Ok((stream, _)) = listener.accept().await else {
-                    // Out of file descriptors, most likely.
+                    // The process has probably run out of file descriptors.
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 };
@@ -89,7 +89,7 @@ impl Proxy {
         }
     }
 
-    /// Serves one connection, until it ends or its place is given to another.
+    /// Serves one connection until it ends or its slot is given to another connection.
     async fn keep(self: Arc<Self>, stream: TcpStream, place: Share, stop: CancellationToken) {
         let evicted = place.evicted().clone();
         let asked = tokio::select! {
@@ -108,7 +108,7 @@ impl Proxy {
         }
     }
 
-    /// Reads the request for a connection and answers it.
+    /// Reads the `CONNECT` request and responds to it. Returns the requested connection, or `None` if it was refused.
     async fn accept(&self, stream: TcpStream) -> Option<Asked> {
         let asked = parking_lot::Mutex::new(None);
         let service = service_fn(|request| async {
@@ -124,7 +124,7 @@ impl Proxy {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(limits::CONNECT).max_buf_size(limits::HEADERS);
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
-        // Two steps wait for others: the Secrets, and the cluster.
+        // Two steps wait for other servers: reading the Secrets, and connecting to the cluster.
         let _ = timeout(limits::CONNECT + limits::DIAL * 2, connection).await;
         asked.into_inner()
     }
@@ -148,7 +148,7 @@ impl Proxy {
         Ok(Asked { guest, trust, upstream, upgrade })
     }
 
-    /// Forwards the traffic of a connection.
+    /// Forwards a connection's traffic.
     async fn pass(&self, asked: Asked, place: Share) -> io::Result<()> {
         let Asked { guest, trust, upstream, upgrade } = asked;
         let evicted = place.evicted().clone();
@@ -196,7 +196,7 @@ impl Proxy {
 }
 
 impl Refused {
-    /// Go's client shows the reason in the status line.
+    /// Returns the response. Its status line includes the reason, because Go's client shows the status line.
     fn answer(self) -> Response<Passed> {
         let Self(status, text) = self;
         let text = bounded(&text);
@@ -209,7 +209,7 @@ impl Refused {
     }
 }
 
-/// Connects to a cluster, with keep-alives.
+/// Connects to a cluster, with TCP keep-alive.
 async fn dial(url: &str) -> Result<TcpStream, String> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);

@@ -1,4 +1,4 @@
-//! The headers of requests and answers as they are passed on.
+//! Rewrites the headers of forwarded requests and responses.
 
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE,
@@ -13,14 +13,14 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
 
-/// The headers of one connection, which are not passed on.
+/// Hop-by-hop headers, which aren't forwarded.
 const OF_A_CONNECTION: [HeaderName; 8] =
     [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 
-/// The headers of an answer that managers use. Others are dropped: client-go keeps the texts of `Warning`, for example.
+/// The response headers that managers use. Other headers are dropped. For example, client-go would keep the text in `Warning`.
 const OF_AN_ANSWER: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_LENGTH, CACHE_CONTROL, DATE, RETRY_AFTER];
 
-/// The headers of an answer that changes the protocol.
+/// The headers that are kept in a response that switches the protocol.
 const OF_AN_UPGRADE: [HeaderName; 5] =
     [CONNECTION, UPGRADE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL, STREAM_PROTOCOL];
 
@@ -29,7 +29,8 @@ pub fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.contains_key(UPGRADE)
 }
 
-/// Makes the headers of a request those that are sent to a cluster: only JSON is accepted, and nothing compressed.
+/// Rewrites a request's headers so that the cluster responds with uncompressed JSON or text. An upgrade request keeps
+/// its `Accept` header. Hop-by-hop headers are removed, except those for an upgrade.
 pub fn request(headers: &mut HeaderMap) {
     let upgrade = headers.get(UPGRADE).cloned();
     for name in OF_A_CONNECTION {
@@ -40,7 +41,7 @@ pub fn request(headers: &mut HeaderMap) {
     if let Some(upgrade) = upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, upgrade);
-        // A kubelet answers a port-forward that accepts JSON with 406.
+        // A kubelet rejects a port-forward request that accepts JSON, with status 406.
         return;
     }
     let accepted: Vec<&str> =
@@ -49,7 +50,7 @@ pub fn request(headers: &mut HeaderMap) {
     headers.insert(ACCEPT, accept.parse().unwrap_or(HeaderValue::from_static(JSON)));
 }
 
-/// The JSON variants of an `Accept` header, and text; JSON if there are none. `as=Table` and the like stay.
+/// Returns the JSON and text types in an `Accept` header, or JSON if there are none. Keeps parameters such as `as=Table`.
 fn accept(accepted: &str) -> String {
     let is_kept = |range: &&str| {
         let media = range.split(';').next().unwrap_or_default().trim();
@@ -59,23 +60,23 @@ fn accept(accepted: &str) -> String {
     if kept.is_empty() { JSON.to_owned() } else { kept.join(",") }
 }
 
-/// Why an answer is not passed on.
+/// The reason why a response isn't forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwanted {
-    /// A redirect: client-go would follow it, also to other servers.
+    /// The response is a redirect. client-go would follow it, even to other servers.
     Redirect,
-    /// It is compressed.
+    /// The response is compressed.
     Compressed,
-    /// It is neither JSON nor text.
+    /// The response is neither JSON nor text.
     NotJson,
-    /// It changes the protocol, and was not asked to.
+    /// The response switches the protocol, but the request didn't ask for that.
     Upgraded,
-    /// It announces more bytes than it can have.
+    /// The announced length exceeds the limit.
     TooLarge,
 }
 
 impl Unwanted {
-    /// A sentence for the manager's log.
+    /// Returns the reason as a clause for error messages.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Redirect => "it is a redirect",
@@ -87,10 +88,11 @@ impl Unwanted {
     }
 }
 
-/// Checks the head of an answer and makes its headers those that are passed on.
+/// Checks a response's status and headers, and removes the headers that aren't forwarded. `may_upgrade` is true if the request
+/// asked for another protocol. `most` is the maximum `Content-Length`.
 ///
 /// # Errors
-/// The answer is not passed on.
+/// Returns an error if the response must not be forwarded.
 pub fn answer(
     status: StatusCode,
     headers: &mut HeaderMap,
@@ -128,7 +130,7 @@ fn check(status: StatusCode, headers: &HeaderMap, most: usize) -> Result<(), Unw
     if length.is_some_and(|length| length > most) {
         return Err(Unwanted::TooLarge);
     }
-    // Without a type, client-go decodes what it asked for, which can be protobuf.
+    // Without a content type, client-go decodes the type that it requested, which can be protobuf.
     let media = text(CONTENT_TYPE).and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
     let has_type = media.eq_ignore_ascii_case(JSON) || media.eq_ignore_ascii_case(TEXT);
     let is_empty =
@@ -139,37 +141,36 @@ fn check(status: StatusCode, headers: &HeaderMap, most: usize) -> Result<(), Unw
 /// The objects that a request reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Path and selectors: the same for all watches, lists and pages of the same objects.
+    /// The path and the selectors. They are the same for all watches, lists and pages that read the same objects.
     pub path: String,
-    /// The way in which they are read.
     pub mode: Mode,
 }
 
 /// The way in which objects are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// By a watch.
+    /// A watch.
     Watch {
         /// True if the watch sends all objects first.
         sends_all: bool,
     },
-    /// By a list in pages.
+    /// A page of a list.
     Page {
-        /// True if the page continues a list.
+        /// True if the page isn't the list's first page.
         continues: bool,
     },
-    /// By one answer.
+    /// A single response.
     Whole,
 }
 
-/// Reads a request's path and query.
+/// Returns the objects that a request's path and query select, and the way in which they are read.
 pub fn selection(uri: &Uri) -> Selection {
     let mut path = format!("{}?", uri.path());
     let mut is_watch = uri.path().starts_with("/api/v1/watch/");
     let (mut sends_all, mut is_paged, mut continues) = (false, false, false);
     for pair in uri.query().unwrap_or_default().split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        // As Kubernetes reads a bool.
+        // Kubernetes parses booleans like this.
         let is_true = !matches!(value, "0" | "false" | "False" | "FALSE" | "f" | "F");
         match key {
             "watch" => is_watch |= is_true,

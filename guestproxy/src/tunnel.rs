@@ -1,4 +1,4 @@
-//! Connections whose content is not read: only their bytes are limited.
+//! Forwards connections without reading their content. Only the bytes and the time are limited.
 
 use std::io;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, copy, split};
 use tokio::time::timeout;
 
-/// Forwards bytes in both directions until either side ends, the cluster has sent `most` bytes, or the time is over.
+/// Forwards bytes in both directions until either side ends, the cluster has sent `most` bytes, or `time` has passed.
 ///
 /// # Errors
-/// The cluster sent more.
+/// Returns an error if the cluster has sent `most` bytes.
 pub async fn pass<M, G>(manager: M, guest: G, most: u64, time: Option<Duration>) -> io::Result<()>
 where
     M: AsyncRead + AsyncWrite + Unpin,
@@ -19,7 +19,7 @@ where
     let mut from_guest = from_guest.take(most);
     let passing = async {
         tokio::select! {
-            // What ends, ends both: halves that stay open would not be noticed.
+            // If one direction ends, end both: a tunnel that stays half open wouldn't be noticed.
             _ = copy(&mut from_manager, &mut to_guest) => {}
             _ = copy(&mut from_guest, &mut to_manager) => {}
         }
@@ -40,7 +40,8 @@ mod tests {
 
     use super::*;
 
-    /// What the manager got of `sent` bytes, and the result.
+    /// Returns the number of bytes that reached the manager after the cluster sent `sent` bytes with a limit of `most` bytes, and the
+    /// tunnel's result.
     async fn pass_through(sent: usize, most: u64) -> (usize, io::Result<()>) {
         let (mut manager, to_manager) = duplex(1 << 20);
         let (mut guest, to_guest) = duplex(1 << 20);

@@ -1,4 +1,4 @@
-//! Answers of a hostile API server, through the proxy and without it.
+//! Compares a hostile API server's responses through the proxy and without the proxy.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write;
@@ -31,11 +31,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-/// More than any answer can have through the proxy.
+/// More bytes than the proxy forwards for any response.
 const MUCH: usize = 48 << 20;
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A cluster whose API server is an attacker's, and the proxy in front of it.
+/// A cluster whose API server belongs to an attacker, and the proxy in front of it.
 struct Scene {
     server: SocketAddr,
     proxy: SocketAddr,
@@ -46,7 +46,7 @@ struct Scene {
     stop: CancellationToken,
 }
 
-/// The status of an answer, its bytes, and whether they came to an end.
+/// A received response. `ended` is true if the response is complete.
 #[derive(Debug, PartialEq, Eq)]
 struct Received {
     status: StatusCode,
@@ -126,7 +126,7 @@ impl Scene {
         Self { server, proxy, ca, admin, other, hostile, stop }
     }
 
-    /// Sends a request as the manager does, through the proxy or without it.
+    /// Sends a request as the manager does. If `through` is true, sends it through the proxy.
     async fn get(&self, path: &str, through: bool, certificate: Option<&(String, String)>) -> Received {
         timeout(DEADLINE, self.try_get(path, through, certificate)).await.expect("an end")
     }
@@ -151,7 +151,7 @@ impl Scene {
         };
         let name = ServerName::from(self.server.ip());
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-        // As tolerant as a manager.
+        // The client tolerates as much as a manager.
         let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(256 << 20)
             .handshake(TokioIo::new(stream))
@@ -187,7 +187,7 @@ impl Scene {
         Received { status, bytes, text: String::from_utf8_lossy(&text).into_owned(), ended }
     }
 
-    /// Asks the proxy for a connection; the first line of its refusal otherwise.
+    /// Requests a connection from the proxy. The error is the status line of the proxy's refusal.
     async fn connect(&self, authority: &str) -> Result<TcpStream, String> {
         let mut stream = TcpStream::connect(self.proxy).await.unwrap();
         let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
@@ -204,7 +204,7 @@ impl Scene {
         }
     }
 
-    /// What a manager gets without the proxy and through it.
+    /// Returns the responses that a manager gets, without the proxy and through it, in this order.
     async fn both(&self, path: &str) -> (Received, Received) {
         (self.get(path, false, Some(&self.admin)).await, self.get(path, true, Some(&self.admin)).await)
     }
@@ -237,7 +237,7 @@ async fn a_list_of_empty_objects_is_broken_off_before_it_grows() {
     let scene = Scene::with([Answer::endless_json("{\"items\":[", "{},".repeat(10_000).as_bytes())]).await;
     let (direct, passed) = scene.both(NODES).await;
     assert!(direct.bytes > MUCH, "{direct:?}");
-    // As structures of Go, that is less than 20 MiB.
+    // Decoded into Go structures, this is less than 20 MiB.
     assert!(!passed.ended && passed.bytes < 60_000, "{passed:?}");
 }
 
@@ -321,7 +321,7 @@ async fn an_honest_answer_and_an_honest_watch_pass_whole() {
     let listed = scene.get(NODES, true, Some(&scene.admin)).await;
     assert_eq!((listed.text.as_bytes(), listed.ended), (&list[..], true));
     let watched = scene.get("/api/v1/nodes?watch=1", true, Some(&scene.admin)).await;
-    // White space at the end is of no event.
+    // White space at the end doesn't belong to an event.
     assert_eq!(
         (watched.text.trim_end(), watched.ended),
         (std::str::from_utf8(events).unwrap().trim_end(), true)
@@ -336,10 +336,10 @@ async fn other_targets_and_the_certificates_of_others_are_refused() {
         let refusal = scene.connect(other).await.unwrap_err();
         assert_eq!(refusal, format!("HTTP/1.1 403 no Cluster has the control plane endpoint {other}"));
     }
-    // The cluster's own authority signed it, for somebody else.
+    // The cluster's own authority signed the certificate, but for another user.
     let passed = scene.get(NODES, true, Some(&scene.other)).await;
     assert_eq!((passed.status, scene.hostile.answered()), (StatusCode::IM_A_TEAPOT, 0));
-    // Without a certificate, what the client has itself must do.
+    // Without a certificate, the request depends on the client's own credentials, such as a token.
     let passed = scene.get(NODES, true, None).await;
     assert_eq!((passed.status, scene.hostile.answered()), (StatusCode::OK, 1));
 }
