@@ -1,4 +1,4 @@
-//! What is watched, and how an event finds the objects it concerns without a scan.
+//! The watch caches, and the indexes that map an event to the affected objects without a scan.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -25,27 +25,26 @@ use vsphere::MoRef;
 
 use crate::image::libraries;
 
-/// What every replica watches, because admission reads it.
+/// The caches that every replica keeps, because admission reads them.
 #[derive(Clone)]
 pub struct ReplicaCaches {
-    /// Storage classes, with the storage policies that they stand for.
+    /// Storage classes, which refer to storage policies.
     pub storage_classes: Cache<StorageClass>,
-    /// Which storage classes a namespace was given.
+    /// Resource quotas. They list the storage classes that a namespace may use.
     pub quotas: Cache<ResourceQuota>,
-    /// Quotas by namespace.
     pub quotas_by_namespace: Index<ResourceQuota>,
-    /// The zones of namespaces, where there are any.
+    /// Namespaced zones, if the kind is served.
     pub zones: Optional<Zone>,
-    /// The zones of all, with what each namespace has there, where there are any.
+    /// Cluster-wide zones with each namespace's placement in them, if the kind is served.
     pub availability_zones: Optional<AvailabilityZone>,
-    /// Folder, pool and networks of each namespace, in its annotations.
+    /// Namespace metadata. Annotations contain the folder, pool and networks.
     pub namespaces: Cache<PartialObjectMeta<Namespace>>,
-    /// Folders and pools.
+    /// Resource policies, which define folders and pools.
     pub policies: Cache<VirtualMachineSetResourcePolicy>,
 }
 
 impl ReplicaCaches {
-    /// Begins to watch.
+    /// Starts the watches.
     pub fn start(runtime: &Runtime) -> Self {
         let client = || runtime.client.clone();
         let quotas = watch::objects(runtime, Api::<ResourceQuota>::all(client()));
@@ -60,7 +59,7 @@ impl ReplicaCaches {
         }
     }
 
-    /// Resolves when all of them are complete.
+    /// Waits until all caches are complete.
     pub async fn complete(&self) {
         let Self {
             storage_classes,
@@ -79,65 +78,60 @@ impl ReplicaCaches {
     }
 }
 
-/// Everything that is watched for VMs, with the indexes that lead back to them.
+/// All caches for VM reconciles, with the indexes that map other objects to VMs.
 #[derive(Clone)]
 pub struct Caches {
-    /// What every replica watches.
+    /// The caches of every replica.
     pub shared: ReplicaCaches,
-    /// VirtualMachines.
     pub vms: Cache<VirtualMachine>,
-    /// Sizes.
+    /// VM classes (sizes).
     pub classes: Cache<VirtualMachineClass>,
-    /// Who may use which size.
+    /// Bindings that allow a namespace to use a class.
     pub bindings: Cache<VirtualMachineClassBinding>,
-    /// Images.
     pub images: Cache<VirtualMachineImage>,
-    /// Sources of images, beside the configured library.
+    /// Image sources in addition to the configured library.
     pub sources: Optional<ContentSource>,
-    /// The libraries that sources stand for.
+    /// The content libraries that sources refer to.
     pub providers: Optional<ContentLibraryProvider>,
-    /// Who may use which source.
+    /// Bindings that allow a namespace to use a source.
     pub source_bindings: Optional<ContentSourceBinding>,
-    /// Sources by the library that they stand for.
+    /// Sources by ContentLibraryProvider name.
     pub sources_by_provider: Index<ContentSource>,
-    /// Bindings by source.
+    /// Source bindings by ContentSource name.
     pub source_bindings_by_source: Index<ContentSourceBinding>,
-    /// Addresses in front of VMs.
     pub services: Cache<VirtualMachineService>,
-    /// Networks of the network provider.
+    /// The network provider's networks.
     pub networks: Optional<VirtualNetwork>,
-    /// Network adapters as NSX realises them.
+    /// Network interfaces that NSX realizes.
     pub nsx_interfaces: Optional<VirtualNetworkInterface>,
-    /// Network adapters as net-operator realises them.
+    /// Network interfaces that net-operator realizes.
     pub interfaces: Optional<NetworkInterface>,
-    /// Volumes that are attached to VMs, where anybody attaches them.
+    /// Volume attachments, if the kind is served.
     pub attachments: Optional<CnsNodeVmAttachment>,
-    /// Attachments by `namespace/name` of the VirtualMachine.
+    /// Attachments by VirtualMachine (`namespace/name`).
     pub attachments_by_vm: Index<CnsNodeVmAttachment>,
-    /// Network adapters of net-operator's that were requested, by `namespace/name` of the VirtualMachine.
+    /// Requested net-operator interfaces by VirtualMachine (`namespace/name`).
     pub interfaces_by_vm: Index<NetworkInterface>,
-    /// Network adapters of NSX's that were requested, by `namespace/name` of the VirtualMachine.
+    /// Requested NSX interfaces by VirtualMachine (`namespace/name`).
     pub nsx_interfaces_by_vm: Index<VirtualNetworkInterface>,
-    /// Zones by namespace.
     pub zones_by_namespace: Index<Zone>,
-    /// Zones with what each namespace has there, by namespace.
+    /// Cluster-wide zones by each namespace that is placed in them.
     pub availability_zones_by_namespace: Index<AvailabilityZone>,
-    /// Bindings by `namespace/class`.
+    /// Class bindings by `namespace/class`.
     pub bindings_by_class: Index<VirtualMachineClassBinding>,
-    /// VirtualMachines by image.
     pub vms_by_image: Index<VirtualMachine>,
     /// VirtualMachines by `namespace/policy`.
     pub vms_by_policy: Index<VirtualMachine>,
-    /// VirtualMachines by the addresses that they have, or had last.
+    /// VirtualMachines by current or last known endpoint address.
     pub vms_by_address: Index<VirtualMachine>,
-    /// Services by a label that they select, as [`selector_key`] names it.
+    /// Services by one selector label, see [`selector_key`].
     pub services_by_label: Index<VirtualMachineService>,
-    /// VirtualMachines by each of their labels, as [`label_key`] writes it.
+    /// VirtualMachines by label, see [`label_key`].
     pub vms_by_label: Index<VirtualMachine>,
 }
 
 impl Caches {
-    /// Begins to watch what `shared` does not hold. One list of watches and their indexes, longer than a procedure may be.
+    /// Starts the watches that `shared` doesn't contain. The function is long because it is one list.
     pub fn start(runtime: &Runtime, shared: ReplicaCaches) -> Self {
         let client = || runtime.client.clone();
         let vms = watch::objects(runtime, Api::<VirtualMachine>::all(client()));
@@ -188,7 +182,8 @@ impl Caches {
         }
     }
 
-    /// The folders of all namespaces that have VirtualMachines. A scan: for the start of a connection.
+    /// Returns the folder in the annotation of each namespace with VirtualMachines. This scans the caches, so call it only when
+    /// a connection starts.
     pub fn folders(&self) -> Vec<MoRef> {
         let vms = self.vms.all();
         let namespaces: BTreeSet<_> = vms.iter().filter_map(|vm| vm.metadata.namespace.as_deref()).collect();
@@ -202,7 +197,7 @@ impl Caches {
         namespaces.into_iter().filter_map(folder).collect()
     }
 
-    /// The namespaces that may use a source.
+    /// Returns the namespaces that may use a source.
     pub fn namespaces_bound_to(&self, source: &str) -> Vec<String> {
         self.source_bindings_by_source
             .refs(source)
@@ -211,37 +206,37 @@ impl Caches {
             .collect()
     }
 
-    /// The hard keys of all quotas of a namespace.
+    /// Returns the `spec.hard` keys in all quotas of a namespace.
     pub fn quota_keys(&self, namespace: &str) -> BTreeSet<String> {
         self.shared.quotas_by_namespace.objects(namespace).iter().flat_map(|quota| hard_keys(quota)).collect()
     }
 }
 
-/// The VirtualMachine that an object was made for, as `namespace/name`.
+/// Returns the VirtualMachine that an object was created for, as `namespace/name`.
 pub fn made_for<K: Resource>(object: &K) -> Option<String> {
     let vm = object.annotations().get(annotation::VIRTUAL_MACHINE)?;
     Some(key(object.meta().namespace.as_deref(), vm))
 }
 
-/// The keys of what a quota limits.
+/// Returns a quota's `spec.hard` keys.
 pub fn hard_keys(quota: &ResourceQuota) -> Vec<String> {
     let hard = quota.spec.as_ref().and_then(|spec| spec.hard.as_ref());
     hard.map(|hard| hard.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The keys of all labels of an object, as [`label_key`] writes them.
+/// Returns the [`label_key`] for each label of an object.
 pub fn label_keys<K: Resource>(object: &K) -> Vec<String> {
     let namespace = object.meta().namespace.as_deref().unwrap_or_default();
     object.labels().iter().map(|(name, value)| label_key(namespace, name, value)).collect()
 }
 
-/// The label by which a service is found from a VirtualMachine: one of its selector, any will do.
+/// Returns a service's index key: the first label in its selector. One label is enough to find the candidates.
 pub fn selector_key(service: &VirtualMachineService) -> Option<String> {
     let (name, value) = service.spec.selector.iter().next()?;
     Some(label_key(&service.namespace().unwrap_or_default(), name, value))
 }
 
-/// A label of an object in a namespace, as a key of an index.
+/// Returns the index key for a label on an object in a namespace.
 pub fn label_key(namespace: &str, name: &str, value: &str) -> String {
     format!("{namespace}/{name}={value}")
 }
@@ -251,7 +246,7 @@ fn named(vm: &VirtualMachine, name: Option<&str>) -> Vec<String> {
     name.map(|name| key(vm.metadata.namespace.as_deref(), name)).into_iter().collect()
 }
 
-/// The addresses that a VirtualMachine has, or had last.
+/// Returns a VirtualMachine's current endpoint addresses and the addresses that it keeps while its guest doesn't report any.
 pub fn held(vm: &VirtualMachine) -> Vec<String> {
     let of = |status: &VirtualMachineStatus| {
         status.endpoint_addresses.iter().chain(&status.kept_addresses).cloned().collect()
@@ -259,8 +254,8 @@ pub fn held(vm: &VirtualMachine) -> Vec<String> {
     vm.status.as_ref().map(of).unwrap_or_default()
 }
 
-/// The addresses that the guest of a VirtualMachine without an endpoint address reports. Some of them can belong to other
-/// VirtualMachines.
+/// Returns the addresses that the guest reports while the VirtualMachine has no endpoint address. Some of them can
+/// belong to other VirtualMachines.
 pub fn awaited(vm: &VirtualMachine) -> Vec<String> {
     let Some(status) = vm.status.as_ref().filter(|status| status.endpoint_addresses.is_empty()) else {
         return Vec::new();

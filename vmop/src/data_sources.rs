@@ -1,7 +1,7 @@
-//! Waits for a Secret or ConfigMap that a VM needs and that is not there, or not right, yet.
+//! Waits until a Secret or ConfigMap that a VM needs exists or changes.
 //!
-//! Bootstrap data is read once, when a VM is created. Watching Secrets for that would need the right to list all of them;
-//! so one object is read, by its name, ever less often while it is waited for: `get` is all that the operator may do.
+//! Bootstrap data is read once, when a VM is created. A watch on Secrets would require permission to list all of them.
+//! The operator only has `get`, so it polls one object by name, with growing intervals.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -19,12 +19,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::enqueue::Enqueue;
 
-/// How soon it is read again at first.
+/// The first poll interval.
 const FIRST: Duration = Duration::from_secs(1);
-/// How seldom it is read again at last.
+/// The longest poll interval.
 const SLOWEST: Duration = Duration::from_secs(30);
 
-/// What each VM waits for; one thing at a time.
+/// The object that each VM waits for. A VM waits for one object at a time.
 pub struct DataSourceWatches {
     client: Client,
     enqueue: Enqueue<VirtualMachine>,
@@ -36,22 +36,21 @@ struct Watch {
     task: AbortOnDropHandle<()>,
 }
 
-/// What is waited for.
+/// The kind of object that a VM waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataSourceKind {
-    /// A Secret.
     Secret,
-    /// A ConfigMap.
     ConfigMap,
 }
 
 impl DataSourceWatches {
-    /// Nothing is waited for yet.
+    /// Creates a set without watches.
     pub fn new(client: Client, enqueue: Enqueue<VirtualMachine>) -> Self {
         Self { client, enqueue, watches: Mutex::default() }
     }
 
-    /// Wakes `vm` when the object is another than the version that was `seen` (`None`: when it is there).
+    /// Enqueues `vm` when the object has another resource version than `seen`. If `seen` is `None`, enqueues `vm` when the
+    /// object exists.
     pub fn watch_for_change(
         &self,
         vm: &ObjectRef<VirtualMachine>,
@@ -77,7 +76,7 @@ impl DataSourceWatches {
         watches.insert(vm.clone(), Watch { what, task: AbortOnDropHandle::new(task) });
     }
 
-    /// The VM waits for nothing any more.
+    /// Stops polling the object that the VM waits for.
     pub fn forget(&self, vm: &ObjectRef<VirtualMachine>) {
         self.watches.lock().remove(vm);
     }

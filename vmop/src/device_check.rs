@@ -1,34 +1,34 @@
-//! Checks that a clone has the devices that its settings asked for. No client, no clock.
+//! Checks that a clone has the devices that its specification requested. Pure functions without a client or clock.
 //!
-//! vCenter's texts disagree about which part of a clone's specification it reads devices from, and it does not say what it
-//! ignores. So the first VMs of a process whose clones change devices by their settings are created off, with a note; before
-//! they run, their devices are read, and what lacks is asked for again. Once one had all of a kind, later clones with changes
-//! of that kind are powered on in the one call.
+//! The vSphere documentation is inconsistent about which part of a clone specification defines devices, and vCenter doesn't
+//! report ignored parts. So a process creates its first clones that change devices powered off, with a note. Before power-on,
+//! the devices of such a clone are read, and missing ones are requested again. Once a clone has received all devices of a kind,
+//! the clone call powers on later clones that change that kind.
 //!
-//! The note and the hash of the spec's interfaces use the same ExtraConfig key, so a VM has one or the other.
+//! The note and the hash of the spec's interfaces share one ExtraConfig key, so a VM has either a note or the hash.
 
 use api::vmop::VirtualMachine;
 use sha2::{Digest, Sha256};
 use vsphere::{CloneSpec, DeviceChange, Vm};
 
-/// ExtraConfig: which interfaces the spec named when the VM got its NICs.
+/// The ExtraConfig key for a note, or for a hash of the spec interfaces for which the VM got its NICs.
 const INTERFACES: &str = "layercake.networkInterfaces";
-/// The note of a clone whose devices have not been compared with what it asked for; the kinds that it asked for follow.
+/// The note on a clone whose devices aren't checked yet. The requested kinds follow.
 const UNCHECKED: &str = "unchecked";
-/// The note of a VM whose NICs are being changed, or that is asked once more for what a clone did not bring.
+/// The note on a VM whose NICs are being changed, or whose missing devices were requested again.
 const CHANGING: &str = "changing";
 
-/// Kinds of devices that a clone's settings change.
+/// The device kinds that a clone specification changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceKinds {
-    /// Network adapters come, go, or get more than another network.
+    /// NICs are added, removed or edited beyond their network.
     pub nics: bool,
-    /// Disks come or grow.
+    /// Disks are added or grown.
     pub disks: bool,
 }
 
 impl DeviceKinds {
-    /// The kinds that these changes are of.
+    /// Returns the device kinds that these changes concern.
     fn of(changes: &[DeviceChange]) -> Self {
         changes.iter().fold(Self::default(), |kinds, change| match change {
             DeviceChange::Add(_) | DeviceChange::Edit(_) | DeviceChange::Remove(_) => {
@@ -39,20 +39,20 @@ impl DeviceKinds {
         })
     }
 
-    /// Whether all of these are among those.
+    /// Returns true if `those` contains all kinds in `self`.
     pub fn within(self, those: Self) -> bool {
         (!self.nics || those.nics) && (!self.disks || those.disks)
     }
 
-    /// These and those.
+    /// Returns the union.
     #[must_use]
     pub fn and(self, those: Self) -> Self {
         Self { nics: self.nics || those.nics, disks: self.disks || those.disks }
     }
 }
 
-/// Has the VM created off, and noted as one to be checked, unless `proven` has all kinds of devices that its settings
-/// change. Whether it is to be checked.
+/// Keeps the clone powered off, with a note that its devices are unchecked, unless `proven` contains all device kinds that the
+/// clone changes. Returns true if the clone must be checked.
 pub fn hold_for_check(clone: &mut CloneSpec, proven: DeviceKinds) -> bool {
     let Some(config) = &mut clone.config else { return false };
     let kinds = DeviceKinds::of(&config.device_change);
@@ -66,44 +66,45 @@ pub fn hold_for_check(clone: &mut CloneSpec, proven: DeviceKinds) -> bool {
     true
 }
 
-/// Returns the kinds of devices that the clone asked for and that are complete.
+/// Returns the device kinds that the clone requested and that are complete.
 pub fn proven(vsphere_vm: &Vm, complete: DeviceKinds) -> DeviceKinds {
     let asked = unchecked(vsphere_vm).unwrap_or_default();
     DeviceKinds { nics: asked.nics && complete.nics, disks: asked.disks && complete.disks }
 }
 
-/// The note of a clone that asked for changes of these kinds of devices.
+/// Returns the note for a clone that requested changes to these device kinds.
 pub fn unchecked_note(kinds: DeviceKinds) -> (String, String) {
     let words = [(kinds.nics, " nics"), (kinds.disks, " disks")];
     let words = words.into_iter().filter_map(|(asked, word)| asked.then_some(word));
     (INTERFACES.to_owned(), [UNCHECKED].into_iter().chain(words).collect())
 }
 
-/// The kinds of devices that the clone asked for, if nobody compared what it got yet.
+/// Returns the device kinds that the clone requested, if they aren't checked yet.
 pub fn unchecked(vsphere_vm: &Vm) -> Option<DeviceKinds> {
     let kinds = vsphere_vm.extra_config.get(INTERFACES)?.strip_prefix(UNCHECKED)?;
     Some(DeviceKinds { nics: kinds.contains("nics"), disks: kinds.contains("disks") })
 }
 
-/// The note that the VM is asked for devices, and the clone is no proof of them any more.
+/// Returns the note for a VM whose devices were requested again. Such a VM no longer proves that a clone gets the devices.
 pub fn changing_note() -> (String, String) {
     (INTERFACES.to_owned(), CHANGING.to_owned())
 }
 
-/// Whether the NICs of its spec were asked for already, by its clone or by a change.
+/// Returns true if the spec's NICs were already requested, by the clone or a later change.
 pub fn were_asked_for(vsphere_vm: &Vm) -> bool {
     let changing = vsphere_vm.extra_config.get(INTERFACES).is_some_and(|note| note == CHANGING);
     changing || unchecked(vsphere_vm).is_some_and(|asked| asked.nics)
 }
 
-/// The note that the VM has the NICs of its spec.
+/// Returns the note that the VM has its spec's NICs.
 pub fn nics_note(vm: &VirtualMachine) -> (String, String) {
-    // A list of strings and numbers can't fail to serialise.
+    // Serializing a list of strings and numbers can't fail.
     let named = serde_json::to_vec(&vm.spec.network_interfaces).unwrap_or_default();
     (INTERFACES.to_owned(), api::names::hex(&Sha256::digest(named)[..8]))
 }
 
-/// Whether the spec names other interfaces than the VM got its NICs for. Where nobody noted them, it does not.
+/// Returns true if the spec's interfaces differ from the recorded interfaces for which the VM got its NICs. Returns false if
+/// none were recorded.
 pub fn nics_differ(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
     vsphere_vm.extra_config.get(INTERFACES).is_some_and(|was| !was.is_empty() && *was != nics_note(vm).1)
 }

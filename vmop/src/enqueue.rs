@@ -1,4 +1,4 @@
-//! Enqueues objects for causes outside the API server: vCenter, probes, templates.
+//! Enqueues objects for events outside the API server: from vCenter, probes and templates.
 
 use futures::Stream;
 use kube::Resource;
@@ -15,20 +15,20 @@ impl<K: Resource<DynamicType = ()>> Clone for Enqueue<K> {
 }
 
 impl<K: Resource<DynamicType = ()> + 'static> Enqueue<K> {
-    /// The sender, and the stream for the controller.
+    /// Returns the sender and the stream that the controller consumes.
     pub fn new() -> (Self, impl Stream<Item = ObjectRef<K>> + Send + 'static) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), into_stream(receiver))
     }
 
-    /// The object is reconciled soon.
+    /// Enqueues the object.
     pub fn enqueue(&self, object: ObjectRef<K>) {
-        // The receiver is gone only when the program ends.
+        // The receiver is dropped only at shutdown.
         let _ = self.0.send(object);
     }
 }
 
-/// A channel as a stream.
+/// Converts a channel receiver to a stream.
 pub fn into_stream<T: Send + 'static>(
     receiver: mpsc::UnboundedReceiver<T>,
 ) -> impl Stream<Item = T> + Send + 'static {

@@ -1,4 +1,4 @@
-//! Why a reconcile did not come through: what all kinds have in common, and each kind's own reasons beside it.
+//! The reconcile error type: variants that all kinds share, and a type parameter for kind-specific errors.
 
 use std::time::Duration;
 
@@ -8,28 +8,29 @@ use kit::{Disposition, ReconcileError};
 
 use crate::vcenter::Problem;
 
-/// The reasons of one kind beside those that all have.
+/// Errors that only one kind has, in addition to the errors that all kinds share.
 pub trait OwnError: ReconcileError {
-    /// How soon to look again while vCenter can't be used; `None` where its return enqueues all objects of the kind.
+    /// The delay before the next reconcile while vCenter can't be used. `None` if all objects of the kind are enqueued when the
+    /// connection returns.
     const PROVIDER_RETRY: Option<Duration>;
 }
 
-/// Why a reconcile did not come through.
+/// The reasons why a reconcile fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<Own: OwnError = NoOther> {
-    /// A reason of the kind's own.
+    /// A kind-specific error.
     #[error(transparent)]
     Own(Own),
     /// vCenter can't be used now.
     #[error(transparent)]
     Provider(#[from] Problem),
-    /// vCenter refused a call, or did not answer it.
+    /// vCenter rejected a call or didn't respond to it.
     #[error(transparent)]
     Vcenter(#[from] vsphere::Error),
-    /// The cache is older than what the API server has.
+    /// The cache is older than the API server's state.
     #[error(transparent)]
     StaleCache(#[from] StaleCache),
-    /// The API server refused a call, or did not answer it.
+    /// The API server rejected a call or didn't respond to it.
     #[error("API server: {}", kit::api_error::message(.0))]
     Api(#[from] kube::Error),
 }
@@ -56,7 +57,7 @@ impl<Own: OwnError> ReconcileError for Error<Own> {
     }
 }
 
-/// The reasons of a kind that has none of its own.
+/// The [`OwnError`] for kinds without specific errors.
 #[derive(Debug, thiserror::Error)]
 pub enum NoOther {}
 

@@ -1,4 +1,4 @@
-//! Keys of a VM's ExtraConfig that more than one room reads or writes.
+//! ExtraConfig keys that several modules read or write.
 
-/// Makes the cloud-init of an image wait for VMware Tools: `ready` where the image can wait, `enabled` where it must.
+/// Makes an image's cloud-init wait for VMware Tools: `ready` if the image supports it, `enabled` to turn it on.
 pub const DEFER_CLOUD_INIT: &str = "guestinfo.vmservice.defer-cloud-init";

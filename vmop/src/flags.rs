@@ -1,4 +1,4 @@
-//! The flags of the program.
+//! The program's flags.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Time between two reads of the content libraries when nothing else causes one.
+    /// Returns the time between two reads of the content libraries if no event triggers one. The result is at least one minute.
     pub fn image_sync_period(&self) -> Duration {
         Duration::from_mins(self.image_sync_period.max(1))
     }
 
-    /// How long a guest that is to report on its bootstrap may say nothing, unless for ever.
+    /// Returns the time within which a guest must report the result of its bootstrap, or `None` if there is no limit.
     pub fn bootstrap_report_timeout(&self) -> Option<SignedDuration> {
         Some(self.bootstrap_report_timeout).filter(SignedDuration::is_positive)
     }

@@ -1,4 +1,4 @@
-//! Destroys what an installation leaves in vCenter when its management cluster is deleted: golden templates.
+//! Destroys the golden templates that an installation leaves in vCenter when its management cluster is deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,22 @@ use crate::doctor::{self, Options};
 use crate::templates::{self, TemplateCache};
 use crate::vcenter::{VCenter, drawn_stack_id};
 
-/// The time in which all VMs must be known, since a VM can depend on a template.
+/// The timeout for reading all VMs. All VMs must be known, because a VM's disks can depend on a template.
 const READ_WITHIN: Duration = Duration::from_mins(2);
 
-/// The golden templates of an installation.
+/// The golden templates that an installation left in vCenter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// The templates that were destroyed.
     pub destroyed: Vec<String>,
-    /// The templates that stay, because a disk depends on them.
+    /// The templates that were kept because a disk depends on them.
     pub kept: Vec<String>,
 }
 
-/// Destroys the golden templates of the installation in this management cluster on which no disk depends. The caller makes sure that the
-/// installation has no VMs and creates none.
+/// Destroys the golden templates of this management cluster's installation, except the templates on which a disk depends. The
+/// caller ensures that the installation doesn't have or create VMs.
 ///
-/// # Errors
-/// A sentence that says why nothing, or not everything, was destroyed.
+/// # Errors Returns a message that says why templates weren't destroyed.
 pub async fn destroy_templates(kube: &Client, options: &Options) -> Result<Leftovers, String> {
     let Some((mut settings, client, folders)) = doctor::connect_to_site(kube, options).await? else {
         return Ok(Leftovers::default());
@@ -43,7 +42,7 @@ pub async fn destroy_templates(kube: &Client, options: &Options) -> Result<Lefto
 }
 
 async fn destroy(vcenter: &VCenter) -> Result<Leftovers, String> {
-    // Templates without an id may be another installation's.
+    // Templates of an installation without an id can belong to another installation.
     if vcenter.settings.stack.is_empty() {
         return Ok(Leftovers::default());
     }

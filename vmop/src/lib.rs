@@ -1,8 +1,8 @@
-//! The VM operator: VirtualMachines, images, resource policies and services of the API group
-//! `vmoperator.vmware.com`, realized in one vCenter.
+//! The VM operator: reconciles the `vmoperator.vmware.com` kinds (VirtualMachines, images, resource policies, services)
+//! in one vCenter.
 //!
-//! It is the only program of the cake that talks to vCenter, and it knows nothing of Cluster API: it
-//! runs on any cluster that has its CRDs, configured as vm-operator is.
+//! The VM operator is the only controller program of Layercake that talks to vCenter. It doesn't depend on Cluster API: it runs
+//! on any cluster that has the `vmoperator.vmware.com` CRDs, and its configuration has vm-operator's format.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod admission;
@@ -41,7 +41,7 @@ use std::process::ExitCode;
 use flags::Flags;
 pub use vcenter::settings::LIBRARIES_CHANGED;
 
-/// Runs the program; `args[0]` is its name.
+/// Runs the program. `args[0]` is the program name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let flags: Flags = match kit::flags::parse(args) {
         Ok(flags) => flags,

@@ -1,8 +1,8 @@
-//! Which networks of vCenter the VMs of a namespace may name.
+//! Checks which vCenter networks VMs in a namespace may use.
 //!
-//! A name or a MoID in a spec is only a request. An administrator lists what a namespace may use in an annotation of the Namespace;
-//! the network of the provider configuration is everybody's. Networks of a network provider are objects in the namespace,
-//! and need no list.
+//! A network name or MoID in a spec is only a request. An administrator lists the allowed networks in a Namespace
+//! annotation. The network in the provider configuration is always allowed. A network provider's networks are objects
+//! in the namespace and aren't listed.
 
 use api::names::annotation;
 use k8s_openapi::api::core::v1::Namespace;
@@ -12,17 +12,17 @@ use kube::api::PartialObjectMeta;
 
 use crate::vcenter::settings::NetworkProvider;
 
-/// What is listed where a namespace may use every network.
+/// The list entry that allows all networks.
 const ALL: &str = "*";
-/// The network of the VMs that name none, where the administrator has named networks and no default.
+/// The default network for provider `NAMED` if the configuration doesn't set one.
 const VM_NETWORK: &str = "VM Network";
 
-/// The network that everybody may use: the configured one.
+/// Returns the network that every namespace may use: the configured one, or the default for provider `NAMED`.
 pub fn default_network(provider: Option<NetworkProvider>, configured: Option<&str>) -> Option<&str> {
     configured.or_else(|| (provider == Some(NetworkProvider::Named)).then_some(VM_NETWORK))
 }
 
-/// Why VMs of `namespace` may not be connected to the network of that name or MoID; `None` where they may.
+/// Returns why VMs in `namespace` may not connect to the network with that name or MoID, or `None` if they may.
 pub fn refusal(
     namespace: &str,
     name: &str,

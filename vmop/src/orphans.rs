@@ -1,11 +1,11 @@
-//! VMs that bear this stack's mark and whose objects are not in this cluster.
+//! Orphans: VMs with this stack's mark whose objects don't exist in this cluster.
 //!
-//! They are reported and left alone: their objects may live in another cluster since a move. Nothing
-//! looks for them by the clock. A change that may have made one is looked into a while later, when
-//! what is only on its way is over.
+//! Orphans are reported and left alone, because their objects may have moved to another cluster. Events trigger the
+//! search, after a grace period in which pending changes complete. While there are known orphans, the search repeats
+//! slowly.
 //!
-//! One kind is destroyed: the first VM of an object that comes when the object is deleted already. The call that made
-//! it was on its way, from this program before it was killed or from a former leader, when the object was let go.
+//! One kind of orphan is destroyed: an object's first VM, if that VM appears after the object was deleted. An earlier process
+//! or leader sent the clone call, which was still in flight when the finalizer was removed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::virtualmachine::error::Error;
 use crate::virtualmachine::identity::uuids;
 use crate::virtualmachine::storage::record::DiskRecord;
 
-/// How long what looks like an orphan may be one that is about to go, or whose object is about to come.
+/// The grace period after an event. In this time the VM can be destroyed or its object can appear.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long after the end of its object a VM may come of a call that was on its way then.
+/// The time after an object's deletion in which an in-flight clone call can still create its VM.
 const ON_ITS_WAY: Duration = Duration::from_mins(10);
 
-/// Knows which VMs are nobody's.
+/// Finds and counts orphaned VMs.
 #[derive(Clone)]
 pub struct Orphans {
     vms: Cache<VirtualMachine>,
@@ -42,12 +42,12 @@ pub struct Orphans {
     count: Gauge,
     grace: Duration,
     client: Client,
-    /// Instance UUIDs of objects that were deleted and never had a VM, and when.
+    /// Deletion times by instance UUID, for objects that never had a VM.
     ended: Arc<Mutex<HashMap<Uuid, Instant>>>,
 }
 
 impl Orphans {
-    /// Knows of none yet; an object that goes while its VM is there raises a suspicion.
+    /// Starts without known orphans. Deleted objects trigger a search if their VM still exists.
     pub fn new(runtime: &Runtime, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
         let count = Gauge::default();
         let shown = count.clone();
@@ -73,7 +73,8 @@ impl Orphans {
         orphans
     }
 
-    /// An object is gone: a VM that it leaves behind is suspected, and one that comes now is known to be late.
+    /// Handles an object's deletion: triggers a search if its VM exists, or remembers the deletion if the object never had a
+    /// VM.
     fn note_deleted(&self, object: &VirtualMachine, vcenter: &VCenter) {
         let Ok(Some(identity)) = uuids::parse_identity(object) else { return };
         match vcenter.inventory.by_uuid(identity.instance) {
@@ -87,23 +88,23 @@ impl Orphans {
         }
     }
 
-    /// A VM came or changed: it is looked into if nothing owns it.
+    /// Triggers a search if a new or changed VM is an orphan.
     pub fn inspect(&self, vm: &Vm, vcenter: &VCenter) {
         if vm.is_available() && self.is_orphan(vm, vcenter) {
             self.suspected.notify_one();
         }
     }
 
-    /// The inventory is complete: all of it is looked into.
+    /// Triggers a search when the inventory is complete.
     pub fn inspect_all(&self) {
         self.suspected.notify_one();
     }
 
-    /// Looks into suspicions and reports what has changed, until dropped.
+    /// Searches for orphans after each trigger and reports changes, until dropped.
     pub async fn report(&self, vcenter: &VCenter) {
         let mut known = BTreeSet::new();
         loop {
-            // One that goes raises no suspicion: while there are some, they are looked at again, slowly.
+            // No event reports that an orphan was removed, so search again slowly while there are any.
             let again = if known.is_empty() { Duration::MAX } else { self.grace * 20 };
             let _ = tokio::time::timeout(again, self.suspected.notified()).await;
             tokio::time::sleep(self.grace).await;
@@ -126,7 +127,7 @@ impl Orphans {
         }
     }
 
-    /// VMs that came after the end of their objects are destroyed; one that can't be is tried again.
+    /// Destroys VMs that appeared after their objects were deleted. Failures are retried.
     async fn destroy_late_vms(&self, vcenter: &VCenter) {
         for vm in vcenter.inventory.all() {
             if !vm.is_available() || !self.is_orphan(&vm, vcenter) || !self.is_late(&vm) {
@@ -140,7 +141,7 @@ impl Orphans {
         }
     }
 
-    /// Destroys the VM, unless the API server has an object of its name.
+    /// Destroys the VM unless its object exists in the API server.
     async fn destroy_unless_live(&self, vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
         let Some(owner) = mark::owner(vm, &vcenter.settings.stack) else { return Ok(()) };
         let live = apply::get::<VirtualMachine>(&self.client, owner.namespace.as_deref(), &owner.name);
@@ -151,18 +152,18 @@ impl Orphans {
             vm = mark::described(vm),
             "this VM was created after its object was deleted; destroying it"
         );
-        // Its object is gone, and with it what was recorded of its disks.
+        // The object is deleted, and with it the record of the VM's disks.
         destroy(vm, &DiskRecord::default(), vcenter).await
     }
 
-    /// Whether the object that the VM was created for was deleted before it came.
+    /// Returns true if the VM's object was deleted before the VM appeared.
     fn is_late(&self, vm: &Vm) -> bool {
         let ended = self.ended.lock();
         let since = vm.instance_uuid.and_then(|uuid| ended.get(&uuid));
         since.is_some_and(|since| since.elapsed() < ON_ITS_WAY)
     }
 
-    /// Of a VM that vCenter does not reach nothing new is reported: one that was an orphan stays one.
+    /// Returns the orphans. An unavailable VM is included only if it was an orphan before.
     fn find_orphans(&self, known: &BTreeSet<String>, vcenter: &VCenter) -> BTreeSet<String> {
         let orphaned = |vm: &Arc<Vm>| self.is_orphan(vm, vcenter) && !self.is_late(vm);
         let seen = |vm: &Arc<Vm>| vm.is_available() || known.contains(&mark::described(vm));
@@ -170,15 +171,15 @@ impl Orphans {
         all.iter().filter(|vm| orphaned(vm) && seen(vm)).map(|vm| mark::described(vm)).collect()
     }
 
-    /// Whether it bears our mark, and no object owns it. A golden template has a mark of its own.
+    /// Returns true if the VM has this stack's mark and its object doesn't exist. Golden templates have another mark.
     fn is_orphan(&self, vm: &Vm, vcenter: &VCenter) -> bool {
         mark::owner(vm, &vcenter.settings.stack)
             .is_some_and(|owner| self.vms.get(owner.namespace.as_deref(), &owner.name).is_none())
     }
 }
 
-/// Whether an object that is gone was deleted before it ever had a VM: neither moved to another cluster nor let
-/// go by hand while paused. A VM that it had may come back because somebody restores it.
+/// Returns true if a deleted object never had a VM, and was neither moved to another cluster nor released while paused.
+/// A VM that existed before can reappear because an administrator restores it.
 fn never_came(object: &VirtualMachine) -> bool {
     let ours = !kit::is_moving(object) && !pause::paused(object);
     let deleted = object.metadata.deletion_timestamp.is_some() && ours;
@@ -205,7 +206,7 @@ mod tests {
 
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
-    /// A cache that follows what it is received, and that has received once.
+    /// Returns a complete cache that follows the returned event channel.
     async fn objects(runtime: &Runtime) -> (Cache<VirtualMachine>, Events) {
         let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
         let (events, received) = mpsc::unbounded();
@@ -239,7 +240,7 @@ mod tests {
         let reporting = tokio::spawn(async move { watched.report(&looked).await });
         events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
-        // A move brings the object back, or another cluster's stack has the VM.
+        // The object returns, as after a move.
         events.unbounded_send(Ok(Event::Apply(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 0).await;
         events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
@@ -249,7 +250,7 @@ mod tests {
         reporting.abort();
     }
 
-    /// A clone whose call reaches vCenter when its object is gone, as this object, and what becomes of its VM.
+    /// Starts a clone whose call reaches vCenter after the object `gone` was deleted.
     async fn late(test: &str, gone: VirtualMachine, live: bool) -> Option<(Sim, Arc<VCenter>, Orphans)> {
         let sim = Sim::start(test)?;
         let (vcenter, _, facts, intent) = planned_clone(&sim).await;

@@ -1,8 +1,9 @@
-//! A hash that is the same with every toolchain and release, for choices that must last.
+//! A hash that doesn't depend on the toolchain or release, for choices that must not change.
 
 use sha2::{Digest, Sha256};
 
-/// The first eight bytes of SHA-256 of the parts, each ended so that no two lists of parts run together.
+/// Hashes the parts: the first eight bytes of their SHA-256 digest, big-endian. Each part ends with a zero byte, so
+/// that different lists can't produce the same input.
 pub fn stable_hash<const N: usize>(parts: [&str; N]) -> u64 {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -17,7 +18,7 @@ pub fn stable_hash<const N: usize>(parts: [&str; N]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Fixed values: VMs that are not placed yet would be placed otherwise if one changed.
+    /// Fixed values: if one changed, VMs that aren't placed yet would be placed differently.
     #[test]
     fn hashes_are_the_same_for_ever() {
         for (parts, hash) in [

@@ -1,34 +1,34 @@
-//! What something needs and does not have yet, in words for its condition.
+//! Unmet requirements, with the message for the object's condition.
 
-/// Something that is missing, and what to do about it.
+/// A requirement that isn't met, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmet {
     /// The condition's reason.
     pub reason: &'static str,
-    /// Which object, why, what to do.
+    /// The message for users, which names the object, the cause and the remedy.
     pub message: String,
-    /// Nothing is wrong; it only takes time.
+    /// True if the requirement will be met without a change by the user.
     pub underway: bool,
-    /// No watch shows when it is met, so it is looked at again after a while.
+    /// True if watches don't report when the requirement is met, so that the object is reconciled again after a while.
     pub unwatched: bool,
 }
 
 impl Unmet {
-    /// Something is wrong, and somebody must act.
+    /// Creates an unmet requirement that needs a change by a user or an administrator.
     pub fn wrong(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), underway: false, unwatched: false }
     }
 
-    /// Something is on its way.
+    /// Creates an unmet requirement that will be met without a change by the user.
     pub fn underway(reason: &'static str, message: impl Into<String>) -> Self {
         Self { underway: true, ..Self::wrong(reason, message) }
     }
 
-    /// As [`Unmet::wrong`], of something that lies in vCenter and is not watched.
+    /// Like [`Unmet::wrong`], for objects in vCenter, which aren't watched.
     pub fn in_vcenter(reason: &'static str, message: impl Into<String>) -> Self {
         Self { unwatched: true, ..Self::wrong(reason, message) }
     }
 }
 
-/// A need: met with what it yields, or not.
+/// A met requirement's value, or the unmet requirement.
 pub type Need<T> = Result<T, Unmet>;

@@ -1,4 +1,4 @@
-//! Parsers of untrusted input as the fuzz program feeds them; each within the budget of its caller.
+//! Entry points for the fuzz program. Each parses untrusted input within the caller's budget.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::virtualmachine::bootstrap::data::BootstrapInput;
 use crate::virtualmachine::bootstrap::user_data::user_data;
 use crate::virtualmachine::identity::uuids::Identity;
 
-/// Reads the key of a console request and encrypts a ticket for its holder. Whatever is wrong is left to the caller's
-/// measurements.
+/// Parses a console request's public key and encrypts a ticket with it. Errors are ignored, because the caller measures
+/// only the resource use.
 pub fn encrypt_for(pem: &str, budget: &Budget) {
     if let Ok(key) = PublicKey::from_pem(pem) {
         let _ = key.encrypt("wss://esx-1.example.com:443/ticket/0123456789abcdef", budget);
     }
 }
 
-/// Reads an OVF descriptor.
+/// Parses an OVF descriptor.
 pub fn read_ovf(xml: &str, budget: &Budget) {
     let _ = descriptor::read(xml, budget);
 }
 
-/// Composes a guest's bootstrap data from a Secret that has this value at every key, by each transport. Returns the messages that
-/// users would read.
+/// Composes bootstrap data with every transport from a Secret that contains `value` under one of its keys. Returns the
+/// messages that users would read.
 pub fn compose_bootstrap(value: &[u8], budget: &Budget) -> Vec<String> {
     let keys = ["user-data", "metadata", "network-config", "ssh-public-keys", "unattend", "site.name"];
     let each = keys.iter().chain(&["guestinfo.metadata", "guestinfo.metadata.encoding"]);

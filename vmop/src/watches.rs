@@ -1,7 +1,6 @@
-//! Which objects a watch event enqueues: another object's keys, looked up in an index.
+//! Functions that map a watch event to the objects to enqueue, by looking up the changed object's keys in an index.
 //!
-//! The watches of a controller stand in one table, each with the index that it uses, as in
-//! `program/virtual_machines.rs`.
+//! Each controller lists its watches in one table with their indexes, for example in `program/virtual_machines.rs`.
 
 use api::names::annotation;
 use k8s_openapi::api::core::v1::Namespace;
@@ -11,7 +10,7 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
-/// The objects that `index` has under the `keys` of another object.
+/// Returns a function that looks up another object's `keys` in `index`.
 pub fn to<O, K: Watchable, Keys>(
     index: &Index<K>,
     keys: impl Fn(&O) -> Keys + Send + 'static,
@@ -24,7 +23,7 @@ where
     move |other| keys(other).into_iter().flat_map(|key| index.refs(&key)).collect()
 }
 
-/// As `to`, of the object as it is (or last was), and only when that `value` of it changes.
+/// Like `to`, but only if the object's `value` changes. Uses the new object, or the old one after a deletion.
 pub fn when_changed<O: 'static, K: Watchable, V: PartialEq>(
     value: impl Fn(&O) -> V + Send + 'static,
     to: impl Fn(&O) -> Vec<ObjectRef<K>> + Send + 'static,
@@ -37,7 +36,7 @@ pub fn when_changed<O: 'static, K: Watchable, V: PartialEq>(
     }
 }
 
-/// As `to`, when an object comes or goes, and not when it changes.
+/// Like `to`, but only if an object is created or deleted.
 pub fn when_it_comes_or_goes<O: 'static, K: Watchable>(
     to: impl Fn(&O) -> Vec<ObjectRef<K>> + Send + 'static,
 ) -> impl Fn(&Change<O>) -> Vec<ObjectRef<K>> + Send + 'static {
@@ -47,27 +46,27 @@ pub fn when_it_comes_or_goes<O: 'static, K: Watchable>(
     }
 }
 
-/// The key of a cluster-wide object: its name.
+/// Returns a cluster-scoped object's index key: its name.
 pub fn name<O: Resource>(object: &O) -> Option<String> {
     object.meta().name.clone()
 }
 
-/// The key of an object in a namespace.
+/// Returns a namespaced object's index key: `namespace/name`.
 pub fn namespaced_name<O: Resource>(object: &O) -> Option<String> {
     object.meta().name.as_deref().map(|name| key(object.meta().namespace.as_deref(), name))
 }
 
-/// The namespace of an object.
+/// Returns the object's namespace.
 pub fn namespace<O: Resource>(object: &O) -> Option<String> {
     object.meta().namespace.clone()
 }
 
-/// The networks that VMs of a namespace may name, as its annotation lists them.
+/// Returns the annotation that lists the networks that VMs in the namespace may use.
 pub fn annotated_networks(namespace: &PartialObjectMeta<Namespace>) -> Option<String> {
     namespace.annotations().get(annotation::NAMESPACE_NETWORKS).cloned()
 }
 
-/// Folder and pool of a namespace, as its annotations name them.
+/// Returns the folder and the resource pool in a namespace's annotations.
 pub fn annotated_placement(namespace: &PartialObjectMeta<Namespace>) -> [Option<String>; 2] {
     [annotation::NAMESPACE_FOLDER, annotation::NAMESPACE_RESOURCE_POOL]
         .map(|key| namespace.annotations().get(key).cloned())

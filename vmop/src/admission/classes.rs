@@ -1,10 +1,11 @@
-//! The rules of VirtualMachineClasses.
+//! Rules for VirtualMachineClasses.
 
 use api::vmop::{VirtualMachineClass, size_faults};
 
 use super::denial::Denial;
 
-/// Returns the denials for sizes that vSphere refuses. Sizes that are already stored do not block other changes.
+/// Returns the denials for sizes that vSphere rejects. Invalid sizes that the stored class already contains don't block other
+/// changes.
 pub fn class_denials(new: &VirtualMachineClass, old: Option<&VirtualMachineClass>) -> Vec<Denial> {
     let before = old.map(|old| size_faults(&old.spec)).unwrap_or_default();
     let faults = size_faults(&new.spec).into_iter().filter(|fault| !before.contains(fault));

@@ -1,8 +1,8 @@
-//! A reason why an object is refused, and who is stopped by it.
+//! The reasons to deny a request, and the requesters that each reason stops.
 
 use std::fmt;
 
-/// One reason why an object is refused.
+/// A reason to deny a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     field: String,
@@ -10,34 +10,34 @@ pub struct Denial {
     weight: Weight,
 }
 
-/// Whom a reason stops.
+/// The requesters that a denial stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
-    /// Everybody.
+    /// All requesters.
     Refusal,
-    /// All but programs: it is due to another object, which may still come or change.
+    /// All but programs, because the cause is another object, which may be created or changed later.
     Elsewhere,
-    /// Nobody: it is only worth a warning.
+    /// No requester. The denial is only a warning.
     Warning,
 }
 
 impl Denial {
-    /// A refusal of a field's value, for everybody.
+    /// Creates a denial of a field's value for all requesters.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: field.into(), reason: reason.into(), weight: Weight::Refusal }
     }
 
-    /// A refusal that is due to another object, and stops all but programs.
+    /// Creates a denial that is caused by another object. Programs only get a warning.
     pub(super) fn elsewhere(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { weight: Weight::Elsewhere, ..Self::new(field, reason) }
     }
 
-    /// A warning, which stops nobody.
+    /// Creates a warning.
     pub(super) fn warning(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { weight: Weight::Warning, ..Self::new(field, reason) }
     }
 
-    /// Whether it stops this one: a program is only warned of what other objects lack.
+    /// Returns true if the denial stops the requester. If not, the requester gets a warning.
     pub fn stops(&self, asker: Asker) -> bool {
         match self.weight {
             Weight::Refusal => true,
@@ -53,17 +53,18 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Who asks.
+/// The properties of the requester that the rules depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
-    /// An administrator, who may do what is closed to others.
+    /// True for administrators, who may change protected fields.
     pub privileged: bool,
-    /// A program: a ServiceAccount.
+    /// True for ServiceAccounts.
     pub program: bool,
 }
 
 impl Asker {
-    /// A user with groups; `named` are the privileged users of the provider configuration.
+    /// Creates the requester from its user name and groups. `named` contains the provider configuration's privileged
+    /// users.
     pub fn new(user: &str, groups: &[String], named: &[String]) -> Self {
         let in_group = |name: &str| groups.iter().any(|group| group == name);
         Self {

@@ -1,7 +1,7 @@
-//! What is filled in: pure, as operations of a JSON patch.
+//! Defaults for VirtualMachines, as JSON patch operations. Pure functions.
 //!
-//! A VM that comes through here needs no write of ours before it can be made. One that does not (the webhook
-//! failed, and was ignored) is completed by its first reconcile.
+//! A defaulted VM can be created without another write. If the webhook failed and was ignored, the first reconcile sets
+//! the defaults.
 
 use api::names::{annotation, finalizer};
 use api::vmop::{
@@ -17,7 +17,8 @@ use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::identity::uuids;
 use crate::virtualmachine::power::operation::restart_now;
 
-/// What a new VM lacks: our finalizer, both UUIDs, a power state, one interface.
+/// Returns the operations that set the defaults of a new VM: finalizer, UUIDs, power state, network interface. `drawn` becomes
+/// both UUIDs if both are missing.
 pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {
     let mut operations = Vec::new();
     let set = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
@@ -26,7 +27,7 @@ pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Val
     } else if !vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE) {
         operations.push(set("/metadata/finalizers/-", json!(finalizer::VIRTUAL_MACHINE)));
     }
-    // UUIDs that make no sense are for the definition to refuse.
+    // Invalid UUIDs are left for the CRD schema to reject.
     if let Ok(identity) = uuids::complete_identity(vm, drawn) {
         let missing = |uuid: &Option<String>| uuid.as_deref().is_none_or(str::is_empty);
         if missing(&vm.spec.bios_uuid) {
@@ -47,7 +48,8 @@ pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Val
     operations
 }
 
-/// The interface of a VM that names none: on the provider's default network.
+/// Returns the default interface, which is on the provider's default network, or `None` if neither a network provider nor a
+/// network is configured.
 fn default_interface(settings: &Settings) -> Option<VirtualMachineNetworkInterface> {
     let of = |kind: Option<&str>, name: Option<&str>| VirtualMachineNetworkInterface {
         network_type: kind.map(str::to_owned),
@@ -62,7 +64,8 @@ fn default_interface(settings: &Settings) -> Option<VirtualMachineNetworkInterfa
     }
 }
 
-/// What a change leaves open or would lose: the time of a restart, and the Secret of the bootstrap data.
+/// Returns the changes to an update: resolves the restart time `now`, and restores a restart time or Secret name that the
+/// update removed.
 pub fn updated(vm: &VirtualMachine, old: &VirtualMachine, now: Timestamp) -> Vec<Value> {
     let mut operations = Vec::new();
     let set = |path: &str, value: &str| json!({ "op": "add", "path": path, "value": value });
@@ -71,7 +74,7 @@ pub fn updated(vm: &VirtualMachine, old: &VirtualMachine, now: Timestamp) -> Vec
         None => operations.extend(
             before.filter(|before| !before.is_empty()).map(|before| set("/spec/nextRestartTime", before)),
         ),
-        // One that is off is refused it.
+        // The validation webhook rejects `now` for a VM that is powered off.
         Some(time) if time.eq_ignore_ascii_case("now") && is_on(old) => {
             operations.push(set("/spec/nextRestartTime", &restart_now(old, now).to_string()));
         }

@@ -1,4 +1,4 @@
-//! What admission knows of other objects: from caches that every replica has.
+//! Facts about other objects for admission, from caches that every replica has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,34 +18,34 @@ use crate::caches::{ReplicaCaches, hard_keys};
 use crate::namespace_networks::{default_network, refusal};
 use crate::vcenter::settings::NetworkProvider;
 
-/// Everything that rules need to know of others, looked up for one VM.
+/// The facts about other objects that the rules need for one VM.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// Whether its storage class is there and its namespace was given it; `None` where it is unknown yet.
+    /// True if the VM's storage class exists and is assigned to the namespace. `None` if that isn't known yet.
     pub storage_class_assigned: Option<bool>,
-    /// How its zone is.
+    /// The state of the VM's zone.
     pub zone: Zone,
-    /// Networks of vCenter may be given by their names.
+    /// True if interfaces can refer to vCenter networks by name.
     pub named_networks: bool,
-    /// VMs can be reached at few ports.
+    /// True if VMs can be reached only on port 6443.
     pub restricted_network: bool,
 }
 
-/// How a zone is.
+/// The state of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Zone {
-    /// It is unknown: there are no zones here.
+    /// Unknown, because zones don't exist or weren't read yet.
     #[default]
     Unknown,
-    /// It is there.
+    /// The zone exists.
     There,
-    /// It is going away.
+    /// The zone is being deleted.
     Going,
-    /// It is not there.
+    /// The zone doesn't exist.
     Missing,
 }
 
-/// What of the provider configuration matters here.
+/// The part of the provider configuration that admission uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// `NetworkProvider`: `NAMED`, `VSPHERE_NETWORK` or `NSXT`.
@@ -54,12 +54,12 @@ pub struct Settings {
     pub network: Option<String>,
     /// `IsRestrictedNetwork`.
     pub restricted_network: bool,
-    /// `PrivilegedUsers`, divided by commas.
+    /// `PrivilegedUsers`, separated by commas.
     pub privileged: Vec<String>,
 }
 
 impl Settings {
-    /// Reads the data of the provider's ConfigMap.
+    /// Parses the provider configuration's data.
     pub fn read(data: &BTreeMap<String, String>) -> Self {
         let given = ProviderConfiguration::from_data(data);
         let privileged = given.privileged_users.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -76,18 +76,18 @@ impl Settings {
     }
 }
 
-/// What admission reads, on every replica.
+/// The caches and the configuration for admission.
 #[derive(Clone)]
 pub struct Known {
     caches: ReplicaCaches,
     settings: Arc<RwLock<Arc<Settings>>>,
-    /// True once the provider configuration has been read.
+    /// True once the provider configuration was read.
     configured: state::Receiver<bool>,
 }
 
 impl Known {
-    /// Begins to watch the provider configuration. Before it has been read, a network that the configuration allows would
-    /// be refused.
+    /// Starts to watch the provider configuration. Wait for [`Self::complete`] before you serve requests, because networks that
+    /// the configuration allows would be rejected until then.
     pub fn start(runtime: &Runtime, caches: &ReplicaCaches) -> Self {
         let settings = Arc::default();
         let api = Api::namespaced(runtime.client.clone(), &runtime.namespace);
@@ -96,7 +96,7 @@ impl Known {
         Self { caches: caches.clone(), settings, configured }
     }
 
-    /// Resolves when everything that admission reads has been read once.
+    /// Waits until all caches and the configuration were read.
     pub async fn complete(&self) {
         let mut configured = self.configured.clone();
         // The sender lives as long as the program.
@@ -104,12 +104,12 @@ impl Known {
         tokio::join!(self.caches.complete(), configured);
     }
 
-    /// The provider configuration as it is now.
+    /// Returns the current provider configuration.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read())
     }
 
-    /// What is known for one VM.
+    /// Returns the facts for one VM.
     pub fn facts(&self, vm: &VirtualMachine) -> Facts {
         let settings = self.settings();
         let namespace = vm.namespace().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Known {
         }
     }
 
-    /// Why the VM may not be connected to the network of that name; `None` where it may, or nobody knows yet.
+    /// Returns why the VM may not connect to the network with that name. `None` if it may, or if that isn't known yet.
     pub fn network_refusal(&self, vm: &VirtualMachine, name: &str) -> Option<String> {
         let settings = self.settings();
         if !settings.named_networks() || !self.caches.namespaces.is_complete() {
@@ -135,7 +135,7 @@ impl Known {
         refusal(&vm.namespace().unwrap_or_default(), name, default, &self.caches.namespaces)
     }
 
-    /// The cluster whose policy the VM names, if its policy is a cluster's.
+    /// Returns the name of the cluster that owns the VM's resource policy, if a cluster owns the policy.
     pub fn cluster_of_policy(&self, vm: &VirtualMachine) -> Option<String> {
         let name = vm.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty())?;
         let policy = self.caches.policies.get(vm.metadata.namespace.as_deref(), name)?;
@@ -153,7 +153,8 @@ impl Known {
         Some(there && self.caches.quotas_by_namespace.objects(namespace).iter().any(given))
     }
 
-    /// A zone of the namespace's own, or of all; where there are none, it is unknown.
+    /// Returns the state of a namespaced or cluster-wide zone. The state is unknown if the zones weren't read yet, or if there
+    /// aren't any.
     fn zone(&self, namespace: &str, name: &str) -> Zone {
         let (own, all) = (self.caches.zones.cache(), self.caches.availability_zones.cache());
         if let Some(zone) = own.get(Some(namespace), name) {
@@ -169,7 +170,7 @@ impl Known {
     }
 }
 
-/// Follows the provider's ConfigMap. `read` becomes true as soon as it has been read, or is absent.
+/// Follows the provider configuration. Sets `read` once the configuration was read or is known not to exist.
 async fn followed(api: Api<ConfigMap>, settings: Arc<RwLock<Arc<Settings>>>, read: state::Sender<bool>) {
     let mut maps = watch::one(api, PROVIDER_CONFIGURATION);
     while let Some(map) = maps.next().await {
@@ -195,7 +196,7 @@ mod tests {
         let (answer, (read, configured)) = (Arc::<Notify>::default(), state::channel(false));
         let asked = Arc::clone(&answer);
         let server = Router::new().fallback(move || async move {
-            // The list gets the one answer, the watch after it none.
+            // Respond only to the first request, the list, and not to the watch that follows.
             asked.notified().await;
             let map = json!({"metadata": {"name": PROVIDER_CONFIGURATION}, "data": {"Network": "workload-network"}});
             Json(json!({"metadata": {"resourceVersion": "1"}, "items": [map]}))

@@ -1,8 +1,7 @@
-//! Admission: what a VirtualMachine may be, where its definition can't say it, and what is filled in when it is new; and its
-//! conversion between versions.
+//! Admission webhooks: defaults, validation that the CRD schema can't express, and version conversion.
 //!
-//! Every replica answers, from its caches alone. Whoever is a program (a ServiceAccount) is not refused for what other
-//! objects lack: those may still come, the conditions show it meanwhile, and nobody has to try again.
+//! Every replica decides from its own caches alone. Requests by programs (ServiceAccounts) aren't denied because of missing
+//! objects: the objects may be created later, conditions report that they are missing, and programs needn't retry.
 
 mod classes;
 mod denial;
@@ -35,23 +34,23 @@ use uuid::Uuid;
 pub use denial::{Asker, Denial};
 pub use known::Known;
 
-/// Where VirtualMachines are completed.
+/// The path that sets VirtualMachine defaults.
 const MUTATE: &str = "/default-mutate-vmoperator-vmware-com-v1alpha1-virtualmachine";
-/// Where it is checked who gives VirtualMachines their identities.
+/// The path that checks who may set VirtualMachine identities.
 const VALIDATE_IDENTITY: &str = "/identity-validate-vmoperator-vmware-com-v1alpha1-virtualmachine";
-/// Where VirtualMachines are checked.
+/// The path that validates VirtualMachines.
 const VALIDATE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachine";
-/// Where WebConsoleRequests are checked.
+/// The path that validates WebConsoleRequests.
 const VALIDATE_CONSOLE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-webconsolerequest";
-/// Where resource policies are checked.
+/// The path that validates resource policies.
 const VALIDATE_POLICY: &str =
     "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachinesetresourcepolicy";
-/// Where classes are checked.
+/// The path that validates classes.
 const VALIDATE_CLASS: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachineclass";
-/// Where claims of instance storage are checked.
+/// The path that validates instance storage claims.
 const VALIDATE_CLAIM: &str = "/default-validate--v1-persistentvolumeclaim";
 
-/// The names in config/vmop under which the webhooks are known.
+/// The webhook names in config/vmop.
 pub const OWN: SelfManaged = SelfManaged {
     secret: "vmware-system-vmop-webhook-own-cert",
     service: "vmware-system-vmop-webhook-service",
@@ -60,7 +59,7 @@ pub const OWN: SelfManaged = SelfManaged {
     definition: "virtualmachines.vmoperator.vmware.com",
 };
 
-/// The routes of the webhooks.
+/// Returns the webhook routes.
 pub fn router(known: Known) -> Router {
     Router::new()
         .route(MUTATE, post(mutate))
@@ -74,7 +73,7 @@ pub fn router(known: Known) -> Router {
         .with_state(Arc::new(known))
 }
 
-/// Any object, of which nothing matters but its annotations.
+/// An object of any kind, with only its annotations.
 #[derive(Deserialize)]
 struct Annotated {
     #[serde(default)]
@@ -103,7 +102,7 @@ async fn validate_identity(State(known): State<Arc<Known>>, review: Review) -> J
 }
 
 async fn validate(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {
-    // Whatever cannot be read is for the schema, which says it better.
+    // Objects that can't be parsed are left to the CRD schema, which reports better errors.
     let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
@@ -125,7 +124,7 @@ async fn validate_console(review: Review) -> Json<Value> {
 
 async fn validate_policy(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
-    // Of both the annotations alone: a policy whose spec cannot be read has a record all the same.
+    // Parse only the annotations: a policy whose spec can't be parsed has a ledger too.
     let (new, old) = review.objects::<Annotated>();
     let record = |object: Option<Annotated>| {
         object.and_then(|mut object| object.metadata.annotations.remove(annotation::RESOURCE_POLICY_LEDGER))
@@ -152,7 +151,7 @@ async fn converted(review: Conversion) -> Json<Value> {
     conversion::answer(&review, api::vmop::convert)
 }
 
-/// Refused, or passed with a warning of what a program is not refused for.
+/// Denies the request, or allows it with a warning for each denial that doesn't stop the requester.
 fn respond(review: Review, asker: Asker, denials: Vec<Denial>) -> Json<Value> {
     let (refused, warned): (Vec<_>, Vec<_>) = denials.into_iter().partition(|denial| denial.stops(asker));
     let texts = |denials: Vec<Denial>| denials.iter().map(Denial::to_string).collect::<Vec<_>>();

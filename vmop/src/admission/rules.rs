@@ -1,4 +1,4 @@
-//! The rules: pure, over the object as it shall be, as it is, and what is known of others.
+//! Validation rules: pure functions of the new object, the old object and facts about others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,13 @@ use crate::probe::LONGEST_TIMEOUT;
 use crate::vcenter::LONGEST_NAME;
 use crate::virtualmachine::readiness::{NO_PORT, probe_port};
 
-/// The only port a TCP probe may have where the network is restricted.
+/// The only TCP probe port in restricted networks.
 const RESTRICTED_PORT: i32 = 6443;
 
-/// An identity that somebody gives who may not: asked before ours is filled in.
+/// Denies changes to a VM's UUIDs by requesters who aren't privileged. This webhook runs before the defaults set generated
+/// UUIDs.
 ///
-/// The API server asks only about those who lack the right, which RBAC gives.
+/// The API server calls this webhook only for users whom RBAC doesn't permit to set identities.
 pub fn identity_denials(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
     let fields = [
         ("spec.biosUUID", &new.spec.bios_uuid, old.map(|old| &old.spec.bios_uuid)),
@@ -35,10 +36,10 @@ pub fn identity_denials(new: &VirtualMachine, old: Option<&VirtualMachine>, aske
     changed.filter(|_| !asker.privileged).map(|(field, ..)| denial(field)).collect()
 }
 
-/// Everything that is wrong with `new`.
+/// Returns all denials for `new`.
 ///
-/// Of a VM that is going away only protected annotations stay as they are: they may hold its deletion back. Its finalizer
-/// must come off.
+/// If the VM is being deleted, only protected annotations are checked, because these can block the deletion. Removing the
+/// finalizer must succeed.
 pub fn denials(
     new: &VirtualMachine,
     old: Option<&VirtualMachine>,
@@ -51,14 +52,14 @@ pub fn denials(
     }
     let was = old.map(|old| &old.spec);
     denials.extend(module_group(new, old));
-    // Its VM was there before its object came here: moved or restored, it is taken as it is.
+    // The VM existed before its object was created here (moved or restored), so the spec is accepted unchanged.
     if old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
         return denials;
     }
     denials.extend(name(new, old));
     denials.extend(host_name(new, old));
     denials.extend(zone(new, old, facts));
-    // What was accepted once is not refused later for what the rest of the world has become.
+    // An accepted spec isn't rejected later because other objects changed.
     if was != Some(&new.spec) {
         denials.extend(storage(new, old, facts));
         denials.extend(networks(&new.spec, was, facts));
@@ -70,7 +71,7 @@ pub fn denials(
     denials
 }
 
-/// A VM has its object's name, which may be longer than vCenter's names are.
+/// Denies a new VM's name that is too long for vCenter. The API server's limit for object names is higher.
 fn name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let length = new.metadata.name.as_deref().map_or(0, str::len);
     (old.is_none() && length > LONGEST_NAME).then(|| {
@@ -81,7 +82,7 @@ fn name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     })
 }
 
-/// The VM's name becomes its guest's host name, which may be shorter.
+/// Warns about a new VM's name that the guest can't use as its host name: it is too long, or has only digits before the domain.
 fn host_name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     const LONGEST_LABEL: usize = 63;
     const LONGEST_HOST_NAME: usize = 64;
@@ -99,7 +100,7 @@ fn host_name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denia
     (name.len() <= LONGEST_NAME).then(|| Denial::warning("metadata.name", reason))
 }
 
-/// Rule 3: the storage class is there, and the namespace was given it.
+/// Rule 3: the storage class exists and is assigned to the namespace.
 fn storage(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Option<Denial> {
     let class = new.spec.storage_class.as_deref().filter(|class| !class.is_empty())?;
     if old.is_some() || facts.storage_class_assigned != Some(false) {
@@ -110,7 +111,8 @@ fn storage(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> 
     Some(Denial::elsewhere("spec.storageClass", format!("Invalid value: {class:?}: {reason}")))
 }
 
-/// Rule 4, as far as it depends on the network provider.
+/// Rule 4, the part that depends on the network provider: interfaces need a network type, unless they can refer to vCenter
+/// networks by name.
 fn networks(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>, facts: Facts) -> Vec<Denial> {
     if old.is_some_and(|old| old.network_interfaces == spec.network_interfaces) || facts.named_networks {
         return Vec::new();
@@ -130,7 +132,8 @@ fn networks(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>, facts: 
         .collect()
 }
 
-/// Networks of vCenter that were not given to the namespace; `refusal` says why one may not be used.
+/// Returns denials for vCenter networks that the namespace may not use. `refusal` returns the reason for a network name, or
+/// `None` if the network is allowed.
 pub fn network_denials(
     new: &VirtualMachine,
     old: Option<&VirtualMachine>,
@@ -156,7 +159,8 @@ pub fn network_denials(
     refused.collect()
 }
 
-/// Rule 7, as far as it depends on the provider configuration; and a probe reaches the VM's own addresses only.
+/// Rule 7, the part that depends on the provider configuration. Also, a probe may only connect to its own VM's
+/// addresses.
 fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Vec<Denial> {
     let (field, was) = ("spec.readinessProbe", old.and_then(|old| old.spec.readiness_probe.as_ref()));
     let Some(probe) = new.spec.readiness_probe.as_ref().filter(|probe| was != Some(*probe)) else {
@@ -199,7 +203,7 @@ fn shown(port: &IntOrString) -> String {
     }
 }
 
-/// Rule 9: the zone is there, and stays what it is.
+/// Rule 9: the zone exists and doesn't change.
 fn zone(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Option<Denial> {
     let field = format!("metadata.labels[{}]", label::ZONE);
     let of = |vm: &VirtualMachine| vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty()).cloned();
@@ -225,7 +229,7 @@ fn zone(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Opt
     }
 }
 
-/// What a VM may be asked to do with its power, where the definition can't say it.
+/// Rules for power state and restart time that the CRD schema can't express.
 fn power(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>) -> Vec<Denial> {
     let mut denials = Vec::new();
     let time = spec.next_restart_time.as_deref().filter(|time| !time.is_empty());
@@ -257,7 +261,7 @@ fn power(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>) -> Vec<Den
     denials
 }
 
-/// Annotations that only administrators and programs of the platform may set, change or take away.
+/// Denies changes to annotations that only administrators and platform components may change.
 fn protected_annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
     if asker.privileged {
         return Vec::new();
@@ -271,7 +275,7 @@ fn protected_annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, ask
     changed.map(|key| protected(key)).collect()
 }
 
-/// The annotation that puts a VM into a group needs a policy, which has the groups.
+/// Denies a new group annotation without a policy, because policies define the groups.
 fn module_group(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let group = |vm: &VirtualMachine| vm.annotations().get(annotation::CLUSTER_MODULE_GROUP).cloned();
     let policy = new.spec.resource_policy_name.as_deref().unwrap_or_default();
@@ -293,8 +297,8 @@ fn protected(key: &str) -> Denial {
     )
 }
 
-/// The policy of a cluster is for its machines: any other VM in its folder would hold up the cluster's deletion. Which VMs are its
-/// machines a label says, which capw alone can set.
+/// Reserves a cluster's policy for the cluster's machines, because another VM in the policy's folder would block the cluster's
+/// deletion. A label that only capw can set identifies machines. `cluster` is the cluster that owns the policy.
 pub fn policy_user_denial(
     new: &VirtualMachine,
     old: Option<&VirtualMachine>,
@@ -312,9 +316,10 @@ pub fn policy_user_denial(
     })
 }
 
-/// What was made in vCenter for a resource policy is written by VM Operator alone: what it names is changed and destroyed.
+/// Lets only VM Operator and administrators change a policy's ledger, because VM Operator changes and destroys the objects in
+/// the ledger.
 ///
-/// It holds for a policy that is being deleted too: then what it names is destroyed.
+/// This also applies while the policy is being deleted, because then the objects in the ledger are destroyed.
 pub fn policy_denials(new: &Value, old: &Value, asker: Asker) -> Option<Denial> {
     (!asker.privileged && new != old).then(|| protected(annotation::RESOURCE_POLICY_LEDGER))
 }

@@ -1,4 +1,4 @@
-//! One test per rule. A rule that the definition itself says is tested where a real API server reads it, in the story
+//! One test per rule. Rules in the CRD schema are tested with a real API server, in the story
 //! `what_a_virtual_machine_may_not_be_is_refused`.
 
 use std::collections::BTreeMap;
@@ -53,12 +53,12 @@ fn reasons(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts, ask
     denials(new, old, facts, asker).iter().map(Denial::to_string).collect()
 }
 
-/// A new VM of a user is refused for a reason with these words.
+/// Asserts that a user's new VM is denied with exactly one reason, which contains these words.
 fn refuses(new: &VirtualMachine, words: &[&str]) {
     refused(&reasons(new, None, facts(), USER), words);
 }
 
-/// Refused with exactly one reason, which has these words.
+/// Asserts that there is exactly one reason, and that the reason contains these words.
 fn refused(reasons: &[String], words: &[&str]) {
     assert_eq!(reasons.len(), 1, "{reasons:?}");
     for word in words {

@@ -1,13 +1,15 @@
-//! What is asked in another version than the stored one: claims come and go, and nothing else changes.
+//! Rules for requests in another API version than the stored one: only claim volumes, labels and annotations can change.
 //!
-//! Such a version shows less than is stored, and the rest travels with the object (`api::vmop::convert`). Who writes the object
-//! could write that too, round all rules of the definition; so it is compared here with what is stored.
+//! Such a version shows only a part of the stored object, and the rest travels with the converted object
+//! (`api::vmop::convert`). Clients could also change the rest and bypass the CRD schema. Therefore the new object is compared
+//! with the stored one.
 
 use api::vmop::{VERSION, VirtualMachine, VirtualMachineSpec};
 
 use super::denial::Denial;
 
-/// Why a change that was asked for in this version is refused.
+/// Returns the denial of a request in this version, if it creates a VirtualMachine or changes more than claim volumes, labels
+/// and annotations.
 pub fn version_denials(version: &str, new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let only = |what: &str| format!("Forbidden: {what}. Use vmoperator.vmware.com/{VERSION}");
     if version == VERSION {
@@ -32,7 +34,7 @@ fn without_claims(spec: &VirtualMachineSpec) -> VirtualMachineSpec {
     spec
 }
 
-/// Returns the first field that differs.
+/// Returns the name of the first spec field that differs, apart from claim volumes.
 fn changed_field(new: &VirtualMachineSpec, old: &VirtualMachineSpec) -> Option<String> {
     let fields = |spec| serde_json::to_value(without_claims(spec)).unwrap_or_default();
     let (new, old) = (fields(new), fields(old));

@@ -1,4 +1,4 @@
-//! The rules about volumes: their names, sizes and places, and instance storage.
+//! Rules for volumes (names, sizes, unit numbers) and instance storage.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::denial::{Asker, Denial};
 
 const MIB: i128 = 1024 * 1024;
 
-/// Rule 5, as far as the definition can't say it.
+/// Rule 5, the part that the CRD schema can't express: attachment names, unit numbers and disk sizes.
 pub(super) fn volumes(new: &VirtualMachine) -> Vec<Denial> {
     let name = new.name_any();
     let mut denials = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn volumes(new: &VirtualMachine) -> Vec<Denial> {
     denials
 }
 
-/// Why a volume cannot have the place that it names.
+/// Returns why a volume can't have its unit number. `before` contains the volumes that precede it in the spec.
 fn unit_reason(volume: &VirtualMachineVolume, before: &[VirtualMachineVolume]) -> Option<String> {
     const OF_CONTROLLER: i32 = 7;
     let unit = volume.unit_number?;
@@ -80,7 +80,7 @@ fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// Rule 8: instance storage is claimed for a VM by VM Operator alone.
+/// Rule 8: only VM Operator and administrators may change a VM's instance storage claims.
 pub(super) fn instance_storage(
     spec: &VirtualMachineSpec,
     old: Option<&VirtualMachineSpec>,
@@ -99,7 +99,7 @@ pub(super) fn instance_storage(
     })
 }
 
-/// The label of instance storage on a claim is set and taken away by VM Operator alone.
+/// Lets only VM Operator and administrators change the instance storage label on a claim.
 pub fn claim_denials(
     new: &BTreeMap<String, String>,
     old: Option<&BTreeMap<String, String>>,

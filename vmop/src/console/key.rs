@@ -1,7 +1,7 @@
-//! Encryption for the holder of an RSA key: what the ticket of a console travels in.
+//! Encryption of console tickets with an RSA public key.
 //!
-//! RSA-OAEP with SHA-512 (RFC 8017, 7.1.1), as vm-operator answers. Only the public side is here, so
-//! there is no secret key whose use could leak by its timing.
+//! RSA-OAEP with SHA-512 (RFC 8017, 7.1.1), the same as in vm-operator. This module doesn't use private keys, so timing can't
+//! leak one.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,44 +9,45 @@ use kit::bounded::{Budget, Exceeded};
 use num_bigint::BigUint;
 use sha2::{Digest, Sha512};
 
-/// Bytes of a SHA-512 digest.
+/// The length of a SHA-512 digest in bytes.
 const HASH: usize = 64;
-/// Shorter keys are broken, and have no room for a ticket.
+/// The minimum key length. Shorter keys are insecure and can't hold a ticket.
 const SHORTEST_BITS: u64 = 2048;
-/// Longer ones only keep the processor busy: the work grows with the cube of the modulus, and with the exponent.
+/// The maximum key length. Longer keys waste CPU time: the time grows with the cube of the modulus length, and with the
+/// exponent length.
 const LONGEST_BITS: u64 = 8192;
-/// Public exponents are short: 3, 17 and 65537 are in use, and 2^32 + 1 is the longest that some programs draw.
+/// The maximum length of the public exponent. 3, 17 and 65537 are common, and some programs generate up to 2^32 + 1.
 const LONGEST_EXPONENT_BITS: u64 = 33;
-/// So many numbers as long as the modulus are kept while one is raised to a power.
+/// The estimated number of modulus-sized integers in memory during exponentiation.
 const NUMBERS: usize = 64;
 
-/// Why something can't be encrypted with a key.
+/// The reasons why a key can't encrypt a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// It is no PEM block of a public key.
+    /// Not a PEM block with a public key.
     #[error("it is not a PEM block \"PUBLIC KEY\"")]
     NotPem,
-    /// It is no RSA key.
+    /// Not an RSA key.
     #[error("it is not an RSA public key")]
     NotRsa,
-    /// It has too few bits, or too many.
+    /// The key is too short or too long. Contains its length in bits.
     #[error("it has {0} bits, and must have 2048 to 8192")]
     Bits(u64),
-    /// Its exponent is no public exponent that anybody uses.
+    /// The exponent isn't a usual public exponent.
     #[error("its public exponent must be odd, more than 1 and at most 33 bits long; use 65537")]
     Exponent,
-    /// The text is longer than the key has room for.
+    /// The string is too long for the key. Contains the string's length in bytes.
     #[error("it is too short to encrypt {0} bytes; use a longer key")]
     NoRoom(usize),
 }
 
-/// Why a text was not encrypted.
+/// The reasons why a string wasn't encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEncrypted {
-    /// The key does not do.
+    /// The key isn't suitable.
     #[error(transparent)]
     BadKey(#[from] BadKey),
-    /// It takes more than it may.
+    /// Encryption exceeded its budget.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
 }
@@ -59,7 +60,7 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads a PEM block `PUBLIC KEY` (or `RSA PUBLIC KEY`) with the key itself in it, or the key with its algorithm.
+    /// Parses a PEM block `PUBLIC KEY` or `RSA PUBLIC KEY` that contains an `RSAPublicKey` or a `SubjectPublicKeyInfo`.
     pub fn from_pem(pem: &str) -> Result<Self, BadKey> {
         let der = [("PUBLIC KEY"), ("RSA PUBLIC KEY")].iter().find_map(|label| block(pem, label));
         let der = der.ok_or(BadKey::NotPem)?;
@@ -68,12 +69,12 @@ impl PublicKey {
         if !(SHORTEST_BITS..=LONGEST_BITS).contains(&bits) {
             return Err(BadKey::Bits(bits));
         }
-        // With 1 as its exponent it would not encrypt anything.
+        // The exponent 1 wouldn't encrypt anything.
         let is_public = key.exponent.bit(0) && (2..=LONGEST_EXPONENT_BITS).contains(&key.exponent.bits());
         if is_public { Ok(key) } else { Err(BadKey::Exponent) }
     }
 
-    /// The text for the holder of the key alone, in base64.
+    /// Encrypts the string and returns the ciphertext in base64.
     pub fn encrypt(&self, text: &str, budget: &Budget) -> Result<String, NotEncrypted> {
         let modulus = usize::try_from(self.modulus.bits().div_ceil(8)).unwrap_or(usize::MAX);
         budget.spend(modulus.saturating_mul(NUMBERS))?;
@@ -98,7 +99,7 @@ impl PublicKey {
     }
 }
 
-/// Exclusive-or with MGF1 of `seed` (RFC 8017, B.2.1).
+/// Applies the MGF1 mask from `seed` to `data` (RFC 8017, B.2.1).
 fn mask(data: &mut [u8], seed: &[u8]) {
     for (counter, chunk) in (0u32..).zip(data.chunks_mut(HASH)) {
         let digest = Sha512::new().chain_update(seed).chain_update(counter.to_be_bytes()).finalize();
@@ -106,7 +107,7 @@ fn mask(data: &mut [u8], seed: &[u8]) {
     }
 }
 
-/// The content of the PEM block of that label.
+/// Returns the decoded content of the PEM block with that label.
 fn block(pem: &str, label: &str) -> Option<Vec<u8>> {
     let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;
     let (text, _) = rest.split_once(&format!("-----END {label}-----"))?;
@@ -119,19 +120,19 @@ const SEQUENCE: u8 = 0x30;
 /// `AlgorithmIdentifier` of `rsaEncryption`, without its tag and length.
 const RSA: [u8; 13] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
 
-/// A `RSAPublicKey` (PKCS #1).
+/// Parses an `RSAPublicKey` (PKCS #1).
 fn bare(der: &[u8]) -> Option<PublicKey> {
     let (fields, rest) = element(der, SEQUENCE)?;
     let (modulus, fields) = element(fields, INTEGER)?;
     let (exponent, fields) = element(fields, INTEGER)?;
     let key =
         PublicKey { modulus: BigUint::from_bytes_be(modulus), exponent: BigUint::from_bytes_be(exponent) };
-    // An even modulus is no key.
+    // An RSA modulus is odd and positive.
     let sound = key.modulus.bit(0) && modulus.first().is_some_and(|byte| *byte < 0x80);
     (rest.is_empty() && fields.is_empty() && sound).then_some(key)
 }
 
-/// A `SubjectPublicKeyInfo`.
+/// Parses a `SubjectPublicKeyInfo`.
 fn wrapped(der: &[u8]) -> Option<PublicKey> {
     let (fields, _) = element(der, SEQUENCE)?;
     let (algorithm, fields) = element(fields, SEQUENCE)?;
@@ -140,7 +141,7 @@ fn wrapped(der: &[u8]) -> Option<PublicKey> {
     (algorithm == RSA && *unused == 0).then(|| bare(key)).flatten()
 }
 
-/// The content of the DER element that `der` begins with, if it has that tag, and what follows it.
+/// Returns the content of the first DER element and the remaining bytes, or `None` if the element doesn't have this tag.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, rest) = der.split_first()?;
     let (short, rest) = rest.split_first()?;
@@ -170,7 +171,7 @@ mod tests {
         PublicKey { modulus: line("modulus"), exponent: BigUint::from(65537u32) }
     }
 
-    /// The inverse, by the book.
+    /// Decrypts with the textbook algorithm.
     fn decrypted(cipher: &str) -> String {
         let cipher = BigUint::from_bytes_be(&STANDARD.decode(cipher).unwrap());
         let message = cipher.modpow(&line("private"), &line("modulus")).to_bytes_be();
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(key.encrypt(url, &little), Err(Exceeded::Bytes { limit: 1000 }.into()));
     }
 
-    /// Made with `openssl pkeyutl -encrypt -pkeyopt rsa_padding_mode:oaep` and SHA-512 for both of its digests.
+    /// Created with `openssl pkeyutl -encrypt -pkeyopt rsa_padding_mode:oaep`, with SHA-512 for both digests.
     const BY_OPENSSL: &str = "\
         CEw8zYwOaCj/Psih3HeaQuMI/GMemWwz9EGYh7ePVjSx1Br9UsSY2ZHrSVUmP3CQmJ+7nneb6EwlUE7Br5N+CWBS\
         cd6DO20yz4EX9NSbDbIgmk8r2JAprm6rM7O9NqItLfci9ebQejsH6RSn/Ml/VB2JpVKZPnD6qdu3ESdFlDSLZzS0\
@@ -224,13 +225,13 @@ mod tests {
         );
     }
 
-    /// A DER element with that content.
+    /// Returns a DER element with that content.
     fn der(tag: u8, content: &[u8]) -> Vec<u8> {
         let length = u16::try_from(content.len()).unwrap().to_be_bytes();
         [&[tag, 0x82, length[0], length[1]], content].concat()
     }
 
-    /// The PEM of a key of those bits, with that exponent.
+    /// Returns the PEM of a key with that length and exponent.
     fn key_of(modulus_bits: u32, exponent: &BigUint) -> String {
         let integer = |number: &BigUint| der(INTEGER, &[&[0], number.to_bytes_be().as_slice()].concat());
         let modulus = (BigUint::from(1u8) << modulus_bits) - 1u8;
@@ -266,7 +267,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever key is read, its encryption is cheap.
+        /// Keys that are accepted are cheap to encrypt with.
         #[test]
         fn a_key_that_is_read_is_cheap_to_use(bits in 0_u32..20_000, exponent in proptest::collection::vec(any::<u8>(), 0..40)) {
             if let Ok(key) = PublicKey::from_pem(&key_of(bits, &BigUint::from_bytes_be(&exponent))) {

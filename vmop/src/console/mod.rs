@@ -1,7 +1,7 @@
-//! WebConsoleRequest: a ticket to a VM's console, for the holder of a key, for two minutes.
+//! WebConsoleRequest: a ticket for a VM's console, encrypted with the requester's public key and valid for two minutes.
 //!
-//! The ticket lets in whoever has it. It is encrypted the moment it is here, and is in no log, event
-//! or status otherwise. A crash before the answer is written costs a ticket that nobody uses.
+//! Anyone who has the ticket can use it. So the ticket is encrypted at once, and doesn't appear unencrypted in logs, events or
+//! the status. If the process crashes before the status is written, the ticket expires unused.
 
 pub mod key;
 mod plan;
@@ -26,7 +26,7 @@ use crate::error::OwnError;
 use crate::vcenter::{Provider, mark};
 use crate::watches::{namespaced_name, to};
 
-/// What reconciles of requests work with.
+/// The context for request reconciles.
 pub struct Context {
     api: Api,
     events: Events,
@@ -34,19 +34,19 @@ pub struct Context {
     vms: Cache<VirtualMachine>,
 }
 
-/// Why a reconcile of a request did not come through.
+/// The reasons why a request reconcile fails.
 pub type Error = error::Error<Unanswered>;
 
-/// What encrypting one ticket may use: far more than the longest key takes.
+/// The limits for encrypting one ticket. The longest key needs far less.
 const LIMITS: Limits = Limits { bytes: 256 * 1024, time: Duration::from_secs(10) };
 
-/// Why a request is not answered.
+/// The reasons why a request doesn't get a ticket.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
-    /// The request, or the VM, must change first: nothing is tried again before.
+    /// The request or the VM must change before a retry.
     #[error("{0}")]
     Refused(String),
-    /// The ticket could not be encrypted in time; another try may.
+    /// Encryption exceeded its limits. If it took too long, a retry may succeed.
     #[error("the ticket could not be encrypted: {0}")]
     Exceeded(Exceeded),
 }
@@ -71,7 +71,7 @@ impl OwnError for Unanswered {
     const PROVIDER_RETRY: Option<Duration> = Some(Duration::from_secs(1));
 }
 
-/// Answers requests until the program ends.
+/// Reconciles requests until the program ends.
 pub fn run(runtime: &Runtime, caches: &Caches, provider: &Arc<Provider>) -> impl Future<Output = ()> + use<> {
     let requests: Cache<WebConsoleRequest> = watch::objects(runtime, kube::Api::all(runtime.client.clone()));
     let by_vm = requests.index(|request| {
@@ -88,7 +88,7 @@ pub fn run(runtime: &Runtime, caches: &Caches, provider: &Arc<Provider>) -> impl
         .run(ctx, reconcile)
 }
 
-/// Answers one request, or lets it go once its answer has expired.
+/// Reconciles one request: writes the encrypted ticket to its status, or deletes the request after the ticket expired.
 async fn reconcile(request: Arc<WebConsoleRequest>, ctx: Arc<Context>) -> Result<Next, Error> {
     if request.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
@@ -122,7 +122,7 @@ async fn answer(
     ctx: &Context,
 ) -> Result<Next, Error> {
     let vcenter = ctx.provider.vcenter()?;
-    // A status can be written by others: the console of a VM that is not this object's stays shut.
+    // Other clients can write the VirtualMachine's status, so check that the VM belongs to that object.
     let owner =
         vcenter.inventory.vm(vsphere_vm).present().and_then(|vm| mark::owner(&vm, &vcenter.settings.stack));
     if owner.as_ref() != vm.map(kube::runtime::reflector::ObjectRef::from_obj).as_ref() {

@@ -1,4 +1,4 @@
-//! What is to be done for a request for a console, from what is known. No client, no clock.
+//! Decides what to do for a console request. Pure functions without a client or clock.
 
 use std::time::Duration;
 
@@ -10,37 +10,36 @@ use vsphere::MoRef;
 
 use crate::console::key::PublicKey;
 
-/// How long a ticket is good for, as vm-operator says it.
+/// The ticket's validity, as in vm-operator.
 const GOOD_FOR: Duration = Duration::from_mins(2);
-/// Label with the request's own UID, by which the console's proxy knows it.
+/// The label with the request's UID, by which the console proxy finds the request.
 pub const UUID_LABEL: &str = "vmoperator.vmware.com/webconsolerequest-uuid";
 
-/// What is to be done.
+/// The next step for a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// A ticket is fetched and answered with.
+    /// Get a ticket and write it to the status, encrypted.
     Answer {
-        /// The VM.
         vsphere_vm: MoRef,
-        /// What the answer is encrypted with.
+        /// The key to encrypt the ticket with.
         key: PublicKey,
     },
-    /// The answer is there and good for this long.
+    /// Keep the request for this long, until its ticket expires.
     Keep(Duration),
-    /// The answer is good for nothing any more: the request goes.
+    /// Delete the request, because its ticket expired.
     Remove,
 }
 
-/// Why there is no answer: an event's reason, and what to do.
+/// The reason why a request doesn't get a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// In one word.
+    /// The event's reason.
     pub reason: &'static str,
-    /// For people.
+    /// The event's message, with the remedy.
     pub message: String,
 }
 
-/// What is to be done for `request`; `vm` is the object that it names.
+/// Returns the next step for `request`. `vm` is the VirtualMachine that the request names, if it exists.
 pub fn plan(
     request: &WebConsoleRequest,
     vm: Option<&VirtualMachine>,
@@ -77,9 +76,9 @@ pub fn plan(
     Ok(Plan::Answer { vsphere_vm: MoRef::vm(vsphere_vm), key })
 }
 
-/// The status with the answer.
+/// Returns the status with the encrypted ticket (`response`) and its expiry time.
 pub fn answered(response: String, proxy: Option<&str>, now: Timestamp) -> WebConsoleRequestStatus {
-    // Whole seconds: the API server keeps no more.
+    // Whole seconds, because the API server doesn't store fractions of a second.
     let expiry = Timestamp::from_second((now + GOOD_FOR).as_second()).unwrap_or(now);
     WebConsoleRequestStatus {
         response: Some(response),
@@ -88,7 +87,7 @@ pub fn answered(response: String, proxy: Option<&str>, now: Timestamp) -> WebCon
     }
 }
 
-/// What the request's metadata lacks: the label with its UID, and its VirtualMachine as owner.
+/// Returns the patch for missing metadata: the UID label and the VirtualMachine as owner. `None` if both exist.
 pub fn adopted(request: &WebConsoleRequest, vm: &VirtualMachine) -> Option<serde_json::Value> {
     let uid = request.uid()?;
     let owner = kit::apply::controlled_by(vm);

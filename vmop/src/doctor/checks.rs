@@ -1,4 +1,4 @@
-//! The checks that there are, by code.
+//! The VM operator's checks, ordered by code.
 
 use kit::diagnosis::Check;
 
@@ -30,7 +30,7 @@ pub const NAMES: Check = Check::new("LC0901", "names of VirtualMachines fit into
 pub const CLASSES: Check = Check::new("LC0902", "namespaces may use VM classes");
 pub const QUOTA: Check = Check::new("LC0903", "quotas of namespaces have room");
 
-/// All of them, by code.
+/// All checks, ordered by code.
 pub const ALL: &[Check] = &[
     CONFIGURED,
     CREDENTIALS,

@@ -1,4 +1,4 @@
-//! Hosts, DRS and the room in resource pools.
+//! Checks hosts, DRS, resource pool headroom, VM class sizes and VM names.
 
 use api::vmop::{SizeFault, VirtualMachine, VirtualMachineClass, size_faults};
 use kit::diagnosis::Diagnosis;
@@ -43,7 +43,8 @@ fn judge_hosts(hosts: &[ObjectContent]) -> Vec<Diagnosis> {
     found
 }
 
-/// Without DRS vCenter places no VM: a clone needs a host then.
+/// Reports clusters whose DRS is off or manual. Without DRS, vCenter doesn't choose a host for a VM, and a clone call would
+/// have to name one.
 fn judge_drs(clusters: &[ObjectContent]) -> Vec<Diagnosis> {
     let mut found = Vec::new();
     for cluster in clusters.iter().filter(|cluster| cluster.obj.kind() == "ClusterComputeResource") {
@@ -69,7 +70,8 @@ fn judge_drs(clusters: &[ObjectContent]) -> Vec<Diagnosis> {
     found
 }
 
-/// Whether each pool has the unreserved memory that the largest guaranteed class reserves.
+/// Checks that each pool has enough unreserved memory for the largest guaranteed class, and that the class sizes are
+/// possible.
 async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
     let read = async {
         let bindings = HEADROOM.read(BINDINGS, site.bindings.as_ref())?;
@@ -80,7 +82,7 @@ async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
         Ok(read) => read,
         Err(unread) => return vec![unread],
     };
-    // Only memory is looked at, for which no clock is needed.
+    // Only memory is checked, which doesn't depend on the CPU frequency (0 here).
     let bound = |class: &str| bindings.iter().any(|binding| binding.spec.class_ref.name == class);
     let reserved = classes.iter().filter(|class| bound(&class.name_any())).filter_map(|class| {
         let parsed = parse_size(class, 0).ok()?;
@@ -94,7 +96,7 @@ async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
     found
 }
 
-/// Sizes of a class that vSphere gives no VM.
+/// Returns the class's sizes that vSphere rejects.
 fn judge_size(class: &VirtualMachineClass) -> Vec<Diagnosis> {
     let faults = size_faults(&class.spec).into_iter();
     let found = |fault: &SizeFault| {
@@ -103,7 +105,7 @@ fn judge_size(class: &VirtualMachineClass) -> Vec<Diagnosis> {
     faults.map(|fault| CLASSES.error(found(&fault), fault.remedy)).collect()
 }
 
-/// A class with more CPUs than any host has threads: no VM of it can be placed.
+/// Returns an error if a class has more CPUs than any host has threads, because its VMs can't be placed.
 fn judge_threads(class: &VirtualMachineClass, threads: i64) -> Option<Diagnosis> {
     let cpus = class.spec.hardware.as_ref()?.cpus.filter(|cpus| *cpus > threads)?;
     let found = format!(

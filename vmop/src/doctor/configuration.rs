@@ -1,4 +1,4 @@
-//! The provider configuration and the Secret that it names.
+//! Checks the provider configuration and its credentials Secret.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::vcenter::GuestNetwork;
 use crate::vcenter::guest_network::NETWORK_CONFIG_MAP;
 use crate::vcenter::settings::{ConfigData, ConfigProblem, Settings};
 
-/// Reads the configuration as the program does; `None` where it can't be used.
+/// Reads the configuration as the program does. Returns `None` for the settings if the configuration can't be used.
 pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<Diagnosis>) {
     let map =
         match Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(PROVIDER_CONFIGURATION).await {
@@ -48,7 +48,7 @@ pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<D
     }
 }
 
-/// Values of the guests' network settings that guests do not get.
+/// Checks the guests' network settings for invalid values, which guests don't get.
 async fn network_config(client: &Client, namespace: &str) -> Option<Diagnosis> {
     let map = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(NETWORK_CONFIG_MAP).await;
     match map {
@@ -69,7 +69,7 @@ fn unreadable(namespace: &str, error: &kube::Error) -> Diagnosis {
     CONFIGURED.unread(&format!("the configuration in namespace {namespace}"), error)
 }
 
-/// What is wrong with the configuration, and what to do, are one message of the program.
+/// Converts a configuration problem to a diagnosis. Its message is split into the finding and the remedy.
 pub(super) fn judge(problem: &ConfigProblem) -> Diagnosis {
     let check = match problem {
         ConfigProblem::NoSecret(..) | ConfigProblem::NoCredential(..) => CREDENTIALS,

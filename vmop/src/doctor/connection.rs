@@ -1,4 +1,4 @@
-//! The way to vCenter: certificate, login, version, clock.
+//! Checks the connection to vCenter: certificate, login, version and clock.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use vsphere::{About, Client, Config, Kind, Recorder, ShownCertificate, WireKind}
 use super::checks::{CERTIFICATE, CLOCK, LOGIN, REACHABLE, TRUSTED, VERSION};
 use crate::vcenter::settings::{Settings, Trust};
 
-/// A certificate that ends sooner is worth a warning.
+/// The remaining certificate lifetime below which there is a warning.
 const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Certificates of new clusters and tokens of vCenter fail where clocks differ by more.
+/// The clock differences above which there is a warning and an error. New clusters' certificates and vCenter's tokens fail if
+/// clocks differ too much.
 const SKEW: (SignedDuration, SignedDuration) = (SignedDuration::from_secs(10), SignedDuration::from_mins(5));
-/// The oldest vCenter that is supported, and the first that speaks VI/JSON.
+/// The oldest supported vCenter version (major, minor).
 const OLDEST: (u32, u32) = (7, 0);
 
-/// Connects as the program does; no client where that fails.
+/// Connects as the program does. The client is `None` if the connection fails.
 pub async fn check(
     settings: &Settings,
     ca: Option<&str>,
@@ -75,7 +76,8 @@ pub async fn check(
     }
 }
 
-/// How the certificate is judged; the file of a CA may be one of the program's container.
+/// Returns the certificate verification method. `ca` replaces a CA file that may exist only in the program's container. The
+/// error contains a finding and its remedy.
 fn trust(settings: &Settings, ca: Option<&str>) -> Result<vsphere::Trust, (String, String)> {
     Ok(match &settings.trust {
         Trust::CaFile(path) => match ca.map_or_else(|| std::fs::read_to_string(path), |ca| Ok(ca.to_owned()))
@@ -148,7 +150,7 @@ fn judge_version(about: &About, wire: WireKind) -> Diagnosis {
     }
 }
 
-/// `ahead` is how far vCenter's clock is before this machine's.
+/// Compares vCenter's clock with this machine's. `ahead` is positive if vCenter's clock is ahead.
 fn judge_clock(ahead: SignedDuration) -> Diagnosis {
     let found = format!(
         "vCenter's clock is {:.1} s {}",

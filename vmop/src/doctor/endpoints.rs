@@ -1,4 +1,4 @@
-//! Checks that no VM of another installation in the vCenter has an address of the pools for control planes.
+//! Checks that other installations' VMs in vCenter don't use addresses from the control plane address pools.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
@@ -15,19 +15,19 @@ use crate::vcenter::drawn_stack_id;
 use crate::vcenter::endpoints::{EndpointRecord, read_endpoints};
 use crate::vcenter::settings::Settings;
 
-/// The most VMs that a finding names.
+/// The maximum number of VMs that a finding names.
 const MAX_NAMES: usize = 5;
 
-/// A pool of addresses for control planes.
+/// A control plane address pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressPool {
-    /// Its kind and name, for people.
+    /// The pool's kind and name, for messages.
     pub name: String,
-    /// Addresses, ranges `first-last` and CIDRs.
+    /// Addresses, ranges (`first-last`) and CIDRs.
     pub addresses: Vec<String>,
 }
 
-/// Checks the pools of an installation.
+/// Checks the control plane address pools in the cluster.
 pub async fn check(site: &Site<'_>, operator_namespace: &str) -> Diagnosis {
     let pools = match pools(site.kube).await {
         Ok(pools) => pools,
@@ -61,7 +61,7 @@ pub async fn check_new(
     }
 }
 
-/// The pools in the cluster; none if it does not serve their kinds.
+/// Returns the pools in the cluster. Returns an empty list if their kinds aren't served.
 async fn pools(kube: &Client) -> Result<Vec<AddressPool>, Diagnosis> {
     let global = list::<GlobalInClusterIpPool>(kube, |pool| &pool.spec.addresses).await?;
     let namespaced = list::<InClusterIpPool>(kube, |pool| &pool.spec.addresses).await?;
@@ -80,7 +80,7 @@ where
     Ok(described.collect())
 }
 
-/// The VMs of other installations that have an address of a pool, each with the pool's name.
+/// Returns the VMs of other installations that have an address from a pool, each with the pool's name.
 async fn find_foreign(
     pools: &[AddressPool],
     kube: &Client,
@@ -100,8 +100,8 @@ async fn find_foreign(
     Ok(foreign(pools, own.as_deref(), records))
 }
 
-/// The records of other installations, if a pool has their addresses. `own` is `None` before this installation has an id: then it has no
-/// VMs.
+/// Returns other installations' records whose address is in a pool. `own` is `None` if this installation doesn't have an id
+/// yet, and therefore no VMs.
 fn foreign(
     pools: &[AddressPool],
     own: Option<&str>,
@@ -116,7 +116,7 @@ fn foreign(
     in_pool.collect()
 }
 
-/// Returns true if an address, a range `first-last` or a CIDR contains the address.
+/// Returns true if `range` (an address, a range `first-last` or a CIDR) contains the address.
 fn contains(range: &str, address: IpAddr) -> bool {
     let parse = |text: &str| text.trim().parse::<IpAddr>().ok();
     if let Some((first, last)) = range.split_once('-') {

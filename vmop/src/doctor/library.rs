@@ -1,4 +1,4 @@
-//! The content libraries and whether their items can be deployed.
+//! Checks the content libraries, and that their items can be deployed.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,8 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     found
 }
 
-/// What is found of a library's items; `None` where there are none, as in a library that is there to publish to.
+/// Checks a library's items. Returns `None` if the library doesn't contain OVF items, such as a library to which images are
+/// published.
 async fn items(site: &Site<'_>, library: &str, id: &str) -> Option<Vec<Diagnosis>> {
     let ids = match site.vcenter.library_items(id).await {
         Ok(ids) => ids,

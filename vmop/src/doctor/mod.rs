@@ -1,7 +1,7 @@
-//! Whether the VM operator can work with its configuration and its vCenter: what `layercake doctor` asks of this layer.
+//! Checks that the VM operator can work with its configuration and vCenter. `layercake doctor` runs these checks.
 //!
-//! Each file has the checks of one subject. A check reads in its own words and then judges, purely; what it finds is
-//! for a vSphere admin. Nothing is changed anywhere.
+//! Each file contains the checks for one subject. A check first reads and then judges with pure functions. Findings
+//! address vSphere administrators. Checks don't change anything.
 
 mod checks;
 mod compute;
@@ -29,30 +29,29 @@ pub use checks::ALL as CHECKS;
 use crate::vcenter::settings::Settings;
 use site::Site;
 
-/// So long an inventory is followed for a recording.
+/// The timeout for reading the inventory for a recording.
 const LONGEST_READING: Duration = Duration::from_mins(5);
 
-/// What the checks are given.
+/// The input for the checks.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The namespace of the VM operator, where its configuration is.
+    /// The VM operator's namespace, which contains its configuration.
     pub namespace: String,
-    /// A CA bundle (PEM) to use where the configured `CAFilePath` is a file of the program's container.
+    /// A CA bundle (PEM) that replaces the configured `CAFilePath`, which may exist only in the program's container.
     pub ca: Option<String>,
-    /// Keeps what is asked of vCenter and answered; off by default.
+    /// Records vCenter's requests and responses. Off by default.
     pub recorder: Recorder,
 }
 
-/// Who logs in at vCenter.
+/// The account for the vCenter login.
 #[derive(Clone)]
 pub struct Account {
-    /// The name, such as `admin@vsphere.local`.
+    /// The user name, such as `admin@vsphere.local`.
     pub username: String,
-    /// The password.
     pub password: Secret,
 }
 
-/// Connects to the vCenter of the provider configuration as the program does, or as another user; or says why it can't.
+/// Connects to the configured vCenter as the program does, or with another account. Returns the findings if that fails.
 pub async fn connect(
     client: &Client,
     options: &Options,
@@ -67,8 +66,8 @@ pub async fn connect(
     vcenter.ok_or(found)
 }
 
-/// Connects to the vCenter of the provider configuration as the program does, and finds the folders of its VMs. None if nothing is
-/// configured.
+/// Connects to the configured vCenter as the program does, and returns the settings, the client and the VM folders. Returns
+/// `None` if the configuration is missing or can't be used. The error is a message.
 pub(crate) async fn connect_to_site(
     client: &Client,
     options: &Options,
@@ -89,7 +88,8 @@ pub(crate) async fn connect_to_site(
     Err(errors.join("; "))
 }
 
-/// Runs all checks that `wanted` names; what a failed one leaves open is skipped and says so.
+/// Runs all checks and returns the findings for the checks that are `wanted`. Checks that depend on a failed one are reported
+/// as skipped.
 pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check) -> bool) -> Vec<Diagnosis> {
     let (settings, mut found) = configuration::check(client, &options.namespace).await;
     if let Some(settings) = settings {
@@ -121,13 +121,13 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
     found
 }
 
-/// Follows the VMs below the folders until all are known, as the program does: a recording shows the property stream, too.
+/// Reads the inventory of the folders as the program does, so that a recording contains the property stream too.
 async fn read_inventory(vcenter: &VCenter, folders: Vec<MoRef>) {
     let inventory = Inventory::start(vcenter.clone(), folders, inventory::Options::default());
     drop(tokio::time::timeout(LONGEST_READING, inventory.wait_until_complete()).await);
 }
 
-/// The checks that need nothing but a connected vCenter, side by side.
+/// Runs the checks that need only a connected vCenter, concurrently.
 async fn diagnose_site(site: &Site<'_>, operator_namespace: &str) -> Vec<Diagnosis> {
     let (privileges, compute, library, storage, network, namespaces, endpoints) = tokio::join!(
         privileges::check(site),

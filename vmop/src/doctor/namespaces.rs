@@ -1,4 +1,4 @@
-//! What namespaces with a place for VMs must have, too: VM classes, and room in their quotas.
+//! Checks the namespaces that have a placement for VMs: VM classes, and free quota.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 use super::checks::{CLASSES, QUOTA};
 use super::site::{BINDINGS, Site};
 
-/// The time that a controller has to compute the use of a new quota.
+/// The time in which a controller should compute the usage of a new quota.
 const COMPUTED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
@@ -69,7 +69,8 @@ fn judge_classes(
     found
 }
 
-/// A quota that is used up refuses the next claim or VM of its namespace. One whose use is not computed refuses nothing.
+/// Warns about exhausted quotas, which reject the namespace's next claim or VM, and about quotas without computed
+/// usage, which aren't enforced.
 fn judge_quotas(namespaces: &BTreeSet<String>, quotas: &[ResourceQuota], now: Timestamp) -> Vec<Diagnosis> {
     let mut found = Vec::new();
     let of_ours = |quota: &&ResourceQuota| quota.namespace().is_some_and(|own| namespaces.contains(&own));
@@ -96,7 +97,8 @@ fn judge_quotas(namespaces: &BTreeSet<String>, quotas: &[ResourceQuota], now: Ti
     found
 }
 
-/// The API server enforces only limits for which a controller has computed what is used.
+/// Warns about a quota that has had limits without computed usage for more than [`COMPUTED_WITHIN`], because the API server
+/// doesn't enforce such limits.
 fn judge_computed(quota: &ResourceQuota, now: Timestamp) -> Option<Diagnosis> {
     let limits = quota.spec.as_ref()?.hard.as_ref()?;
     let used = quota.status.as_ref().and_then(|status| status.used.as_ref());

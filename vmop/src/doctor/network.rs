@@ -1,4 +1,4 @@
-//! The network that VMs are connected to.
+//! Checks the configured network.
 
 use kit::diagnosis::Diagnosis;
 use vsphere::{MoRef, Network, ObjectContent};

@@ -1,4 +1,4 @@
-//! The checks of a provider configuration that is not applied yet.
+//! Checks a provider configuration that isn't applied yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,22 +14,23 @@ use super::site::{Site, judge_missing};
 use super::{Options, configuration, connection, endpoints, network, privileges, storage};
 use crate::vcenter::settings::{ConfigData, Settings};
 
-/// A site that is about to be configured. It contains a password, so it cannot be printed.
+/// A site that is about to be configured. This type doesn't implement `Debug`, because it contains a password.
 pub struct NewSite {
-    /// The provider configuration.
+    /// The provider configuration's data.
     pub configuration: ProviderConfiguration,
-    /// The data of the Secret with the credentials.
+    /// The credentials Secret's data.
     pub credentials: BTreeMap<String, Vec<u8>>,
-    /// The folders and resource pools of its namespaces, each with its user, such as `namespace dev`.
+    /// The namespaces' folders and resource pools, each with its user, such as `namespace dev`.
     pub places: BTreeMap<MoRef, String>,
-    /// The StorageClasses of the site.
+    /// The site's StorageClasses.
     pub storage_classes: Vec<StorageClass>,
-    /// The pools of addresses of the site.
+    /// The site's control plane address pools.
     pub pools: Vec<AddressPool>,
 }
 
-/// Checks the configuration, the way to vCenter, the user's privileges, and that library, datacenter, folders, pools, datastore, network
-/// and storage policies exist, and that no VM of another installation has an address of its pools.
+/// Checks the configuration, the vCenter connection and the user's privileges. Checks that the library, datacenter,
+/// folders, pools, datastore, network and storage policies exist, and that other installations' VMs don't use addresses
+/// from the pools.
 pub async fn check(kube: &Client, options: &Options, site: &NewSite) -> Vec<Diagnosis> {
     let read = ConfigData { namespace: &options.namespace, given: site.configuration.clone() }
         .settings(Some(&site.credentials));

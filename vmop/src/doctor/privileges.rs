@@ -1,4 +1,4 @@
-//! Whether the user has the privileges that the VM operator needs, object by object.
+//! Checks that the user has the privileges that the VM operator needs on each object.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use super::site::Site;
 
 type Held = HashMap<MoRef, BTreeSet<String>>;
 
-/// One call tells what the user has on all objects.
+/// Checks the user's privileges on all objects with one call.
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     match read(site).await {
         Ok((objects, held)) => judge(&objects, &held, &site.settings.username),
@@ -21,7 +21,7 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     }
 }
 
-/// The objects by scope, and what the user has on each.
+/// Reads the objects by scope, and the user's privileges on each.
 async fn read(site: &Site<'_>) -> vsphere::Result<(BTreeMap<PrivilegeScope, Vec<MoRef>>, Held)> {
     let objects = objects(site).await?;
     let all: Vec<MoRef> = objects.values().flatten().cloned().collect();
@@ -29,7 +29,7 @@ async fn read(site: &Site<'_>) -> vsphere::Result<(BTreeMap<PrivilegeScope, Vec<
     Ok((objects, held))
 }
 
-/// The objects on which privileges are needed, by scope.
+/// Returns the objects on which privileges are needed, by scope.
 async fn objects(site: &Site<'_>) -> vsphere::Result<BTreeMap<PrivilegeScope, Vec<MoRef>>> {
     let datastores = site.vcenter.datastores(&site.datacenter).await?;
     let configured = site.settings.datastore.as_deref();
@@ -55,7 +55,7 @@ async fn objects(site: &Site<'_>) -> vsphere::Result<BTreeMap<PrivilegeScope, Ve
     ]))
 }
 
-/// Each missing privilege is an error where every VM needs it, else a warning that names who does.
+/// Reports missing privileges: each as an error if every VM needs it, and otherwise as a warning that names the feature.
 fn judge(objects: &BTreeMap<PrivilegeScope, Vec<MoRef>>, held: &Held, user: &str) -> Vec<Diagnosis> {
     let none = BTreeSet::new();
     let lacking = |privilege: &Privilege| {
@@ -86,7 +86,7 @@ fn judge(objects: &BTreeMap<PrivilegeScope, Vec<MoRef>>, held: &Held, user: &str
             let count = PRIVILEGES
                 .iter()
                 .filter(|privilege| (privilege.used == PrivilegeUse::Always) == always)
-                // Where nothing is configured, nothing was looked at.
+                // Scopes without objects weren't checked.
                 .filter(|privilege| objects.get(&privilege.scope).is_some_and(|on| !on.is_empty()))
                 .count();
             found.push(check.ok(format!("{user} has all {count} privileges that were checked")));

@@ -1,4 +1,4 @@
-//! What the checks of vCenter look at: the objects that configuration, namespaces and zones name.
+//! The vCenter objects to check: the objects that the configuration, namespaces and zones refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -19,41 +19,41 @@ use crate::vcenter::Placement;
 use crate::vcenter::settings::Settings;
 use crate::virtualmachine::placement::zones::{namespace_placement, parse_zones};
 
-/// How a user that is a namespace is called.
+/// The prefix in the description of a placement's user if that user is a namespace.
 const NAMESPACE: &str = "namespace ";
 
-/// The threads of a host's processors.
+/// The property path of a host's CPU threads.
 pub const THREADS: &str = "summary.hardware.numCpuThreads";
 
-/// How the bindings of VM classes are called.
+/// The display name of VM class bindings.
 pub const BINDINGS: &str = "VirtualMachineClassBindings";
 
-/// A connected vCenter and where its VMs lie.
+/// A connected vCenter and its VMs' placements.
 pub struct Site<'a> {
-    /// The API server.
+    /// The API server client.
     pub kube: &'a Client,
     /// The provider configuration.
     pub settings: &'a Settings,
-    /// The vCenter.
+    /// The vCenter client.
     pub vcenter: &'a vsphere::Client,
-    /// The datacenter.
     pub datacenter: MoRef,
-    /// The namespaces that have a place for VMs.
+    /// The namespaces with a placement for VMs.
     pub namespaces: BTreeSet<String>,
-    /// Which VM classes namespaces may use.
+    /// The bindings of VM classes to namespaces.
     pub bindings: kube::Result<Vec<VirtualMachineClassBinding>>,
-    /// The folders of VMs, with who uses them.
+    /// The VM folders, each with a description of the first namespace or configuration that uses it.
     pub folders: BTreeMap<MoRef, String>,
-    /// The resource pools of VMs.
+    /// The VM resource pools.
     pub pools: Vec<ObjectContent>,
-    /// The clusters (or single hosts) that the pools belong to.
+    /// The clusters or standalone hosts that own the pools.
     pub clusters: Vec<ObjectContent>,
-    /// Their hosts.
+    /// The hosts in the clusters.
     pub hosts: Vec<ObjectContent>,
 }
 
 impl<'a> Site<'a> {
-    /// Reads which objects there are; `None` where one that others rest on is missing.
+    /// Reads the objects. The site is `None` if its placements or clusters can't be read, or if the datacenter doesn't
+    /// exist.
     pub async fn read(
         kube: &'a Client,
         settings: &'a Settings,
@@ -127,7 +127,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The pools, the clusters that they belong to, and the hosts of these.
+    /// Returns the pools, the clusters that own them, and the hosts in these clusters.
     pub(super) async fn surroundings(
         vcenter: &vsphere::Client,
         pools: &[MoRef],
@@ -150,13 +150,13 @@ impl<'a> Site<'a> {
     }
 }
 
-/// A name of an object, for people: vSphere's name and the MoID.
+/// Returns an object's name and MoID for messages.
 pub fn name(object: &ObjectContent) -> String {
     let name = object.get("name").as_str().unwrap_or_default();
     format!("{name} ({})", object.obj.id())
 }
 
-/// The finding for an object that a user names and that cannot be read.
+/// Returns the finding for an object that a user refers to and that can't be read.
 pub(super) fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosis {
     if matches!(error.kind(), Kind::NotFound { .. }) {
         let remedy = "Correct the MoID (layercake site discover and govc find -I show MoIDs), and give the user System.Read there";
@@ -168,7 +168,8 @@ pub(super) fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) 
     PLACEMENT.error(format!("{object}, named by {user}: {error}"), error.advice())
 }
 
-/// Who has a place in vCenter: namespaces by annotations or zones, and the provider configuration itself.
+/// Returns the placements for VMs, each with a description of its user: a namespace (through annotations or zones) or the
+/// provider configuration.
 async fn users(kube: &Client, settings: &Settings) -> Result<Vec<(String, Placement)>, Diagnosis> {
     let namespaces: Vec<Namespace> = PLACEMENT.read("Namespaces", list_all(kube).await)?;
     let zones: Vec<Zone> = PLACEMENT.read("Zones", list_served(kube).await)?;
@@ -197,7 +198,7 @@ async fn users(kube: &Client, settings: &Settings) -> Result<Vec<(String, Placem
     Ok(users)
 }
 
-/// All objects of a kind.
+/// Lists all objects of a kind.
 pub async fn list_all<K>(kube: &Client) -> kube::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -205,7 +206,7 @@ where
     Ok(Api::<K>::all(kube.clone()).list(&ListParams::default()).await?.items)
 }
 
-/// All objects of a kind that not every cluster has.
+/// Lists all objects of a kind. Returns an empty list if the kind isn't served.
 pub(super) async fn list_served<K>(kube: &Client) -> kube::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,

@@ -1,4 +1,4 @@
-//! Datastores and storage policies.
+//! Checks datastores and storage policies.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,9 @@ use super::site::{Site, list_all};
 use crate::vcenter::storage::PolicyName;
 use crate::virtualmachine::storage::class::policy_of;
 
-/// The provisioner of vSphere CSI: its classes stand for storage policies.
+/// The vSphere CSI provisioner. Its classes refer to storage policies.
 const CSI: &str = "csi.vsphere.vmware.com";
-/// Less free space than this on a datastore is worth a warning.
+/// The free space on a datastore, in bytes, below which there is a warning.
 const LITTLE: u64 = 20 << 30;
 
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {

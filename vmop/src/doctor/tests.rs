@@ -1,4 +1,4 @@
-//! The checks against the simulator: a healthy one, and one provoked cause after the other.
+//! Tests for the check codes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What an OVF descriptor says of its image.
+//! Parses OVF descriptors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,43 +12,41 @@ use quick_xml::reader::Reader;
 
 use crate::extra_config::DEFER_CLOUD_INIT;
 
-/// An image as its descriptor tells of it.
+/// The parts of a descriptor that an image shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Descriptor {
-    /// Product, vendor, short and full version.
+    /// Product, vendor, short version and full version.
     pub product: [Option<String>; 4],
-    /// What vSphere calls the operating system.
+    /// The vSphere guest id.
     pub os_type: Option<String>,
-    /// The operating system's version.
+    /// The operating system version.
     pub os_version: Option<String>,
-    /// The virtual hardware version.
     pub hardware: Option<i32>,
-    /// `bios` or `efi`.
     pub firmware: Option<String>,
-    /// Its cloud-init waits for VMware Tools, if it is configured to.
+    /// True if the image's cloud-init can wait for VMware Tools.
     pub defers: bool,
-    /// The properties, by key.
+    /// The OVF properties by key.
     pub properties: BTreeMap<String, Property>,
-    /// How many properties are left out, as an object can't hold them.
+    /// The number of properties that are omitted because an object can't hold them.
     pub left_out: usize,
 }
 
-/// A property of the image.
+/// An OVF property.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Property {
-    /// What users see of it.
+    /// The part that the image shows.
     pub shown: OvfProperty,
-    /// Whether users may set it.
+    /// True if users may set the property.
     pub configurable: bool,
 }
 
-/// A descriptor that is no OVF.
+/// The error for an invalid OVF descriptor.
 #[derive(Debug, thiserror::Error)]
 #[error("the OVF descriptor can't be read: {0}")]
 pub struct NotOvf(String);
 
 impl NotOvf {
-    /// A descriptor that can't be read for that reason.
+    /// Creates the error with its cause.
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
@@ -60,31 +58,31 @@ impl From<Exceeded> for NotOvf {
     }
 }
 
-/// What reading a descriptor may use: it is read once, and each of its elements takes some bytes.
+/// The limits for parsing one descriptor.
 const LIMITS: Limits = Limits { bytes: 96 << 20, time: Duration::from_secs(10) };
-/// What an element takes beside its text.
+/// The number of bytes that each element counts against the budget, in addition to its text.
 const ELEMENT: usize = 64;
-/// Elements within each other; OVF needs six.
+/// The maximum nesting depth. OVF needs six.
 const DEPTH: usize = 64;
-/// So many properties are kept.
+/// The maximum number of properties.
 const PROPERTIES: usize = 1000;
-/// So many bytes have the properties that are kept, together: image objects hold some of them twice.
+/// The maximum size of all properties together, in bytes. Image objects contain some properties twice.
 const PROPERTY_BYTES: usize = 200 << 10;
-/// So many bytes has the key of a property.
+/// The maximum length of a property key, in bytes.
 const KEY: usize = 256;
-/// So many characters are kept of what people see of a product or a property.
+/// The maximum length of a string that users see, in characters.
 const TEXT: usize = 1000;
 
-/// Reads the descriptor of an item of that library on a thread of its own, within bounds.
+/// Parses an item's descriptor on a separate thread, within limits per library.
 pub async fn read_bounded(library: &str, xml: String) -> Result<Descriptor, NotOvf> {
     compute(&format!("library {library}"), LIMITS, move |budget| read(&xml, budget)).await
 }
 
 const PRODUCT: [&str; 4] = ["Product", "Vendor", "Version", "FullVersion"];
 
-/// Reads the descriptor; only the first product section of an image with several counts for the product.
+/// Parses a descriptor. If there are several product sections, the first value of each product field counts.
 ///
-/// Of properties beyond what an object can hold only the number is kept.
+/// Properties that exceed the limits are omitted, and counted in `left_out`.
 pub fn read(xml: &str, budget: &Budget) -> Result<Descriptor, NotOvf> {
     let bad = |error: &dyn std::fmt::Display| NotOvf(error.to_string());
     let mut reader = Reader::from_str(xml);
@@ -125,7 +123,7 @@ pub fn read(xml: &str, budget: &Budget) -> Result<Descriptor, NotOvf> {
 }
 
 impl Descriptor {
-    /// Leaves out what an object can't hold, and makes harmless what people are shown.
+    /// Omits properties that an object can't hold, and replaces control characters in strings.
     fn bound(&mut self) {
         let texts =
             self.product.iter_mut().chain([&mut self.os_type, &mut self.os_version, &mut self.firmware]);
@@ -160,9 +158,9 @@ struct DescriptorReader {
     path: Vec<String>,
     text: String,
     envelope: bool,
-    /// The class of the product section at hand, which qualifies its keys.
+    /// The class of the current product section. The class qualifies property keys.
     class: String,
-    /// The property at hand.
+    /// The current property's key.
     key: String,
 }
 

@@ -1,8 +1,8 @@
-//! Which content libraries images are read from, and who may use them.
+//! Determines the content libraries that images are read from, and which namespaces may use them.
 //!
-//! An administrator names a library by a ContentLibraryProvider, stands a ContentSource before it, and
-//! lets a namespace use it by a ContentSourceBinding. The library of the provider configuration needs
-//! none of these: every namespace may use it.
+//! An administrator describes a library with a ContentLibraryProvider, creates a ContentSource that refers to it, and
+//! grants a namespace access with a ContentSourceBinding. The configured library doesn't need these: all namespaces may
+//! use it.
 
 use std::sync::Arc;
 
@@ -15,30 +15,31 @@ use kube::{Resource, ResourceExt};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::LibraryProblem;
 
-/// Kind of the reference to a library, as vm-operator names it.
+/// The kind in references to a library, as vm-operator sets it.
 pub const PROVIDER_KIND: &str = "ContentLibraryProvider";
 
-/// A content library that images are read from.
+/// A content library with images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageLibrary {
-    /// Its UUID in vCenter.
+    /// The library's UUID in vCenter.
     pub id: String,
-    /// The ContentLibraryProvider that names it, which owns its images; the configured library needs none.
+    /// The ContentLibraryProvider for the library, which owns the library's images. Optional for the configured library.
     pub provider: Option<OwnerReference>,
-    /// The administrator names it for releases: the configured one, and those of sources that are labelled so.
+    /// True for libraries with Kubernetes releases: the configured library, and libraries whose source has the release label.
     pub releases: bool,
 }
 
 impl ImageLibrary {
-    /// The name by which its images refer to it.
+    /// Returns the name in the images' provider reference.
     pub fn name(&self) -> &str {
         self.provider.as_ref().map_or(&self.id, |provider| &provider.name)
     }
 }
 
-/// The libraries to read, each once: the `configured` one first, then those of the sources by name.
+/// Returns the libraries to read, each once: first the `configured` one, then the others ordered by source name. `provider`
+/// returns a provider by name.
 ///
-/// Also what is wrong with a source, for people.
+/// Also returns the problems with sources.
 pub fn libraries(
     configured: Option<&str>,
     sources: &[Arc<ContentSource>],
@@ -70,7 +71,7 @@ pub fn libraries(
     (libraries, wrong)
 }
 
-/// Returns the problem of a source that refers to no provider, or to a missing one.
+/// Returns the problem with a source that doesn't refer to an existing provider.
 fn missing_provider(source: &ContentSource, named: Option<&str>) -> LibraryProblem {
     let source = source.name_any();
     let message = match named {
@@ -84,34 +85,35 @@ fn missing_provider(source: &ContentSource, named: Option<&str>) -> LibraryProbl
     LibraryProblem { source: Some(source), message, ..LibraryProblem::default() }
 }
 
-/// Whether the administrator names the library behind a source for releases.
+/// Returns true if an administrator labeled the source as a library for releases.
 pub fn is_for_releases(source: &ContentSource) -> bool {
     source.labels().get(label::RELEASE_LIBRARY).is_some_and(|value| value == "true")
 }
 
-/// The name of the ContentLibraryProvider behind a source.
+/// Returns the name of the ContentLibraryProvider that a source refers to.
 pub fn provider_of(source: &ContentSource) -> Option<&str> {
     let provider = source.spec.provider_ref.as_ref();
     provider.filter(|provider| provider.kind == PROVIDER_KIND).map(|provider| provider.name.as_str())
 }
 
-/// The UUID of the library that a provider names: what its spec says, else its own name.
+/// Returns the provider's library UUID: from the spec, or else the provider's name.
 pub fn library_of(provider: &ContentLibraryProvider) -> &str {
     let given = provider.spec.uuid.as_deref().filter(|uuid| !uuid.is_empty());
     given.or(provider.metadata.name.as_deref()).unwrap_or_default()
 }
 
-/// What is known of the library of an image, and of the namespace that wants to use it.
+/// The facts that decide whether a namespace may use an image.
 pub struct LibraryAccess<'a> {
-    /// The provider that the image names, if it is there.
+    /// The provider that the image refers to, if it exists.
     pub provider: Option<&'a ContentLibraryProvider>,
-    /// The names of the sources that stand before the provider.
+    /// The names of the sources that refer to the provider.
     pub sources: &'a [String],
-    /// Whether one of them is bound to the namespace.
+    /// True if one of the sources is bound in the namespace.
     pub bound: bool,
 }
 
-/// Whether the namespace may use the image: its source is bound there, or it is of the `configured` library.
+/// Checks that the namespace may use the image: a source of its library is bound there, the library is the `configured` one, or
+/// the image doesn't refer to a library.
 pub fn check_access(
     namespace: &str,
     image: &VirtualMachineImage,
@@ -120,7 +122,7 @@ pub fn check_access(
 ) -> Need<()> {
     let named = &image.spec.provider_ref;
     let of_configured = |id: &str| configured == Some(id);
-    // An image that refers to no library was given by hand, for all.
+    // An image without a library reference was created manually, for all namespaces.
     if named.kind != PROVIDER_KIND || of_configured(&named.name) {
         return Ok(());
     }
@@ -220,7 +222,7 @@ mod tests {
             assert!(unmet.message.contains(words), "{}", unmet.message);
         }
         check_access("ns", &image("team"), Some("lib-b"), &chain(&sources, true)).unwrap();
-        // The configured library is everybody's, by whatever name.
+        // All namespaces may use the configured library, whatever its name.
         check_access("ns", &image("lib-b"), Some("lib-b"), &nobody).unwrap();
         check_access("ns", &image("team"), Some("lib-a"), &chain(&sources, false)).unwrap();
         let mut by_hand = image("x");

@@ -1,8 +1,8 @@
-//! VirtualMachineImage: what the content libraries offer, kept in step.
+//! VirtualMachineImage: keeps one object per image in the content libraries.
 //!
-//! Images follow the libraries, no object asks for them. So there is no reconcile per object, but one
-//! sync of the libraries at the start, when the connection, a source or an image changes, when a
-//! VM misses an image, when an administrator says that a library has changed, and slowly after. An unchanged item costs one small read, and none of its files.
+//! Images follow the libraries, so there isn't a reconcile per object but one sync of all libraries. The sync runs at startup,
+//! when the connection, a source or an image changes, when a VM refers to a missing image, when an administrator announces a
+//! library change, and periodically. An unchanged item costs one small read, and its files aren't read.
 
 pub mod descriptor;
 pub mod libraries;
@@ -36,30 +36,29 @@ use libraries::ImageLibrary;
 pub use sync_requests::SyncRequests;
 
 const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
-/// However many request a sync, there is none sooner than this after the last.
+/// The minimum time between two syncs, however many are requested.
 const APART: Duration = Duration::from_secs(5);
 
-/// What keeps the images in step.
+/// Syncs the images with the content libraries.
 pub struct Images {
-    /// Writes as this controller.
+    /// The API client with this controller's field manager.
     pub api: Api,
-    /// The vCenter.
     pub provider: Arc<Provider>,
-    /// The operator's namespace, where the provider configuration is.
+    /// The operator's namespace, which contains the provider configuration.
     pub namespace: String,
-    /// The images there are.
+    /// The existing images.
     pub cache: Cache<VirtualMachineImage>,
-    /// The sources of images beside the configured library.
+    /// The image sources in addition to the configured library.
     pub sources: Optional<ContentSource>,
-    /// The libraries that sources stand for.
+    /// The content libraries that sources refer to.
     pub providers: Optional<ContentLibraryProvider>,
-    /// How often the libraries are looked at when nothing tells of a change.
+    /// The time between two syncs if no event triggers one.
     pub period: Duration,
-    /// Requests for reads before that time.
+    /// Requests for an earlier sync.
     pub sync_requests: Arc<SyncRequests>,
 }
 
-/// Keeps the images in step with the libraries until the program ends.
+/// Syncs the images with the libraries until the program ends.
 pub async fn follow(images: Images, shutdown: CancellationToken) {
     tokio::join!(images.cache.complete(), images.sources.settled(), images.providers.settled());
     let lost = Arc::clone(&images.sync_requests);
@@ -80,7 +79,7 @@ pub async fn follow(images: Images, shutdown: CancellationToken) {
     shutdown.run_until_cancelled(following).await;
 }
 
-/// A change of what `matters` of an object requests a sync.
+/// Requests a sync whenever the result of `matters` changes for an object.
 fn request_when_changed<K, M>(
     cache: &Cache<K>,
     sync_requests: &Arc<SyncRequests>,
@@ -106,20 +105,20 @@ fn is_of(image: &VirtualMachineImage, library: &str) -> bool {
     image.labels().get(plan::LIBRARY_LABEL).is_some_and(|label| label == library)
 }
 
-/// What one sync has found in the libraries.
+/// The result of one sync.
 #[derive(Default)]
 struct Sync {
-    /// The items of the libraries that could be listed.
+    /// Item ids from the listed libraries.
     items: HashSet<String>,
-    /// The libraries that could not be listed, by id: their images stay.
+    /// Ids for libraries that couldn't be listed. Their images are kept.
     unread: HashSet<String>,
-    /// The items that could not be read, by id: their images stay.
+    /// Ids for items that couldn't be read. Their images are kept.
     unread_items: HashSet<String>,
-    /// Which item has which name.
+    /// Item ids by image name.
     names: HashMap<String, String>,
-    /// What is wrong with which library or item.
+    /// The problems with libraries and items.
     wrong: Vec<LibraryProblem>,
-    /// Why the sync is to be repeated.
+    /// The error because of which the sync must be repeated.
     failed: Option<Error>,
 }
 
@@ -131,7 +130,8 @@ impl Sync {
         self.failed = Some(error);
     }
 
-    /// An item that can't be read concerns its own image and nothing else. It is read again soon only if that may help.
+    /// Records that an item can't be read. This affects only its own image. The sync is repeated only if the error is
+    /// transient.
     fn fail_item(&mut self, library: &ImageLibrary, id: &str, error: Error) {
         let image = self.names.iter().find(|(_, item)| *item == id).map(|(name, _)| name.clone());
         let message = format!("the content library's item {id}: {error}");
@@ -144,13 +144,13 @@ impl Sync {
         }
     }
 
-    /// Whether the image stands for something that a library still offers, as far as is known.
+    /// Returns true if a library still offers the image's item, or may offer it because it couldn't be listed.
     fn offers(&self, image: &VirtualMachineImage) -> bool {
         self.items.contains(&image.spec.image_id) || self.unread.iter().any(|library| is_of(image, library))
     }
 }
 
-/// Whether the same may succeed later without a change of the item.
+/// Returns true if a retry may succeed without a change to the item.
 fn is_transient(error: &Error) -> bool {
     match error {
         Error::Vcenter(error) => error.retryable(),
@@ -160,7 +160,7 @@ fn is_transient(error: &Error) -> bool {
 }
 
 impl Images {
-    /// An administrator who says that a library has changed requests a sync.
+    /// Requests a sync when an administrator announces a library change.
     async fn request_when_library_changes(&self) {
         let mut changes = self.provider.library_changes();
         while changes.changed().await.is_ok() {
@@ -203,7 +203,7 @@ impl Images {
         }
     }
 
-    /// The images are those of the libraries. One item's or library's failure does not keep the others back.
+    /// Syncs all images. A failure for one item or library doesn't stop the others.
     async fn sync(&self, vcenter: &VCenter) -> Result<(), Error> {
         let configured = vcenter.settings.library.as_deref();
         let sources = self.sources.cache().all();
@@ -238,7 +238,8 @@ impl Images {
         sync.failed.map_or(Ok(()), Err)
     }
 
-    /// The items of a library; where it can't be listed its images stay, and say so if it is gone.
+    /// Returns the library's item ids. If the library can't be listed, its images are kept. If the library is missing, the
+    /// images report that in their status.
     async fn list_items(&self, vcenter: &VCenter, library: &ImageLibrary, sync: &mut Sync) -> Vec<String> {
         let error = match vcenter.client.library_items(&library.id).await {
             Ok(ids) => {
@@ -261,7 +262,7 @@ impl Images {
         Vec::new()
     }
 
-    /// A provider is owned by the sources that name it, so it goes with the last of them.
+    /// Adds each source as an owner of the provider that it refers to, so that the provider is deleted with its last source.
     async fn set_provider_owners(&self, sources: &[Arc<ContentSource>]) -> Result<(), Error> {
         for source in sources {
             let named = libraries::provider_of(source).unwrap_or_default();
@@ -281,7 +282,7 @@ impl Images {
         Ok(())
     }
 
-    /// Images that no library offers any more go.
+    /// Deletes images that aren't in a library anymore.
     async fn remove_images(&self, sync: &Sync) -> Result<(), Error> {
         for image in self.cache.all().iter().filter(|image| ours(image)) {
             let named = sync.names.contains_key(&image.name_any());
@@ -295,7 +296,7 @@ impl Images {
         Ok(())
     }
 
-    /// The item's image is in step, if the item is one to make VMs of.
+    /// Syncs one item's image, if the item is an OVF template.
     async fn sync_item(
         &self,
         vcenter: &VCenter,
@@ -328,7 +329,7 @@ impl Images {
         Ok(())
     }
 
-    /// The item's own name, or a second one where another item, that is still there, has it.
+    /// Returns the image name for the item, or an alternative if another existing item has that name.
     fn free_name(&self, name: String, item: &LibraryItem, sync: &Sync) -> String {
         let holder = self.cache.get(None, &name);
         let held =
@@ -347,7 +348,7 @@ impl Images {
     ) -> Result<(), Error> {
         let read = match vcenter.client.ovf_descriptor(&item.id).await {
             Ok(xml) => descriptor::read_bounded(&library.id, xml).await,
-            // An import is filling it: it is no image yet.
+            // An item that doesn't have files yet isn't an image.
             Err(_) if vcenter.client.library_item_files(&item.id).await?.is_empty() => return Ok(()),
             Err(error) if matches!(error.kind(), Kind::TooLarge { .. } | Kind::Unexpected { .. }) => {
                 Err(NotOvf::new(error.to_string()))
@@ -357,13 +358,13 @@ impl Images {
         let empty = descriptor::Descriptor::default();
         let wanted = plan::image(name, library, item, read.as_ref().unwrap_or(&empty));
         let image = match live {
-            // What an unreadable item showed before still helps people to know it.
+            // The data that an unreadable item had before still helps users to identify it.
             Some(image) if read.is_err() && plan::is_labelled(&image, library, item) => image,
             Some(image) if read.is_err() => {
                 Arc::new(self.api.patch(&*image, plan::label_patch(library, item)).await?)
             }
             live => {
-                // What a label that is to go says matters: it is sent, whatever else is so already.
+                // Wrong labels may also have to be removed, so an image with wrong labels is always applied.
                 let labelled = live.filter(|image| plan::is_labelled(image, library, item));
                 Arc::clone(self.api.apply(&wanted, labelled.as_ref()).await?.object())
             }
@@ -376,7 +377,7 @@ impl Images {
     }
 }
 
-/// The status with the times at which its conditions came to be so.
+/// Sets the conditions' transition times.
 fn with_times(
     old: &VirtualMachineImageStatus,
     mut status: VirtualMachineImageStatus,

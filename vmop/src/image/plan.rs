@@ -1,4 +1,4 @@
-//! The VirtualMachineImage that an item of the library becomes.
+//! Computes the VirtualMachineImage for a library item.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ use super::descriptor::{Descriptor, NotOvf};
 use super::libraries::{ImageLibrary, PROVIDER_KIND};
 use crate::vcenter::mark;
 
-/// Label of the images that we made: the library they come from.
+/// The label on images from this controller: their library's UUID.
 pub const LIBRARY_LABEL: &str = "vmoperator.vmware.com/content-library";
 const OUR_LABELS: [&str; 3] = [LIBRARY_LABEL, label::RELEASE_LIBRARY, label::PUBLISH_REQUEST];
-/// Stands for the uid of a request where somebody changed it.
+/// The label value for an invalid request UID.
 const UNKNOWN_REQUEST: &str = "unknown";
-/// OVF properties with this prefix are the release's own data; they become annotations.
+/// The prefix of OVF properties that contain release data. They become annotations.
 const SYSTEM_PREFIX: &str = "vmware-system.";
-/// An image with release data of this prefix is a node of a Kubernetes cluster.
+/// The prefix of the release data that identifies a Kubernetes node image.
 const NODE_PREFIX: &str = "vmware-system.guest.kubernetes";
-/// Guests that neither run cloud-init nor are customised by vCenter, as their names in vSphere begin.
+/// The vSphere guest id prefixes for systems that support neither cloud-init nor guest customization by vCenter.
 const UNKNOWN_GUESTS: [&str; 6] = ["darwin", "dos", "netware", "os2", "solaris", "win3"];
-/// The API server takes no longer names.
+/// The API server's limit for names.
 const LONGEST_NAME: usize = 253;
-/// The API server takes at most 256 KiB of annotations; the rest of the object needs room too.
+/// The limit for annotations, in bytes. The API server allows 256 KiB for annotations, and the object needs space too.
 const ANNOTATIONS: usize = 200 * 1024;
 
-/// The image's object, without status.
+/// Returns the image object without its status.
 pub fn image(
     name: &str,
     library: &ImageLibrary,
@@ -71,7 +71,7 @@ pub fn image(
     VirtualMachineImage { metadata, spec, status: None }
 }
 
-/// Labels of the image: its library, whether that is for releases, and who published it.
+/// Returns the image's labels: its library, whether the library contains releases, and the publish request's UID.
 fn labels(library: &ImageLibrary, item: &LibraryItem) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         (LIBRARY_LABEL.to_owned(), library.id.clone()),
@@ -85,14 +85,14 @@ fn labels(library: &ImageLibrary, item: &LibraryItem) -> BTreeMap<String, String
     labels
 }
 
-/// The change that gives an image its labels, and takes off those that it is not to have.
+/// Returns the merge patch that sets the image's labels and removes this controller's other labels.
 pub fn label_patch(library: &ImageLibrary, item: &LibraryItem) -> Value {
     let wanted = labels(library, item);
     let labels: BTreeMap<_, _> = OUR_LABELS.map(|key| (key, wanted.get(key))).into();
     json!({ "metadata": { "labels": labels } })
 }
 
-/// Whether the image has the labels that it is to have, and none of them that it is not to have.
+/// Returns true if this controller's labels on the image are correct.
 pub fn is_labelled(image: &VirtualMachineImage, library: &ImageLibrary, item: &LibraryItem) -> bool {
     let wanted = labels(library, item);
     OUR_LABELS.iter().all(|key| image.labels().get(*key) == wanted.get(*key))
@@ -115,7 +115,7 @@ fn annotations(descriptor: &Descriptor) -> BTreeMap<String, String> {
     kept
 }
 
-/// The image's status: read well, or why not.
+/// Returns the image's status, from the parsed `descriptor` or the error in it.
 pub fn status(
     library: &ImageLibrary,
     item: &LibraryItem,
@@ -149,14 +149,14 @@ pub fn status(
             kind: PROVIDER_KIND.to_owned(),
             name: library.name().to_owned(),
         }),
-        // What could not be read is read again next time, version or not.
+        // Keep the old version if the item couldn't be read, so that it is read again.
         content_version: descriptor
             .map_or_else(|_| old.content_version.clone(), |_| Some(item.content_version.clone())),
         firmware: descriptor.ok().and_then(|descriptor| descriptor.firmware.clone()),
     }
 }
 
-/// The image was read; some of its properties may be more than an object can hold.
+/// Returns the condition for an item that was read. The message counts OVF properties that don't fit into an object.
 fn synced(descriptor: &Descriptor) -> Condition {
     let message = (descriptor.left_out > 0).then(|| {
         format!(
@@ -182,7 +182,8 @@ fn os_supported(descriptor: &Descriptor) -> Condition {
     Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED)
 }
 
-/// A node image is made for us; another one is, if its cloud-init waits until it is allowed to begin.
+/// Returns the v1alpha1 compatibility condition. Node images are compatible, and so are images whose cloud-init can be
+/// deferred.
 fn compatible(descriptor: &Descriptor) -> Condition {
     let node = descriptor.properties.keys().any(|key| key.starts_with(NODE_PREFIX));
     if node || descriptor.defers {
@@ -196,7 +197,7 @@ fn compatible(descriptor: &Descriptor) -> Condition {
     )
 }
 
-/// The status of an image whose library can't be used, for this reason.
+/// Returns the status of an image whose library can't be used.
 pub fn without_library(old: &VirtualMachineImageStatus, why: &str) -> VirtualMachineImageStatus {
     let type_ = known::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY;
     let gone = Condition::is_false(type_, ERROR, known::VIRTUAL_MACHINE_IMAGE_PROVIDER_NOT_READY, why);
@@ -205,7 +206,7 @@ pub fn without_library(old: &VirtualMachineImageStatus, why: &str) -> VirtualMac
     VirtualMachineImageStatus { conditions, image_supported: Some(false), ..old.clone() }
 }
 
-/// Whether the image shows this content of the item already, and the library that it is of.
+/// Returns true if the image is up to date with the item's content, its library and its owner.
 pub fn current(image: &VirtualMachineImage, library: &ImageLibrary, item: &LibraryItem) -> bool {
     let status = image.status.clone().unwrap_or_default();
     let holds = |type_| api::conditions::holds(&status.conditions, type_);
@@ -219,16 +220,16 @@ pub fn current(image: &VirtualMachineImage, library: &ImageLibrary, item: &Libra
         && status.content_version.as_deref() == Some(item.content_version.as_str())
         && holds(known::VIRTUAL_MACHINE_IMAGE_SYNCED)
         && holds(known::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY)
-        // What an older release read is read again once.
+        // Images from an older release don't have this condition and are read again once.
         && status.conditions.iter().any(|it| it.type_ == known::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE)
 }
 
-/// The name of an item whose own is taken by an item that is still there.
+/// Returns the alternative name for an item whose own name is taken.
 pub fn second_name(name: &str, item: &LibraryItem) -> String {
     api::names::joined(name, &format!("-{}", api::names::hash([item.id.as_str()])), LONGEST_NAME)
 }
 
-/// The object's name: the item's, as far as the API server takes it.
+/// Returns the object name for an item: the item's name with unsupported characters replaced, or `None` if the result is empty.
 pub fn name(item: &LibraryItem) -> Option<String> {
     let lower = item.name.to_ascii_lowercase();
     let safe: String = lower

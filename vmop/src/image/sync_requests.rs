@@ -1,4 +1,4 @@
-//! Requests to read the libraries before their time.
+//! Requests to sync the images early.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,26 +7,27 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// So many reads for images that are missed has a namespace until the next read by the clock, whatever names it tries.
+/// The maximum number of syncs that one namespace's missing images can trigger per sync period.
 const READS: usize = 8;
 
-/// Requests to read the libraries.
+/// Requests to sync the images.
 #[derive(Debug, Default)]
 pub struct SyncRequests {
     requested: Notify,
-    /// Whether the libraries were read once: before that, whoever misses something need not ask.
+    /// True after the first sync began. Missing images don't trigger a sync before that.
     begun: AtomicBool,
-    /// The VMs of each namespace, by UID, and the images that they missed since the last read by the clock.
+    /// By namespace: the VM UIDs and missing images that triggered a sync in this period.
     missed: Mutex<HashMap<String, HashSet<(String, String)>>>,
 }
 
 impl SyncRequests {
-    /// Has the libraries read soon.
+    /// Requests a sync.
     pub fn request(&self) {
         self.requested.notify_one();
     }
 
-    /// A VM misses an image: that is worth one read, however often it is found missing, and few for all VMs of a namespace.
+    /// Requests a sync because a VM refers to a missing image: once per VM and image, and limited per namespace. `vm` is the
+    /// VM's UID. Ignored before the first sync.
     pub fn request_missing(&self, namespace: &str, vm: &str, image: &str) {
         let new = || {
             let mut missed = self.missed.lock();
@@ -38,18 +39,18 @@ impl SyncRequests {
         }
     }
 
-    /// Resolves when a read is requested, or was since the last one.
+    /// Waits for a request. Returns at once if a sync was requested since the last sync began.
     pub(crate) async fn requested(&self) {
         self.requested.notified().await;
     }
 
-    /// What was asked for so far is read now.
+    /// Marks all requests so far as served, because a sync begins.
     pub(super) fn begin(&self) {
         let _ = self.requested.notified().now_or_never();
         self.begun.store(true, Ordering::Release);
     }
 
-    /// The clock's time has come: whoever still misses something may ask again.
+    /// Starts a new sync period, in which missing images can trigger syncs again.
     pub(super) fn forget(&self) {
         self.missed.lock().clear();
     }

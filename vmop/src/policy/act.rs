@@ -1,4 +1,4 @@
-//! Makes a policy's folder, pool and cluster modules in vCenter, or finds them by its ledger.
+//! Creates a policy's folder, pool and cluster modules in vCenter, or finds them through the policy's ledger.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ use crate::policy::pool::{allocations, keep_allocations};
 use crate::unmet::Unmet;
 use crate::vcenter::{LONGEST_NAME, Placement, RealizedPolicy, VCenter, is_vcenter_name};
 
-/// Has the policy's folders, pools and cluster modules exist, below each of the `placements` of its namespace.
+/// Creates the policy's missing folders, pools and cluster modules in each of the namespace's `placements`.
 ///
-/// What this process has realized for the spec as it is costs no call.
+/// Returns `known` without a call to vCenter if this process already realized the current spec in these placements.
 pub async fn realize(
     policy: &VirtualMachineSetResourcePolicy,
     placements: &[Placement],
@@ -40,12 +40,12 @@ pub async fn realize(
     let mut book = Annotation::new(policy, ctx);
     let mut wanted = Vec::new();
     for parent in placements {
-        // Whose the VMs are that lie there must be known before anything is looked at.
+        // The owners of the VMs in the folder must be known before the lookup.
         vcenter.watch_folder(&parent.folder).await?;
         wanted.extend(wanted_folder(policy, parent));
         wanted.extend(wanted_pool(policy, parent, vcenter).await?);
     }
-    // The pools of a zone share its folder.
+    // Pools in one zone share a folder, so each parent gets one child.
     let mut seen = BTreeSet::new();
     wanted.retain(|child| seen.insert(child.parent.clone()));
     let whose = |object: &MoRef| occupant(object, policy, &ctx.caches, vcenter);
@@ -108,7 +108,7 @@ fn wanted_child(
     WantedChild { parent: parent.clone(), name: name.to_owned(), alternative, form }
 }
 
-/// Refuses names that vCenter gives no folder or pool.
+/// Rejects names that vCenter doesn't accept for a folder or pool.
 fn check_names(policy: &VirtualMachineSetResourcePolicy) -> Result<(), Error> {
     let named = [("spec.folder.name", folder_name(policy)), ("spec.resourcepool.name", pool_name(policy))];
     let refused = named.into_iter().find(|(_, name)| name.is_some_and(|name| !is_vcenter_name(name)));
@@ -120,12 +120,12 @@ fn check_names(policy: &VirtualMachineSetResourcePolicy) -> Result<(), Error> {
     Err(Unmet::wrong(known::INVALID_SPEC, message).into())
 }
 
-/// The folder's name; `None` where VMs lie in the namespace's own.
+/// Returns the folder name, or `None` if VMs use the namespace's folder.
 fn folder_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
     policy.spec.folder.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// The pool's name; `None` where VMs run in the namespace's own.
+/// Returns the pool name, or `None` if VMs use the namespace's pool.
 fn pool_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
     policy.spec.resource_pool.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
 }

@@ -1,10 +1,10 @@
-//! The folder and the pool of a policy in vCenter: those that the ledger records, else new ones.
+//! A policy's folder and pool in vCenter: the objects that the ledger records, or new ones.
 //!
-//! A child that others have made is never used, whatever its name: neither another policy's, be it of the same
-//! namespace, nor a vSphere administrator's. Where the wanted name is taken, the child gets a suffix that stands for
-//! the policy. One of ours that was renamed is used on; one that was moved is waited for, and nothing is made in its
-//! place: the VMs in it would be made twice. Earlier versions kept no record of folders and pools; a child in which nothing but VMs of the
-//! policy's namespace lies, and one of the policy's own, was made by them, and is recorded.
+//! A child that others created is never used, whatever its name and owner. If the wanted name is taken, the child's name gets a
+//! suffix that depends on the policy. A renamed child stays in use. If a child was moved, the policy waits and doesn't create
+//! another one, because the VMs in the moved child would be created twice. Earlier versions didn't record folders and pools. A
+//! child that contains only VMs from the policy's namespace, including at least one of the policy's own, was created by such a
+//! version and is recorded.
 
 use api::conditions::vmop as reason;
 use vsphere::{Allocation, Kind, MoRef};
@@ -16,53 +16,51 @@ use crate::policy::whereabouts::{Whereabouts, locate};
 use crate::unmet::Unmet;
 use crate::vcenter::VCenter;
 
-/// A folder or pool that a policy asks for.
+/// A folder or pool that a policy requires.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedChild {
-    /// What it is in.
+    /// The parent folder or pool.
     pub parent: MoRef,
-    /// The name that the spec gives.
+    /// The name in the spec.
     pub name: String,
-    /// The name where that one is taken.
+    /// The name to use if `name` is taken.
     pub alternative: String,
-    /// What is asked for.
     pub form: Form,
 }
 
-/// What a child is to be.
+/// The kind of a child, with the settings that it is created with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
-    /// A folder.
     Folder,
-    /// A pool with these guarantees and limits of CPU and memory.
+    /// A pool with these reservations and limits for CPU and memory.
     Pool(Allocation, Allocation),
 }
 
-/// Whose something is that lies in a folder or a pool.
+/// The owner of an object in a folder or pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupant {
     /// A VM of the policy.
     OfPolicy,
     /// Another VM of the policy's namespace.
     OfNamespace,
-    /// Nobody knows yet: vCenter shows too little of it.
+    /// Unknown, because vCenter doesn't show enough of the VM.
     Unknown,
-    /// Anything else.
+    /// Another owner, or an object that isn't a VM.
     Stranger,
 }
 
-/// What is known of a wanted child before anything is done.
+/// The lookup result for a wanted child, before any change.
 enum Look {
-    /// It is there, and ours.
+    /// The child exists and is recorded.
     Ours(MoRef),
-    /// It is there, and becomes ours under this name.
+    /// The child exists and must be recorded under this name.
     Adopt(String, MoRef),
-    /// It is to be made under this name.
+    /// The child must be created under this name.
     Create(String),
 }
 
 impl WantedChild {
-    /// The kind of child.
+    /// Returns the kind of child.
     pub fn kind(&self) -> ChildKind {
         match self.form {
             Form::Folder => ChildKind::Folder,
@@ -75,7 +73,7 @@ impl WantedChild {
     }
 }
 
-/// Has every wanted child exist; the answer is in their order.
+/// Creates missing children, and returns all children in the order of `wanted`.
 pub async fn realize_children(
     wanted: &[WantedChild],
     ledger: &mut Ledger,
@@ -83,7 +81,7 @@ pub async fn realize_children(
     occupant: &(impl Fn(&MoRef) -> Occupant + Sync),
     vcenter: &VCenter,
 ) -> Result<Vec<MoRef>, Error> {
-    // One policy at a time: whose a name is must not change between the look and the write.
+    // One policy at a time, because a name's owner must not change between the lookup and the write.
     let _turn = vcenter.making_children.lock().await;
     let before = ledger.clone();
     let mut looks = Vec::with_capacity(wanted.len());
@@ -109,7 +107,7 @@ pub async fn realize_children(
             Look::Create(name) => {
                 let created = create(child, &name, vcenter).await;
                 if created.as_ref().is_err_and(|error| matches!(error.kind(), Kind::DuplicateName { .. })) {
-                    // Somebody was faster: it is his, and the next look finds the name taken.
+                    // Another client was faster and owns the object. The next lookup finds the name taken.
                     ledger.forget_child(child.kind(), &child.parent, &name);
                     write_changed(ledger, &mut written, store).await?;
                 }
@@ -175,7 +173,7 @@ async fn look(
         }
         let occupants: Vec<_> = contents(&found, vcenter).await?.iter().map(occupant).collect();
         if occupants.contains(&Occupant::Unknown) {
-            // It may be ours: neither taken nor passed over before that is known.
+            // The child may belong to the policy, so neither adopt nor skip it until its occupants' owners are known.
             let message = format!("The owners of the VMs in {name} ({found}) in vCenter are not known yet");
             return Err(Unmet::in_vcenter(reason::RESOURCE_POLICY_NOT_READY, message).into());
         }
@@ -205,7 +203,7 @@ async fn create(child: &WantedChild, name: &str, vcenter: &VCenter) -> vsphere::
     }
 }
 
-/// What lies in a folder or a pool: VMs, and folders or pools. Nothing where it is gone.
+/// Returns the objects in a folder or pool: VMs, folders and pools. Returns an empty list if the folder or pool doesn't exist.
 pub async fn contents(child: &MoRef, vcenter: &VCenter) -> vsphere::Result<Vec<MoRef>> {
     let lists: &[&str] = if child.kind() == "Folder" { &["childEntity"] } else { &["vm", "resourcePool"] };
     let read = match vcenter.client.retrieve(std::slice::from_ref(child), lists).await {

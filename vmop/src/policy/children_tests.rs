@@ -1,4 +1,4 @@
-//! Folders and pools of policies against a real simulator process: whose they are, and crashes at every write.
+//! Policy folders and pools on a simulated vCenter: ownership, and crashes at every write.
 
 use api::names::finalizer;
 use api::vmop::VirtualMachineSetResourcePolicy;
@@ -93,7 +93,7 @@ async fn a_child_whose_answer_was_lost_is_found_again(sim: Sim) {
         sim.post("/v1/faults", json!({ "method": method, "kind": "lostAnswer" })).await;
         let mut store = Notes::default();
         realize(&sim, "a", &mut store, &vcenter).await.unwrap_err();
-        // One that is deleted now has what was made removed.
+        // If the policy is deleted now, the objects that were created are removed.
         let given_up = Notes { written: store.written.clone(), ..Notes::default() };
         remove(&given_up, &vcenter).await.unwrap();
         sim.post("/v1/faults", json!({ "method": method, "kind": "lostAnswer" })).await;
@@ -114,17 +114,17 @@ async fn a_child_of_others_is_neither_used_nor_changed_nor_destroyed(sim: Sim) {
     let mut store = Notes::default();
     let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
     assert_eq!(names(&made, &vcenter).await, ["payments-a", "payments-a"]);
-    // Another policy shares neither, whatever its name is.
+    // Another policy doesn't use these children, whatever its name.
     let mut second = Notes { others: store.written.ids().cloned().collect(), ..Notes::default() };
     let own = realize(&sim, "b", &mut second, &vcenter).await.unwrap();
     assert_eq!(names(&own, &vcenter).await, ["payments-b", "payments-b"]);
     let read = vcenter.client.retrieve(&theirs[1..], &["config.cpuAllocation"]).await.unwrap();
     assert_eq!(read[0].get("config.cpuAllocation").get("limit").as_i64(), Some(-1));
-    // It keeps its name and its children when the other is gone.
+    // The second policy keeps its children and their names after the first is deleted.
     remove(&store, &vcenter).await.unwrap();
     assert_eq!(realize(&sim, "b", &mut second, &vcenter).await.unwrap(), own);
     assert_eq!(names(&theirs, &vcenter).await, ["payments", "payments"]);
-    // An id that another ledger has too is destroyed by neither.
+    // An object whose id is in two ledgers isn't destroyed by either policy.
     let thief = Notes {
         written: second.written.clone(),
         others: second.written.ids().cloned().collect(),
@@ -186,7 +186,7 @@ async fn a_vm_that_comes_into_a_folder_that_is_removed_keeps_it(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let mut store = Notes::default();
     let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
-    // The template is made before, so that the clone is one call.
+    // Deploy the template first, so that the clone is one call.
     template(&vcenter, &template_key(&sim, &vcenter).await).await;
     sim.post("/v1/faults", json!({ "method": "Rename_Task", "kind": "holdCall" })).await;
     let meanwhile = while_held(&sim, clone_into(&made[0], "stray", &sim, &vcenter));
@@ -212,7 +212,7 @@ async fn a_child_that_is_renamed_is_used_on_and_one_that_is_moved_is_waited_for(
         assert!(refused.contains("Move it back"), "{refused}");
     }
     assert_eq!(below(&sim.folder(), &vcenter).await, there, "nothing is made in its place");
-    // A policy that is deleted meanwhile leaves it where it was put.
+    // Deleting the policy now leaves the folder in its new parent.
     remove(&store, &vcenter).await.unwrap();
     assert_eq!(below(&elsewhere, &vcenter).await, 1);
     sim.post(&format!("{folder}/move"), json!({ "folder": sim.folder().id() })).await;
@@ -226,7 +226,7 @@ async fn an_id_that_vcenter_gave_to_another_is_ours_no_more(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let mut store = Notes::default();
     let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
-    // As after a restore from a backup, when ids are given a second time.
+    // As after a restore from a backup, when ids are assigned again.
     let theirs = vcenter.client.create_folder(&sim.folder(), "theirs").await.unwrap();
     store.written.enter_child(ChildKind::Folder, &sim.folder(), "payments", Some(theirs.id()));
     store.others.insert(theirs.id().to_owned());

@@ -1,4 +1,4 @@
-//! What reconciles of policies work with, and why one does not come through.
+//! Context and errors for policy reconciles.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,33 +15,32 @@ use crate::error::OwnError;
 use crate::unmet::Unmet;
 use crate::vcenter::Provider;
 
-/// While VMs are in the way of a deletion, vCenter is asked again this often.
+/// The retry interval while VMs prevent a deletion.
 const OCCUPIED: Duration = Duration::from_secs(5);
 
-/// What reconciles of policies work with.
+/// The context for policy reconciles.
 pub struct Context {
-    /// Writes as this controller.
+    /// The API client with this controller's field manager.
     pub api: Api,
-    /// Events of this controller.
+    /// The recorder for this controller's events.
     pub events: Events,
-    /// The vCenter.
     pub provider: Arc<Provider>,
-    /// What is watched.
+    /// The watch caches.
     pub caches: Caches,
-    /// Enqueues the VirtualMachines of a policy that was realized.
+    /// Enqueues a policy's VirtualMachines after it was realized.
     pub vms: Enqueue<VirtualMachine>,
 }
 
-/// Why a reconcile of a policy did not come through.
+/// The reasons why a policy reconcile fails.
 pub type Error = error::Error<PolicyError>;
 
-/// Reasons of a policy's own.
+/// Errors that only policies have.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// Something is missing or wrong, and somebody must act.
+    /// A requirement isn't met, and a user or administrator must act.
     #[error("{}", .0.message)]
     Unmet(Unmet),
-    /// VMs are still in it.
+    /// VMs are still in the policy's folder or pool, or use the policy.
     #[error("{0}")]
     Occupied(String),
 }
@@ -72,7 +71,7 @@ impl From<Unmet> for Error {
     }
 }
 
-/// VMs are still in what shall go.
+/// Creates the error for VMs that prevent a deletion.
 pub fn occupied(message: String) -> Error {
     Error::Own(PolicyError::Occupied(message))
 }

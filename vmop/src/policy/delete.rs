@@ -1,7 +1,7 @@
-//! The end of a policy: its modules, its pool and its folder go once nothing is in them.
+//! Deletes a policy's modules, pool and folder once they are empty.
 //!
-//! Nothing but what its ledger records goes, and nobody may be in it: no object of ours that names the policy,
-//! and no VM that vCenter shows there at this moment.
+//! Deletes only objects that the ledger records and that aren't in use: no VirtualMachine may refer to the policy, and the
+//! folder and the pool must not contain VMs in vCenter at that moment.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::policy::remove_children::remove_children;
 use crate::vcenter::VCenter;
 use crate::virtualmachine::placement;
 
-/// Lets the object go once its pool and folder are gone, or are in use by others.
+/// Removes the finalizer once the pool and folder are deleted, or are in use by others.
 pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Next, Error> {
     if !policy.finalizers().iter().any(|there| there == finalizer::RESOURCE_POLICY) {
         return Ok(Next::OnChange);
@@ -48,7 +48,7 @@ pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     Ok(Next::OnChange)
 }
 
-/// The modules that may have been created without a record, where their creation was cut short.
+/// Returns the slots whose modules may exist without a record, because their creation was interrupted.
 async fn begun_modules(
     policy: &VirtualMachineSetResourcePolicy,
     ledger: &Ledger,

@@ -1,5 +1,5 @@
-//! Looks up the VMs that have the control plane endpoint that a policy's cluster is about to use: another management cluster on the same
-//! vCenter may have assigned the same address.
+//! Looks up the VMs that use the control plane endpoint that a policy's cluster is about to get. Another management
+//! cluster on the same vCenter may have assigned the same address.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use kube::ResourceExt;
 use crate::vcenter::VCenter;
 use crate::vcenter::endpoints::EndpointRecord;
 
-/// Returns the use of the endpoint in the policy's annotation, or `None` if there is no annotation, which costs no call.
+/// Returns the VM that uses the endpoint in the policy's annotation, and the virtual routers in use. Without the annotation,
+/// returns `None` and doesn't call vCenter.
 pub async fn look_up(
     policy: &VirtualMachineSetResourcePolicy,
     vcenter: &VCenter,
@@ -25,7 +26,7 @@ pub async fn look_up(
     Ok(Some(judge(host, &namespace, &vcenter.settings.stack, &records)))
 }
 
-/// The use of an endpoint, for users of the namespace: they learn the names of their own VMs only.
+/// Returns the use of an endpoint, for users in the namespace. These users learn only the names of their own namespace's VMs.
 fn judge(host: &str, namespace: &str, stack: &str, records: &[EndpointRecord]) -> ControlPlaneEndpointStatus {
     let user = records.iter().find(|record| record.has_host(host)).map(|record| {
         if record.stack != stack {

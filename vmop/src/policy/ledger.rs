@@ -1,10 +1,9 @@
-//! What a policy has in vCenter: known from nothing but what was written down.
+//! The ledger: a policy annotation that records the policy's objects in vCenter.
 //!
-//! Names prove nothing: anybody may give a folder, a pool or a policy any name, and a cluster module has none. So
-//! the policy's annotation says what was made for it, by ids; admission keeps everybody but administrators from
-//! writing it. Before something is made, the annotation says that it is about to be, under which name, and which
-//! modules there are. After a crash between the two, what has appeared since, is empty and nobody's, is ours: it is
-//! as good as new. The annotation travels when objects are moved to another cluster, which a status does not.
+//! Names don't prove ownership: anyone can name a folder, pool or policy, and cluster modules don't have names. So the
+//! annotation records ids, and admission lets only administrators write it. Before an object is created, the annotation records
+//! the name or, for modules, the modules that already exist. If the process crashes in between, a new object that is empty and
+//! unclaimed belongs to the policy. Unlike a status, the annotation is kept when objects are moved to another cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,57 +15,55 @@ use vsphere::automation::ClusterModule;
 
 use crate::stable_hash::stable_hash;
 
-/// The annotation.
+/// The annotation key.
 pub const ANNOTATION: &str = api::names::annotation::RESOURCE_POLICY_LEDGER;
 
-/// A group of a policy in one vSphere cluster: it has one module.
+/// A cluster module group in one vSphere cluster. Each slot needs one module.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
-    /// MoID of the cluster.
+    /// The cluster's MoID.
     pub cluster: String,
-    /// The group.
+    /// The group's name.
     pub group: String,
 }
 
-/// What is written down.
+/// The annotation's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
-    /// The modules that are ours: by cluster, by group.
+    /// The policy's module ids, by cluster and group.
     pub modules: BTreeMap<String, BTreeMap<String, String>>,
-    /// The folders and pools that are ours.
+    /// The policy's folders and pools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Child>,
-    /// While modules are being made: those that there were before, by hashes, since they are other people's.
+    /// The hashed ids of other modules that existed before creation began. `None` unless modules are being created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known: Option<BTreeSet<String>>,
 }
 
-/// A folder or a pool that was made for a policy, or is about to be.
+/// A folder or pool that was created for a policy, or is about to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Child {
-    /// Whether it is a folder or a pool.
     pub kind: ChildKind,
-    /// MoID of the folder or pool that it is in.
+    /// The MoID of the parent folder or pool.
     pub parent: String,
-    /// Its name in vCenter.
+    /// The name in vCenter.
     pub name: String,
-    /// Its MoID; `None` while it is being made.
+    /// The MoID, or `None` while the child is being created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// What a policy has below the folder and the pool of its namespace.
+/// The kinds of objects that a policy creates in its namespace's folder and pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChildKind {
-    /// A folder of VMs.
+    /// A VM folder.
     Folder,
-    /// A resource pool.
     ResourcePool,
 }
 
 impl ChildKind {
-    /// The managed object's type.
+    /// Returns the managed object type.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Folder => "Folder",
@@ -76,68 +73,69 @@ impl ChildKind {
 }
 
 impl Child {
-    /// It, as vCenter knows it; `None` while it is being made.
+    /// Returns the managed object reference, or `None` while the child is being created.
     pub fn moref(&self) -> Option<MoRef> {
         self.id.as_deref().map(|id| MoRef::new(self.kind.type_name(), id))
     }
 
-    /// What it is in.
+    /// Returns the parent folder or pool.
     pub fn parent(&self) -> MoRef {
         MoRef::new(self.kind.type_name(), self.parent.as_str())
     }
 }
 
 impl Ledger {
-    /// What the policy's annotation says. Nothing else counts: a namespace's user may write a status.
+    /// Parses the policy's annotation. A missing or invalid annotation results in an empty ledger. The status isn't used,
+    /// because namespace users can write it.
     pub fn read(policy: &VirtualMachineSetResourcePolicy) -> Self {
         let written = policy.annotations().get(ANNOTATION);
         written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// The annotation's text.
+    /// Returns the annotation value.
     pub fn text(&self) -> String {
-        // Maps and sets of text can't fail to be written.
+        // Serializing maps and sets of strings can't fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The module of a slot.
+    /// Returns the slot's module id.
     pub fn module(&self, slot: &Slot) -> Option<&String> {
         self.modules.get(&slot.cluster)?.get(&slot.group)
     }
 
-    /// The module is that slot's.
+    /// Records a slot's module.
     pub fn enter(&mut self, slot: Slot, id: String) {
         self.modules.entry(slot.cluster).or_default().insert(slot.group, id);
     }
 
-    /// The ids of all modules, folders and pools that are ours.
+    /// Returns the policy's module, folder and pool ids.
     pub fn ids(&self) -> impl Iterator<Item = &String> {
         self.module_ids().chain(self.children.iter().filter_map(|child| child.id.as_ref()))
     }
 
-    /// The ids of all modules that are ours.
+    /// Returns all module ids.
     pub fn module_ids(&self) -> impl Iterator<Item = &String> {
         self.modules.values().flat_map(BTreeMap::values)
     }
 
-    /// The folder or pool of that name, made or about to be.
+    /// Returns the folder or pool with that name, even if it is only about to be created.
     pub fn child(&self, kind: ChildKind, parent: &MoRef, name: &str) -> Option<&Child> {
         self.children.iter().find(|child| child.is(kind, parent, name))
     }
 
-    /// The folder or pool of that name has that id, or is about to be made.
+    /// Records a folder or pool with its id. `None` means that it is about to be created.
     pub fn enter_child(&mut self, kind: ChildKind, parent: &MoRef, name: &str, id: Option<&str>) {
         self.forget_child(kind, parent, name);
         let (parent, name, id) = (parent.id().to_owned(), name.to_owned(), id.map(str::to_owned));
         self.children.push(Child { kind, parent, name, id });
     }
 
-    /// There is no folder or pool of ours of that name.
+    /// Removes a folder or pool from the ledger.
     pub fn forget_child(&mut self, kind: ChildKind, parent: &MoRef, name: &str) {
         self.children.retain(|child| !child.is(kind, parent, name));
     }
 
-    /// Modules that vCenter does not have (any more) are nobody's.
+    /// Removes all modules except those that exist in vCenter (`there`).
     pub fn keep(&mut self, there: &[ClusterModule]) {
         for (cluster, groups) in &mut self.modules {
             groups.retain(|_, id| there.iter().any(|module| module.id == *id && module.cluster == *cluster));
@@ -145,17 +143,17 @@ impl Ledger {
         self.modules.retain(|_, groups| !groups.is_empty());
     }
 
-    /// The wanted slots that have no module.
+    /// Returns the wanted slots without a module.
     pub fn missing(&self, wanted: &BTreeSet<Slot>) -> Vec<Slot> {
         wanted.iter().filter(|slot| self.module(slot).is_none()).cloned().collect()
     }
 
-    /// Modules are about to be made, and these are there.
+    /// Records that modules are about to be created, and which modules already exist (`there`).
     pub fn begin(&mut self, there: &[ClusterModule]) {
         self.known = Some(there.iter().map(|module| hashed(&module.id)).collect());
     }
 
-    /// The modules of a cluster that have appeared since [`Ledger::begin`] and that nobody has claimed.
+    /// Returns the modules in a cluster that appeared after [`Ledger::begin`] and aren't claimed.
     pub fn appeared<'a>(
         &self,
         cluster: &str,
@@ -181,7 +179,7 @@ impl Child {
     }
 }
 
-/// Tells a module from others, and nobody its id: who knows an id could have the module changed.
+/// Hashes a module id, so that the annotation doesn't disclose other modules' ids, with which anyone could change them.
 fn hashed(id: &str) -> String {
     format!("{:016x}", stable_hash([id]))
 }
@@ -230,7 +228,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(Ledger::read(&policy), Ledger::default(), "a status is no record");
-        // As earlier versions have begun: what they saw is not known here, so nothing is taken for new.
+        // An earlier version recorded the existing modules in another field, so new ones can't be identified.
         policy.annotations_mut().insert(ANNOTATION.into(), r#"{"modules":{},"before":[]}"#.into());
         assert!(Ledger::read(&policy).appeared("domain-c8", &[module("m-3")], |_| false).is_empty());
     }

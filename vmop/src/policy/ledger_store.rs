@@ -1,4 +1,4 @@
-//! Where a ledger is kept: the annotation of its policy.
+//! The storage for ledgers: policy annotations.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +9,22 @@ use serde_json::json;
 use crate::policy::context::Context;
 use crate::policy::ledger::{ANNOTATION, Ledger};
 
-/// Where a ledger is kept.
+/// The storage for one ledger.
 pub trait LedgerStore {
-    /// Writes the ledger.
     async fn write(&mut self, ledger: &Ledger) -> kube::Result<()>;
 
-    /// The ids that all other ledgers claim.
+    /// Returns the ids in all other ledgers.
     fn others(&self) -> BTreeSet<String>;
 }
 
-/// The ledger of a policy: its annotation.
+/// The ledger storage in a policy's annotation.
 pub struct Annotation<'a> {
     policy: VirtualMachineSetResourcePolicy,
     ctx: &'a Context,
 }
 
 impl<'a> Annotation<'a> {
-    /// The ledger of `policy`, as it was last seen.
+    /// Creates the storage for the ledger of this cached `policy`.
     pub fn new(policy: &VirtualMachineSetResourcePolicy, ctx: &'a Context) -> Self {
         Self { policy: policy.clone(), ctx }
     }

@@ -1,7 +1,7 @@
 //! VirtualMachineSetResourcePolicy: a folder, a resource pool and cluster modules for a set of VMs.
 //!
-//! Folder and pool are made below the namespace's own, under the names that the spec gives where these are free.
-//! Only what the policy's [`ledger`] records is ever used, changed or destroyed.
+//! The folder and the pool are created in the namespace's folder and pool, with the names in the spec if they are free.
+//! The controller uses, changes and destroys only what the policy's [`ledger`] records.
 
 mod act;
 mod children;
@@ -47,10 +47,11 @@ use crate::vcenter::Provider;
 use crate::virtualmachine::placement;
 use crate::watches::{annotated_placement, name, namespace, to, when_changed};
 
-/// How soon the users of an endpoint are looked up again while there are some.
+/// The interval between lookups while another VM uses the policy's control plane endpoint.
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
 
-/// Reconciles policies until the program ends; `enqueued` are those with a cause outside the API server.
+/// Reconciles policies until the program ends. `enqueued` contains policies to reconcile for reasons outside the API
+/// server.
 pub fn run<Enqueued>(
     runtime: &Runtime,
     caches: &Caches,
@@ -79,7 +80,7 @@ where
         .run(ctx, reconcile)
 }
 
-/// The policy of a VirtualMachine that is gone: the last one lets a policy go that waits for it.
+/// Returns the policy of a deleted VirtualMachine. A policy that is being deleted waits until its last VirtualMachine is gone.
 fn policy_of_deleted(change: &Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachineSetResourcePolicy>> {
     let (Some(old), None) = (&change.old, &change.new) else { return Vec::new() };
     let policy = old.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty());
@@ -87,7 +88,7 @@ fn policy_of_deleted(change: &Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMa
     policy.map(|name| ObjectRef::new(name).within(&namespace)).into_iter().collect()
 }
 
-/// Brings one policy's folder, pool and cluster modules to what the spec says.
+/// Reconciles one policy: its folder, resource pool and cluster modules.
 pub async fn reconcile(
     policy: Arc<VirtualMachineSetResourcePolicy>,
     ctx: Arc<Context>,
@@ -118,8 +119,8 @@ pub async fn reconcile(
     Ok(if is_used { Next::After(LOOK_UP_AGAIN) } else { Next::OnChange })
 }
 
-/// Whether the API server itself has the policy, and its deletion, as the cache shows it; asked before anything is
-/// made or destroyed, not while it is known to be realized.
+/// Returns true if the policy exists in the API server with the same deletion state as in the cache. The API server is
+/// asked before objects are created or destroyed, but not while the policy is known to be realized.
 async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<bool, Error> {
     let deleted = policy.metadata.deletion_timestamp.is_some();
     let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
@@ -146,7 +147,7 @@ async fn realize(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Res
     Ok(Realized { places, endpoint })
 }
 
-/// Writes the status and its events; what is over in a moment is not worth a word.
+/// Writes the status and its events. Skips problems that resolve themselves within moments.
 async fn report(
     policy: &VirtualMachineSetResourcePolicy,
     realized: Option<&Realized>,
@@ -157,7 +158,7 @@ async fn report(
     match error {
         Some(Error::StaleCache(_) | Error::Api(_)) => return Ok(()),
         Some(Error::Provider(problem)) if problem.is_transient() => return Ok(()),
-        // A policy that is realized stays so while nobody can look.
+        // A realized policy stays ready while vCenter can't be used.
         Some(Error::Provider(_))
             if policy.metadata.deletion_timestamp.is_none() && conditions::holds(old, READY) =>
         {
@@ -172,7 +173,7 @@ async fn report(
             condition.severity.as_deref() == Some(api::conditions::ERROR)
         });
         if error.is_some() {
-            // VirtualMachines that wait for it say why it does not come.
+            // VirtualMachines that wait for the policy report its error.
             let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
             ctx.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| ctx.vms.enqueue(vm));
         }

@@ -1,4 +1,4 @@
-//! Makes a policy's cluster modules, each once, whatever happens in between.
+//! Creates a policy's cluster modules exactly once, even after crashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::policy::ledger::{Ledger, Slot};
 use crate::policy::ledger_store::LedgerStore;
 use crate::vcenter::VCenter;
 
-/// The groups of a policy in those clusters that can have modules: a single host can't.
+/// Returns the policy's groups in the clusters that support modules. Standalone hosts don't support modules.
 pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRef>) -> BTreeSet<Slot> {
     let groups = policy.spec.cluster_modules.iter().map(|module| &module.group_name);
     let slots = groups.flat_map(|group| {
@@ -23,7 +23,7 @@ pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRe
 
 const CLUSTER: &str = "ClusterComputeResource";
 
-/// Gives every slot a module; the answer is the modules by cluster and group.
+/// Creates the missing modules. Returns all module ids by cluster and group.
 pub async fn create_missing(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,
@@ -33,7 +33,7 @@ pub async fn create_missing(
     if wanted.is_empty() {
         return Ok(BTreeMap::new());
     }
-    // One at a time: what appears meanwhile must be this policy's.
+    // One policy at a time: modules that appear meanwhile must belong to this policy.
     let _turn = vcenter.making_modules.lock().await;
     let there = vcenter.client.cluster_modules().await?;
     ledger.keep(&there);
@@ -44,7 +44,7 @@ pub async fn create_missing(
     Ok(ledger.modules)
 }
 
-/// Removes the modules; `wanted` are those that there may be.
+/// Removes the modules. `wanted` contains the slots whose modules may exist without a record.
 pub async fn remove(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,
@@ -71,7 +71,7 @@ pub async fn remove(
     Ok(())
 }
 
-/// Creates the missing modules and writes them down.
+/// Creates the missing modules and records them.
 async fn create(
     ledger: &mut Ledger,
     missing: Vec<Slot>,
@@ -98,7 +98,8 @@ async fn create(
     if let Err(error) = &written
         && (kit::apply::is_conflict(error) || kit::apply::is_gone(error))
     {
-        // Somebody else was at it too, or the policy is gone: what was made here is in nobody's ledger.
+        // Another process created modules too, or the policy was deleted. The modules that were created here aren't in any
+        // ledger.
         for id in made {
             if let Err(error) = vcenter.client.delete_cluster_module(&id).await {
                 tracing::warn!(module = id, %error, "an empty cluster module could not be deleted; delete it in vCenter");
@@ -110,7 +111,7 @@ async fn create(
     Ok(())
 }
 
-/// Enters the modules that a reconcile before a crash has created; the answer is what is missing still.
+/// Records the modules that a reconcile created before a crash. Returns the slots that are still missing.
 async fn find_created(
     ledger: &mut Ledger,
     missing: &[Slot],

@@ -1,4 +1,4 @@
-//! Whose the VMs are that lie in a folder or a pool.
+//! Determines who owns the VMs in a folder or pool.
 
 use api::vmop::VirtualMachineSetResourcePolicy;
 use kube::ResourceExt;
@@ -9,7 +9,8 @@ use crate::caches::Caches;
 use crate::policy::children::Occupant;
 use crate::vcenter::{VCenter, mark};
 
-/// Whose `object` is, as `policy` sees it. Marks are read, which nobody but us writes, and the objects that they name.
+/// Returns who owns `object`, as seen from the policy. The result depends on the VM's mark, which only the operator writes, and
+/// on the VirtualMachine that the mark names.
 pub fn occupant(
     object: &MoRef,
     policy: &VirtualMachineSetResourcePolicy,
@@ -17,7 +18,7 @@ pub fn occupant(
     vcenter: &VCenter,
 ) -> Occupant {
     let vm = match vcenter.inventory.vm(object) {
-        // One that was never read may be any.
+        // A VM whose configuration was never read can belong to anyone.
         Presence::Unavailable(vm) if vm.configuration == Configuration::NeverRead => {
             return Occupant::Unknown;
         }

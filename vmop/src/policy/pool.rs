@@ -1,8 +1,7 @@
-//! The guarantees and limits of a policy's pool.
+//! Reservations and limits for a policy's pool.
 //!
-//! What the spec gives holds: a pool that was changed in vCenter is brought back when the policy is
-//! realized again, which it is at every start and at every change of the spec. What the spec leaves
-//! out is the vSphere admin's to set.
+//! Values in the spec are enforced: if the pool was changed in vCenter, they are restored when the policy is realized
+//! again, which happens at every start and spec change. A vSphere administrator can set the values that the spec omits.
 
 use api::conditions::vmop as known;
 use api::vmop::VirtualMachineSetResourcePolicy;
@@ -13,7 +12,7 @@ use crate::unmet::Unmet;
 use crate::vcenter::{Placement, VCenter};
 use crate::virtualmachine::size::class;
 
-/// Guarantees and limits of CPU (MHz) and memory (MiB), as the spec gives them.
+/// Returns the reservations and limits in the spec, for CPU (MHz) and memory (MiB).
 pub async fn allocations(
     policy: &VirtualMachineSetResourcePolicy,
     parent: &Placement,
@@ -31,7 +30,7 @@ pub async fn allocations(
         .map_err(|error| Unmet::wrong(known::INVALID_SPEC, format!("spec.resourcepool: {error}")).into())
 }
 
-/// Brings the pool to these guarantees and limits.
+/// Updates the pool if its reservations and limits differ from the given ones. Values that are `None` are left unchanged.
 pub async fn keep_allocations(
     pool: &MoRef,
     cpu: Allocation,
@@ -60,7 +59,7 @@ fn allocation(read: &Value) -> Allocation {
     }
 }
 
-/// What is, with what the spec gives in its place.
+/// Returns the current allocation with the given values in place of the current ones.
 fn merged(is: Allocation, given: Allocation) -> Allocation {
     Allocation {
         reservation: given.reservation.or(is.reservation),

@@ -1,7 +1,7 @@
-//! The end of a policy's folders and pools: those that its ledger records go, once nothing is in them.
+//! Removes a policy's folders and pools that its ledger records, once they are empty.
 //!
-//! vCenter destroys a folder with everything in it. So a folder gets another name first, by which nobody looks for
-//! it, and is read once more: what was moved or cloned into it meanwhile keeps it alive.
+//! vCenter destroys a folder with its contents. So the folder is renamed first, which hides it from clients that look it up by
+//! name, and then read again. The folder is kept if VMs were moved or cloned into it meanwhile.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::policy::ledger_store::LedgerStore;
 use crate::policy::whereabouts::{Whereabouts, locate};
 use crate::vcenter::{LONGEST_NAME, VCenter};
 
-/// How far the inventory may lag behind what vCenter answers.
+/// The maximum time by which the inventory lags behind vCenter's responses.
 const LAG: Duration = Duration::from_secs(1);
 
-/// Destroys every folder and pool that the ledger records; one that others use stays.
+/// Destroys the folders and pools that the ledger records, except those that others use.
 pub async fn remove_children(
     ledger: &Ledger,
     store: &impl LedgerStore,
@@ -42,7 +42,7 @@ pub async fn remove_children(
             continue;
         }
         if child.id.is_none() && !contents(&moref, vcenter).await?.is_empty() {
-            // It was about to be made when somebody else made it, and uses it.
+            // Another client created the object before the policy could, and uses it.
             continue;
         }
         match child.kind {
@@ -57,16 +57,16 @@ pub async fn remove_children(
     Ok(())
 }
 
-/// Which name a child has.
+/// The current name of a child.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Named {
-    /// Its own, or one that an administrator gave it.
+    /// The child's own name, or a name that an administrator gave it.
     AsMade,
-    /// That of one that is being removed.
+    /// The name of a child that is being removed.
     AsRemoved,
 }
 
-/// The child, if it is where it was made, whatever its name is.
+/// Returns the child under any name, if it is still in its parent, and the kind of name that it has.
 async fn find(child: &Child, vcenter: &VCenter) -> Result<Option<(MoRef, Named)>, VcenterError> {
     let parent = child.parent();
     let at = async |name: &str| match vcenter.client.find_child(&parent, name).await {
@@ -111,14 +111,15 @@ async fn remove_folder(
     if matches!(free, Ok(true)) {
         return destroy(folder, vcenter).await;
     }
-    // Whoever came to it knows it by its own name.
+    // Clients that put objects into the folder know it by its own name.
     if let Err(error) = rename(folder, &child.name, vcenter).await {
         tracing::warn!(%folder, %error, "a folder that is in use again could not be renamed back to its own name");
     }
     free.map(drop)
 }
 
-/// Whether nothing is in it; an error while VMs of ours are.
+/// Returns true if the folder or pool is empty. Fails if it contains VMs of the policy or its namespace, or VMs whose owner is
+/// unknown.
 async fn is_free(
     child: &Child,
     moref: &MoRef,
@@ -128,7 +129,7 @@ async fn is_free(
     let mut inside = contents(moref, vcenter).await?;
     let unknown: Vec<_> = inside.iter().filter(|object| is_unknown(object, vcenter)).collect();
     if !unknown.is_empty() {
-        // The inventory is ahead of what was read, and a VM was destroyed since; or behind, and one has just come.
+        // The inventory may be ahead (a VM was destroyed) or behind (a VM was just created).
         join_all(unknown.into_iter().map(|vm| vcenter.inventory.wait_for_vm(vm, LAG))).await;
         inside = contents(moref, vcenter).await?;
     }
@@ -145,7 +146,7 @@ fn is_unknown(object: &MoRef, vcenter: &VCenter) -> bool {
     object.kind() == "VirtualMachine" && vcenter.inventory.vm(object) == Presence::Absent
 }
 
-/// A name that says what becomes of the folder, and that nobody looks for.
+/// Returns a name that shows that the folder is being removed, and that clients don't look up.
 fn removed_name(child: &Child, folder: &MoRef) -> String {
     api::names::joined(&child.name, &format!(".deleted-{}", folder.id()), LONGEST_NAME)
 }
@@ -157,7 +158,7 @@ async fn rename(folder: &MoRef, name: &str, vcenter: &VCenter) -> Result<(), Vce
 
 async fn destroy(moref: &MoRef, vcenter: &VCenter) -> Result<(), Error> {
     match vcenter.destroy(moref).await {
-        // A task that vCenter has forgotten says nothing of what it was to destroy: the next attempt finds out.
+        // A missing task doesn't show whether the object was destroyed. The next attempt finds out.
         Err(error) if error.is_not_found() && error.method() != "Task" => Ok(()),
         other => other.map_err(Error::from),
     }

@@ -1,4 +1,4 @@
-//! The status of a policy.
+//! Computes a policy's status.
 
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
 use api::vmop::{
@@ -9,15 +9,15 @@ use api::vmop::{
 use crate::policy::context::{Error, PolicyError};
 use crate::vcenter::RealizedPolicy;
 
-/// A policy as it is in vCenter.
+/// A policy that is realized in vCenter.
 pub struct Realized {
-    /// Its folders, pools and modules.
+    /// The folder, pool and modules in each placement.
     pub places: Vec<RealizedPolicy>,
-    /// The use of the endpoint that its cluster is about to get.
+    /// The current use of the policy's control plane endpoint.
     pub endpoint: Option<ControlPlaneEndpointStatus>,
 }
 
-/// The status of `policy`, its condition without a time.
+/// Returns the status of `policy`. The condition doesn't have a transition time yet.
 pub fn status(
     policy: &VirtualMachineSetResourcePolicy,
     realized: Option<&Realized>,
@@ -33,7 +33,7 @@ pub fn status(
         });
         status.resource_pools = pools.collect();
         status.cluster_modules = places.iter().flat_map(modules).collect();
-        // Only what was realized was observed: guarantees are brought up to date by it.
+        // A generation is observed only after it was realized, because that updates the pool's reservations and limits.
         status.observed_generation = policy.metadata.generation;
     }
     status.conditions = vec![match error {

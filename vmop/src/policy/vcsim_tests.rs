@@ -1,4 +1,4 @@
-//! Cluster modules and guarantees of pools against a real simulator process, with crashes at every write.
+//! Cluster modules and pool reservations on a simulated vCenter, with crashes at every write.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::policy::pool::keep_allocations;
 use crate::testing::vcsim::{clone_bare, place, planned_clone, vcenter};
 use crate::vcenter::VCenter;
 
-/// A ledger that can refuse to be written.
+/// A ledger store whose writes can fail.
 #[derive(Default)]
 pub(super) struct Notes {
     pub written: Ledger,
@@ -64,7 +64,7 @@ async fn a_module_is_made_once_whatever_write_is_lost(sim: Sim) {
         let modules = create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
         assert_eq!(modules.values().map(std::collections::BTreeMap::len).sum::<usize>(), 2);
         assert_eq!(count(&vcenter).await, 2, "{fails_at:?}");
-        // What is so already is not written again.
+        // An unchanged ledger isn't written again.
         let writes = store.writes;
         let again = create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
         assert_eq!(again, modules);
@@ -140,7 +140,7 @@ async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
     assert!(calls <= 2, "{calls} calls for twelve VMs");
     assert_eq!(vcenter.client.cluster_module_members(&module).await.unwrap().len(), 12);
 
-    // Another process asks again: a member stays one, and a stranger is known from members.
+    // In another process, joining succeeds for a member and fails for an unknown VM.
     let other = crate::testing::vcsim::vcenter(&sim).await;
     let stranger = MoRef::vm("vm-0");
     let again = tokio::join!(
@@ -149,7 +149,7 @@ async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
     );
     assert!(again.0.is_ok() && again.1.is_err(), "{again:?}");
     assert!(other.memberships.holds(&other.client, &module, &vms[1]).await.unwrap());
-    // What the first one has added after that question is found at the next.
+    // A member that the first process adds later is found by the next call.
     let late = clone("m-12").await;
     join(&late).await.unwrap();
     assert!(other.memberships.holds(&other.client, &module, &late).await.unwrap());
@@ -171,7 +171,7 @@ async fn a_pool_is_brought_back_to_what_its_policy_says(sim: Sim) {
     keep_allocations(&pool, cpu, memory, &vcenter).await.unwrap();
     let read = vcenter.client.retrieve(std::slice::from_ref(&pool), &["config.cpuAllocation"]).await.unwrap();
     let cpu = read[0].get("config.cpuAllocation");
-    // What the policy does not say stays as the admin has set it.
+    // Values that the policy omits stay as the administrator set them.
     assert_eq!((cpu.get("reservation").as_i64(), cpu.get("limit").as_i64()), (Some(1000), Some(700)));
 }
 

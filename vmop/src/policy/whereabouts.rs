@@ -1,4 +1,4 @@
-//! Where a child is that is not where it was made: an administrator may have renamed it, moved it, or destroyed it.
+//! Locates a child that isn't found under its name: an administrator may have renamed, moved or destroyed it.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,22 @@ use vsphere::MoRef;
 use crate::policy::ledger::Child;
 use crate::vcenter::VCenter;
 
-/// Where a child is that a ledger records.
+/// A recorded child's location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// In its parent, whatever its name is.
+    /// In its parent, under any name.
     Here(MoRef),
-    /// In another parent.
     Moved {
-        /// Its name now.
+        /// The current name.
         name: String,
-        /// What it is in now.
+        /// The current parent.
         parent: MoRef,
     },
-    /// Nowhere, or the id is another policy's child by now: a restored vCenter gives ids a second time.
+    /// The child isn't in vCenter, or its id belongs to another policy's child: a restored vCenter assigns ids again.
     Gone,
 }
 
-/// Where the child is, which has that id.
+/// Locates the child with the id `made`. `others` contains the ids in other policies' ledgers.
 pub async fn locate(
     made: &MoRef,
     child: &Child,

@@ -1,13 +1,13 @@
-//! Where a VM's reported address is really dialled.
+//! Maps a VM's reported address to the address to dial.
 //!
-//! The simulated site reports private addresses and serves them on loopback, so its probes go
-//! through a mapping of networks; a real site has none.
+//! The simulated site reports private addresses and serves them on loopback, so its probes need a network mapping. Real
+//! sites don't.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
-/// Maps one IPv4 network onto another of the same size: `10.0.0.0/8=127.0.0.0/8`.
+/// A mapping between two IPv4 networks with the same prefix length: `10.0.0.0/8=127.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressMap {
     from: Ipv4Addr,
@@ -16,7 +16,7 @@ pub struct AddressMap {
 }
 
 impl AddressMap {
-    /// The address to dial for `address`: mapped if it lies in the network, else itself.
+    /// Returns the address to dial: the mapped address if `address` is in the first network, or else `address`.
     pub fn dial(&self, address: IpAddr) -> IpAddr {
         let IpAddr::V4(v4) = address else { return address };
         let mask = mask(self.prefix);
@@ -31,7 +31,7 @@ fn mask(prefix: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0)
 }
 
-/// Why a mapping could not be read.
+/// The error for an invalid mapping.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not a mapping of two equally large IPv4 networks, such as 10.0.0.0/8=127.0.0.0/8")]
 pub struct BadMap(String);

@@ -1,9 +1,8 @@
-//! TCP readiness probes, outside the reconciles: a reconcile sets the target and reads the result.
+//! TCP readiness probes. They run outside reconciles, which set targets and read results.
 //!
-//! A result that changes wakes its object; one that holds costs nothing but the connection. Until a
-//! target has answered once it is asked every second, so that a node is not late by a whole period. One that does not even
-//! refuse is asked ever less often, and each namespace has a share of the connections: addresses from which nothing comes
-//! back hold up the probes of their own namespace alone.
+//! A changed result enqueues its object. A target that refuses connections is probed every second, so that a node isn't
+//! delayed by a full period. A target that doesn't respond at all is probed with backoff. Each namespace has a
+//! connection share, so that unresponsive addresses delay only probes in their own namespace.
 
 pub mod address;
 
@@ -24,45 +23,45 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Connections that may be opening at one time.
+/// The maximum number of concurrent connection attempts in total.
 const AT_ONCE: usize = 64;
-/// How many of them may be of one namespace's objects.
+/// The maximum number of concurrent connection attempts for one namespace.
 const SHARE: usize = 16;
-/// Time after which every attempt counts as failed.
+/// The maximum timeout for an attempt.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How soon a target that does not answer is asked again, if its period is not shorter.
+/// The retry interval for a target that refuses connections, unless its period is shorter.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How seldom a target is asked from which nothing comes back.
+/// The maximum retry interval for a target that doesn't respond.
 const SLOWEST: Duration = Duration::from_secs(30);
 
-/// What to dial and how often.
+/// The address, port and timing for a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Address as the VM reports it.
+    /// The address that the VM reports.
     pub address: IpAddr,
-    /// TCP port.
+    /// The TCP port.
     pub port: u16,
-    /// Time between two probes of a target that answers.
+    /// The interval between two probes of a target that accepts connections.
     pub period: Duration,
-    /// Time after which an attempt counts as failed.
+    /// The timeout for an attempt.
     pub timeout: Duration,
 }
 
-/// What the probe says of its target.
+/// A probe's result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProbeResult {
-    /// Not asked yet.
+    /// Not probed yet.
     #[default]
     Unknown,
-    /// The port accepts connections.
+    /// The port accepts connections, or the guest sends the requested heartbeat.
     Answers,
-    /// The port does not: why.
+    /// The probe failed. Contains the cause.
     NoAnswer(String),
 }
 
-/// What has a probe.
+/// An object with a probe.
 pub trait Probed: Clone + Eq + Hash + Send + 'static {
-    /// Whose share of the connections its probe uses.
+    /// Returns the namespace whose connection share the probe uses.
     fn namespace(&self) -> &str;
 }
 
@@ -75,14 +74,14 @@ where
     }
 }
 
-/// How a connection is opened.
+/// Opens a connection.
 type Connect = fn(SocketAddr) -> BoxFuture<'static, io::Result<()>>;
 
 fn connect(address: SocketAddr) -> BoxFuture<'static, io::Result<()>> {
     async move { TcpStream::connect(address).await.map(drop) }.boxed()
 }
 
-/// Probes the targets of every object and tells which results changed.
+/// Probes objects' targets and reports changed results.
 pub struct Prober<K> {
     probes: Mutex<HashMap<K, Probe>>,
     maps: Vec<AddressMap>,
@@ -99,7 +98,7 @@ struct Probe {
 }
 
 impl<K: Probed> Prober<K> {
-    /// A prober without targets; the receiver yields every object whose result changed.
+    /// Returns a prober without targets, and a receiver for each object whose result changes.
     pub fn new(maps: Vec<AddressMap>) -> (Self, mpsc::UnboundedReceiver<K>) {
         Self::with(maps, connect)
     }
@@ -110,7 +109,7 @@ impl<K: Probed> Prober<K> {
         (Self { probes: Mutex::default(), maps, connect, gate, shares: Mutex::default(), changed }, receiver)
     }
 
-    /// The connections that a namespace's probes share, while there are any.
+    /// Returns the semaphore that all probes in a namespace share. The semaphore is dropped with the last of these probes.
     fn share(&self, namespace: &str) -> Arc<Semaphore> {
         let mut shares = self.shares.lock();
         if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
@@ -122,7 +121,7 @@ impl<K: Probed> Prober<K> {
         share
     }
 
-    /// The object is probed at `target` from now on, or not at all.
+    /// Starts, changes or stops the object's probe.
     pub fn set_target(&self, object: &K, target: Option<Target>) {
         let mut probes = self.probes.lock();
         let Some(target) = target else {
@@ -147,7 +146,7 @@ impl<K: Probed> Prober<K> {
         probes.insert(object.clone(), Probe { target, result, _task: task });
     }
 
-    /// The result so far of probing `target` for the object.
+    /// Returns the object's latest result for `target`, or [`ProbeResult::Unknown`] if that target isn't probed.
     pub fn result(&self, object: &K, target: Option<&Target>) -> ProbeResult {
         let probes = self.probes.lock();
         let probe = probes.get(object).filter(|probe| Some(&probe.target) == target);
@@ -155,7 +154,7 @@ impl<K: Probed> Prober<K> {
     }
 }
 
-/// One target, and what its probe needs.
+/// A target and its probe's resources.
 struct Watched {
     dial: SocketAddr,
     target: Target,
@@ -170,7 +169,7 @@ async fn watch<K: Clone>(watched: Watched, changed: mpsc::UnboundedSender<K>, ob
     let mut failures = 0;
     loop {
         let answer = {
-            // The share first: who waits for it holds nothing that others need.
+            // Acquire the share first, so that a waiter doesn't hold a permit that other namespaces need.
             let (Ok(_own), Ok(_permit)) = (share.acquire().await, gate.acquire().await) else { return };
             attempt(connect(dial), target.timeout).await
         };
@@ -189,9 +188,9 @@ async fn watch<K: Clone>(watched: Watched, changed: mpsc::UnboundedSender<K>, ob
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// The target refused it.
+    /// The target refused the connection.
     Refused(io::ErrorKind),
-    /// Nothing came back for so long.
+    /// The target didn't respond within this time.
     Silent(Duration),
 }
 
@@ -212,9 +211,10 @@ async fn attempt(connecting: BoxFuture<'static, io::Result<()>>, limit: Duration
     }
 }
 
-/// The new result, and how long to wait before asking again.
+/// Returns the new result and the delay until the next probe.
 ///
-/// A target that answered must fail twice in a row, so that one lost packet takes no node out of service.
+/// A target that accepted connections must fail twice in a row, so that a single lost packet doesn't take the node out
+/// of service.
 fn judged(
     old: &ProbeResult,
     result: Result<(), Failure>,
@@ -222,7 +222,7 @@ fn judged(
     target: &Target,
 ) -> (ProbeResult, Duration) {
     let period = target.period;
-    // With where it asks: an address that is the wrong one is seen.
+    // Include the target, so that users notice a wrong address.
     let no_answer = |why: Failure| {
         ProbeResult::NoAnswer(format!("{}: {why}", SocketAddr::new(target.address, target.port)))
     };
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!([1, 2, 3, 4, 5, 6, 7, u32::MAX].map(silent), [1, 2, 4, 8, 16, 30, 30, 30]);
     }
 
-    /// An object of a namespace.
+    /// An object in a namespace.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct Object(&'static str, u8);
 
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Nothing comes back from 10.9.0.0/16; everything else answers at once.
+    /// Addresses in 10.9.0.0/16 don't respond. Others accept connections at once.
     fn connect_or_not(address: SocketAddr) -> BoxFuture<'static, io::Result<()>> {
         match address.ip() {
             IpAddr::V4(ip) if ip.octets()[1] == 9 => futures::future::pending().boxed(),

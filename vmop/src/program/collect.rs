@@ -1,4 +1,4 @@
-//! Destroys golden templates that nothing needs, some time after something happened that may have made one needless.
+//! Destroys unused golden templates, some time after an event that may make one unused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub async fn collect(parts: Parts) {
         wait_until_quiet(&due, templates::COLLECT_DELAY).await;
         let Ok(vcenter) = parts.provider.vcenter() else { continue };
         if vcenter.inventory_problem().is_some() {
-            // Who does not know what there is must not say what is needless.
+            // Without a complete inventory, used and unused templates can't be distinguished.
             due.notify_one();
             continue;
         }
@@ -43,26 +43,26 @@ pub async fn collect(parts: Parts) {
     }
 }
 
-/// Waits for an event, and then until none has come for so long: what the last one made needless is left as long.
+/// Waits for an event, and then until events have stopped for the time `quiet`.
 async fn wait_until_quiet(events: &Notify, quiet: Duration) {
     events.notified().await;
     while tokio::time::timeout(quiet, events.notified()).await.is_ok() {}
 }
 
-/// The content that an image stands for.
+/// Returns the item id and content version of an image.
 fn content(image: &VirtualMachineImage) -> Option<(String, String)> {
     let status = image.status.as_ref()?;
     Some((image.spec.image_id.clone(), status.content_version.clone()?))
 }
 
-/// Whether the image is of that content, or may be.
+/// Returns true if the image has that content, or may have it because its version isn't known.
 fn needs(image: &VirtualMachineImage, item: &str, content: &str) -> bool {
     let version = image.status.as_ref().and_then(|status| status.content_version.as_deref());
     image.spec.image_id == item && version.is_none_or(|version| version == content)
 }
 
-/// Whether the content of an item may be needed, as the item or its library can't be read. Items of other libraries are not
-/// concerned; of an item without an image nobody knows which library it was of.
+/// Returns true if an item's content may be needed, because the item or its library can't be read. Problems with other
+/// libraries don't count. If the item doesn't have an image, its library isn't known, and all libraries' problems count.
 fn may_need(problems: &[LibraryProblem], images: &[Arc<VirtualMachineImage>], item: &str) -> bool {
     let image = images.iter().find(|image| image.spec.image_id == item);
     let library = image.and_then(|image| image.labels().get(LIBRARY_LABEL));

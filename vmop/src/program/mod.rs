@@ -1,4 +1,4 @@
-//! Starts the program: caches, vCenter, controllers.
+//! Starts the program: webhooks, caches, the vCenter connection and controllers.
 
 mod collect;
 mod parts;
@@ -31,7 +31,7 @@ use crate::vcenter;
 use crate::vcenter::Provider;
 use crate::{console, policy, publish, service};
 
-/// Runs all controllers of this replica, once it leads.
+/// Serves the webhooks, waits for leadership, and then runs all controllers until shutdown.
 pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     let mut metrics = vsphere::Metrics::default();
     runtime.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
@@ -90,13 +90,13 @@ fn both<T>(one: impl Stream<Item = T>, other: impl Stream<Item = T>) -> impl Str
     stream::select(one, other)
 }
 
-/// Enqueues the VirtualMachines that wait for a template of an image.
+/// Returns the callback that enqueues the VirtualMachines that use an image.
 fn enqueue_waiting(caches: &Caches, vms: &Enqueue<api::vmop::VirtualMachine>) -> templates::OnChange {
     let (by_image, vms) = (caches.vms_by_image.clone(), vms.clone());
     Arc::new(move |image: &str| by_image.refs(image).into_iter().for_each(|vm| vms.enqueue(vm)))
 }
 
-/// Whether a VirtualMachine that is to be created needs a template of an image.
+/// Returns the function that returns true if a VirtualMachine in a namespace needs an image and isn't created yet.
 fn is_waiting(caches: &Caches) -> templates::IsWanted {
     let (by_image, vms) = (caches.vms_by_image.clone(), caches.vms.clone());
     Arc::new(move |namespace: &str, image: &str| {
@@ -109,7 +109,7 @@ fn is_waiting(caches: &Caches) -> templates::IsWanted {
     })
 }
 
-/// Keeps the provider connected, once it is known which folders matter.
+/// Keeps the provider connected. Waits first for the caches that determine the VM folders.
 fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Output = ()> + use<> {
     let (provider, caches) = (Arc::clone(&parts.provider), parts.caches.clone());
     let folders_of = caches.clone();

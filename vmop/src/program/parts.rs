@@ -1,4 +1,4 @@
-//! What the controllers of this program share.
+//! The parts that the program's controllers share.
 
 use std::sync::Arc;
 
@@ -12,23 +12,21 @@ use crate::image::SyncRequests;
 use crate::templates::TemplateCache;
 use crate::vcenter::Provider;
 
-/// What the controllers share.
+/// The parts that the controllers share.
 #[derive(Clone)]
 pub struct Parts {
-    /// The running program.
     pub runtime: Runtime,
-    /// What is watched.
+    /// The watch caches.
     pub caches: Caches,
-    /// The vCenter.
+    /// The vCenter connection.
     pub provider: Arc<Provider>,
     /// Enqueues VirtualMachines.
     pub vms: Enqueue<VirtualMachine>,
     /// Enqueues resource policies.
     pub policies: Enqueue<VirtualMachineSetResourcePolicy>,
-    /// The golden templates.
     pub templates: Arc<TemplateCache>,
-    /// Asks for reads of the content libraries.
+    /// Requests image syncs.
     pub sync_requests: Arc<SyncRequests>,
-    /// Notified when a golden template may have become needless.
+    /// Notified when a golden template may have become unused.
     pub collect_templates: Arc<Notify>,
 }

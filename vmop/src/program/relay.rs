@@ -1,4 +1,4 @@
-//! Enqueues objects for what happens in vCenter, and all of them when vCenter comes or goes.
+//! Enqueues objects for events in vCenter, and all objects when the connection state changes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::orphans::Orphans;
 use crate::program::parts::Parts;
 use crate::vcenter::{ConnectionState, VCenter, mark};
 
-/// Relays vCenter's changes until dropped.
+/// Relays vCenter's events until dropped.
 pub async fn relay(parts: Parts, orphans: Orphans) {
     parts.caches.vms.complete().await;
     parts.caches.shared.policies.complete().await;
@@ -39,10 +39,10 @@ pub async fn relay(parts: Parts, orphans: Orphans) {
     }
 }
 
-/// A change of one VM enqueues its object; a cache that is complete (again) enqueues all.
+/// Enqueues a changed VM's object, or all objects when the inventory is complete (again).
 async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
     let mut changes = vcenter.inventory.subscribe();
-    // A later completeness is that of a new session, and may come without a word of the time between.
+    // If the inventory completes again, a new session read it, and events in between may be missing.
     let mut anew = vcenter.inventory.complete();
     while let Some(batch) = changes.next().await {
         for change in batch {
@@ -50,7 +50,7 @@ async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
                 Change::Vm { was, now, .. } => relay_vm(was, now, vcenter, parts, orphans),
                 Change::Complete => {
                     if std::mem::replace(&mut anew, true) {
-                        // It may have been restored from a backup: what was read of it before proves nothing.
+                        // vCenter may have been restored from a backup, so previous reads are no longer reliable.
                         vcenter.memberships.forget_all();
                         vcenter.realized_policies.doubt_all();
                         enqueue_all(&parts.caches.shared.policies, &parts.policies);

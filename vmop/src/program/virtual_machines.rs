@@ -1,4 +1,4 @@
-//! The controller of VirtualMachines: what it works with, and every watch that concerns one.
+//! The VirtualMachine controller: its context and its watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,12 +29,13 @@ use crate::watches::{
     when_it_comes_or_goes,
 };
 
-/// The maximum number of VirtualMachines that a released address wakes.
+/// The maximum number of VirtualMachines that the release of an address enqueues.
 const MAX_NOTIFIED: usize = 8;
 
-/// Reconciles VirtualMachines until the program ends; `enqueued` are those with a cause outside the API server.
+/// Reconciles VirtualMachines until the program ends. `enqueued` contains VMs to reconcile for reasons outside the API
+/// server.
 ///
-/// It is long because it is one table: each watch beside the index by which its events find their VirtualMachines.
+/// The function is long because it is one table: each watch with the index that maps its events to VirtualMachines.
 pub fn run<Enqueued>(
     parts: &Parts,
     prober: Prober<ObjectRef<VirtualMachine>>,
@@ -59,7 +60,7 @@ where
         .watches(&caches.images, to(&caches.vms_by_image, name))
         .watches_optional(&caches.source_bindings, to(&by_namespace, namespace))
         .watches_optional(&caches.sources, to(&by_namespace, bound_namespaces))
-        // A policy that is realized enqueues its VirtualMachines itself.
+        // A policy enqueues its VirtualMachines itself when it is realized.
         .watches_changes(
             &caches.shared.policies,
             when_it_comes_or_goes(to(&caches.vms_by_policy, namespaced_name)),
@@ -80,9 +81,9 @@ where
         .watches_changes(vms, sharing_an_address(&caches.vms_by_address))
         .watches_changes(vms, awaiting_an_address(&vms.index(awaited)))
         .wakes_on(enqueued)
-        // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start
-        // all VirtualMachines wait for the inventory, and what waits takes memory. Half is what one namespace gets, so that
-        // no tenant's slow clones hold up those of others.
+        // A clone may queue in vCenter for long and must not block others, so other limits apply to clones. This number bounds
+        // the memory at startup, when all VMs wait for the inventory. A namespace gets at most half of it, so that the
+        // namespace's slow clones don't delay other tenants.
         .concurrency(1000)
         .deadline(Duration::from_hours(3))
         .run(ctx, virtualmachine::reconcile)
@@ -126,7 +127,7 @@ fn forget_deleted(ctx: &Arc<Context>) {
     });
 }
 
-/// The VirtualMachines of a class in the namespace of its binding.
+/// Maps a class binding to its class's VirtualMachines in the same namespace.
 fn bound_vms(
     by_class: &Index<VirtualMachine>,
 ) -> impl Fn(&VirtualMachineClassBinding) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
@@ -137,7 +138,8 @@ fn bound_vms(
     }
 }
 
-/// The VirtualMachines that an interface of a network provider is for: the one it was made for, and those that name it.
+/// Maps a network interface to its VirtualMachines: the VirtualMachine that it was created for, and the VirtualMachines that
+/// refer to it.
 fn interface_users<O: Resource>(
     by_interface: &Index<VirtualMachine>,
 ) -> impl Fn(&O) -> Vec<ObjectRef<VirtualMachine>> + Send + use<O> {
@@ -154,8 +156,8 @@ fn vm_of<O: Resource>(made: &O) -> Option<ObjectRef<VirtualMachine>> {
     Some(ObjectRef::new(name).within(namespace))
 }
 
-/// The other VirtualMachines with an address that a VirtualMachine has gained. Every VirtualMachine is reconciled when it is first
-/// seen, so its first addresses notify no others.
+/// Maps a VirtualMachine that gained an address to the other VirtualMachines that have the same address. Addresses of a
+/// VirtualMachine that is new in the cache don't count, because every VirtualMachine is reconciled at startup.
 fn sharing_an_address(
     by_address: &Index<VirtualMachine>,
 ) -> impl Fn(&Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
@@ -169,8 +171,9 @@ fn sharing_an_address(
     }
 }
 
-/// The VirtualMachines that wait for an address which another VirtualMachine has released, such as after a DHCP server has
-/// exchanged their leases. Any number of guests can report one address, and only one gets it: the rest looks every minute.
+/// Maps a VirtualMachine that released an address to at most [`MAX_NOTIFIED`] VirtualMachines that wait for the address, for
+/// example after a DHCP server exchanged their leases. Many guests can report the same address, but only one VM gets it. The
+/// other VMs are checked every minute.
 fn awaiting_an_address(
     by_awaited: &Index<VirtualMachine>,
 ) -> impl Fn(&Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {

@@ -1,7 +1,7 @@
-//! VirtualMachinePublishRequest: a VM becomes an item of a content library, and that an image.
+//! VirtualMachinePublishRequest: publishes a VM as a content library item, which becomes an image.
 //!
-//! The item's description names the request that made it. So an upload whose answer was lost, or that
-//! a crash cut short, is found again and not made twice; vCenter gets the same token each time, too.
+//! The item's description contains the request's UID. Therefore, after a lost response or a crash, the item is found and not
+//! created again. vCenter also gets the same idempotency token each time.
 
 mod plan;
 mod target;
@@ -33,14 +33,14 @@ use crate::publish::unfit::Unfit;
 use crate::vcenter::{Provider, VCenter, mark};
 use crate::watches::{namespaced_name, to, when_changed};
 
-/// How long vCenter may copy a VM's disks.
+/// The timeout for copying a VM's disks in vCenter.
 const UPLOAD: Duration = Duration::from_hours(2);
-/// How long a request waits for its turn before it is looked at again.
+/// The maximum time that a request waits for its turn before it is reconciled again.
 const QUEUE: Duration = Duration::from_hours(24);
-/// What no watch shows, such as the end of an upload that another process began, is looked at again after this.
+/// The retry interval for changes that aren't watched, such as the end of an upload that another process began.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
-/// What reconciles of requests work with.
+/// The context for request reconciles.
 pub struct Context {
     api: Api,
     events: Events,
@@ -50,7 +50,7 @@ pub struct Context {
     library_syncs: Arc<SyncRequests>,
 }
 
-/// Publishes until the program ends; `library_syncs` is asked to read items that are to become images.
+/// Reconciles requests until the program ends. `library_syncs` triggers image syncs after uploads.
 pub fn run(
     runtime: &Runtime,
     caches: &Caches,
@@ -72,11 +72,11 @@ pub fn run(
         library_syncs,
     });
     Controller::new("virtualmachinepublishrequest", runtime, &requests)
-        // Only whether it is there matters, and not what it does.
+        // Only the VM's existence matters, not its state.
         .watches_changes(&caches.vms, when_changed(moid, to(&by_source, namespaced_name)))
         .watches(&caches.images, to(&by_item, |image: &VirtualMachineImage| image.status.clone()?.image_name))
-        // An upload takes what it takes, and must not keep others back: the lane of captures counts. Those that wait for it
-        // take memory.
+        // Long uploads must not block other requests, so the client's capture lane limits uploads, and not this number. This
+        // number bounds the memory for waiting requests.
         .concurrency(1000)
         .deadline(QUEUE + UPLOAD + Duration::from_mins(10))
         .run(ctx, reconcile)
@@ -86,7 +86,7 @@ fn moid(vm: &VirtualMachine) -> Option<String> {
     vm.status.as_ref()?.unique_id.clone()
 }
 
-/// Brings one publication as far as it can be.
+/// Reconciles one request: uploads the VM, and waits until the item has become an image.
 async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>) -> Result<Next, Error> {
     if pause::paused(&*request) || request.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
@@ -111,7 +111,7 @@ async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>
     }
 }
 
-/// Uploads once there is a place for the namespace: vCenter copies few VMs at a time, and fewer of one namespace.
+/// Uploads the VM when it is the namespace's turn. Only a few VMs are copied at a time, and even fewer per namespace.
 async fn upload_in_turn(
     request: &VirtualMachinePublishRequest,
     mut facts: Facts,
@@ -127,7 +127,7 @@ async fn upload_in_turn(
         let Ok(turn) = tokio::time::timeout(QUEUE, entering).await else {
             return Ok(Next::After(Duration::ZERO));
         };
-        // Much may have happened since: the request, its VM or its library may be gone.
+        // The request, its VM or its library may be gone after the wait.
         let live = ctx.api.live(request).await?;
         if live.is_none_or(|live| pause::paused(&live) || live.metadata.deletion_timestamp.is_some()) {
             return Ok(Next::OnChange);
@@ -146,7 +146,7 @@ async fn upload_in_turn(
     Ok(Next::After(Duration::ZERO))
 }
 
-/// One that is done stays, or goes when its time has come.
+/// Keeps a completed request, or deletes it after its TTL.
 async fn keep_or_expire(request: &VirtualMachinePublishRequest, ctx: &Context) -> Result<Next, Error> {
     let Some(expiry) = plan::expiry(request) else { return Ok(Next::OnChange) };
     match Duration::try_from(expiry.duration_since(jiff::Timestamp::now())) {
@@ -169,7 +169,7 @@ async fn report(
     let old = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut status = plan::status(request, facts, step, failed, now);
     if failed.is_some() {
-        // It was begun in this reconcile, which the object at hand does not show yet.
+        // The attempt began in this reconcile, and this copy of the object doesn't show the attempt yet.
         let begun = plan::status(request, facts, step, None, now);
         (status.attempts, status.last_attempt_time) = (begun.attempts, begun.last_attempt_time);
     }
@@ -212,7 +212,7 @@ async fn gather(
     Ok(Facts { source, target, item, image })
 }
 
-/// The VM that is to be published, if it is the object's own.
+/// Returns the VM to publish, if it belongs to the request's VirtualMachine.
 fn find_source(
     request: &VirtualMachinePublishRequest,
     namespace: &str,
@@ -247,7 +247,7 @@ fn find_source(
     }
 }
 
-/// The item of the wanted name, if the library has one.
+/// Returns the library item with the target name, if it exists.
 async fn find_item(
     request: &VirtualMachinePublishRequest,
     library: &str,

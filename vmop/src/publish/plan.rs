@@ -1,4 +1,4 @@
-//! What is to be done to publish a VM, and the status of its request. No client, no clock.
+//! Computes the next step and the status of a publish request. Pure functions without a client or clock.
 
 use api::conditions::{Condition, ERROR, INFO, READY, vmop::publish as known};
 use api::vmop::{
@@ -16,51 +16,50 @@ use crate::vcenter::mark::{PUBLISHED_BY, publish_request};
 const VMOP: &str = "vmoperator.vmware.com/v1alpha1";
 const REGISTRY: &str = "imageregistry.vmware.com/v1alpha1";
 
-/// Everything that was read.
+/// The facts that `gather` read for one reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
-    /// The VM.
+    /// The VM to publish.
     pub source: Result<MoRef, Unfit>,
-    /// The library, by its id.
+    /// The target library's id.
     pub target: Result<String, Unfit>,
-    /// The item in the library that has the name, if there is one.
+    /// The library item with the target name, if it exists.
     pub item: Option<PublishedItem>,
-    /// The VirtualMachineImage that the item has become.
+    /// The name of the item's VirtualMachineImage, if it exists.
     pub image: Option<String>,
 }
 
-/// An item of the library.
+/// A library item with the target name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedItem {
-    /// Its id.
     pub id: String,
-    /// This request made it.
+    /// True if this request created the item.
     pub ours: bool,
-    /// Its files are there.
+    /// True if the item's files are complete.
     pub complete: bool,
 }
 
-/// What is to be done.
+/// The next step for a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PublishStep {
-    /// Something is in the way.
+    /// The source, the target or another item prevents publishing.
     Blocked,
-    /// vCenter makes the item.
+    /// Start the upload.
     Upload(Capture),
-    /// vCenter makes the item once it is the request's turn.
+    /// Wait for the namespace's turn to upload.
     Queued,
-    /// vCenter is at work on the item.
+    /// vCenter is creating the item.
     Uploading,
-    /// The item is there and no image yet.
+    /// The item is complete, but its image doesn't exist yet.
     AwaitImage,
-    /// All is done.
+    /// Publishing is complete.
     Done,
 }
 
-/// How an upload ended.
+/// The error of an upload, if it failed.
 pub type Uploaded<'a> = Option<&'a vsphere::Error>;
 
-/// The source, with everything that was left out.
+/// Returns the source with defaults filled in.
 pub fn source(request: &VirtualMachinePublishRequest) -> PublishSource {
     let given = &request.spec.source;
     let name = given.name.clone().filter(|name| !name.is_empty());
@@ -71,7 +70,7 @@ pub fn source(request: &VirtualMachinePublishRequest) -> PublishSource {
     }
 }
 
-/// The target, with everything that was left out.
+/// Returns the target with defaults filled in.
 pub fn target(request: &VirtualMachinePublishRequest) -> PublishTarget {
     let mut target = request.spec.target.clone();
     let name = target.item.name.filter(|name| !name.is_empty());
@@ -84,21 +83,21 @@ pub fn target(request: &VirtualMachinePublishRequest) -> PublishTarget {
     target
 }
 
-/// The item's name.
+/// Returns the target item's name.
 pub fn item_name(request: &VirtualMachinePublishRequest) -> String {
     target(request).item.name.unwrap_or_default()
 }
 
-/// Whether an item with this description was made by this request.
+/// Returns true if the request created the item with this description.
 pub fn made_by(request: &VirtualMachinePublishRequest, description: &str) -> bool {
     publish_request(description).is_some_and(|uid| Some(uid) == request.uid().as_deref())
 }
 
-/// What is to be done.
+/// Returns the next step.
 pub fn step(request: &VirtualMachinePublishRequest, facts: &Facts) -> PublishStep {
     let Facts { source, target, item, image } = facts;
     match (source, target, item) {
-        // Whatever has become of the VM since, the item is there.
+        // A complete item counts, whatever has happened to the VM since then.
         (_, _, Some(PublishedItem { ours: true, complete: true, .. })) => {
             if image.is_some() {
                 PublishStep::Done
@@ -123,14 +122,14 @@ fn description(request: &VirtualMachinePublishRequest) -> String {
     format!("{PUBLISHED_BY}{}\n{given}", request.uid().unwrap_or_default())
 }
 
-/// When the request goes, if it is done and is to go.
+/// Returns the time to delete the request, if it is complete and has a TTL.
 pub fn expiry(request: &VirtualMachinePublishRequest) -> Option<Timestamp> {
     let done = request.status.as_ref()?.completion_time.as_ref()?;
     let ttl = request.spec.ttl_seconds_after_finished?;
     done.0.checked_add(jiff::SignedDuration::from_secs(ttl)).ok()
 }
 
-/// The status of the request: its conditions without times.
+/// Returns the request's status. The conditions don't have transition times yet.
 pub fn status(
     request: &VirtualMachinePublishRequest,
     facts: &Facts,
@@ -271,7 +270,7 @@ mod tests {
         Some(PublishedItem { id: "item-1".into(), ours, complete })
     }
 
-    /// Type and reason of every condition.
+    /// Returns the type and reason of each condition.
     fn status_lines(facts: &Facts, failed: Uploaded<'_>) -> Vec<String> {
         let (request, now) = (request(), Timestamp::UNIX_EPOCH);
         let status = status(&request, facts, &step(&request, facts), failed, now);
@@ -309,7 +308,7 @@ mod tests {
         assert!(capture.description.ends_with("\nnightly"));
         assert!(made_by(&request, &capture.description));
         assert!(!made_by(&request, "nightly") && !made_by(&request, &format!("{PUBLISHED_BY}u-2")));
-        // What is there stays there, whatever becomes of the VM.
+        // A complete item counts, whatever happens to the VM.
         let gone = Facts { source: Err(unfit("x")), item: item(true, true), ..facts() };
         assert_eq!(step(&request, &gone), PublishStep::AwaitImage);
     }

@@ -1,10 +1,9 @@
-//! Where a VM is published to: which content library a request may write to.
+//! Determines the content library to publish to, and checks that it may be written to.
 //!
-//! The library is named by an object. ContentLibrary (imageregistry.vmware.com) is taken where that
-//! API is served; else a ContentLibraryProvider, or the ContentSource before it, that a
-//! ContentSourceBinding lets the namespace use and an administrator has labelled as writable. What is published
-//! becomes an image, so the library of the provider configuration is never written to: its images are everybody's,
-//! and releases are made of them.
+//! The request refers to a ContentLibrary (imageregistry.vmware.com) if that API is served and the object exists, or else to a
+//! ContentLibraryProvider or its ContentSource, which must be bound in the namespace and labeled as writable by an
+//! administrator. Published VMs become images. So VMs are never published to the configured library: all namespaces use its
+//! images, and releases are created from these images.
 
 use api::conditions::vmop::publish as reason;
 use api::names::label;
@@ -17,7 +16,8 @@ use crate::error::Error;
 use crate::publish::unfit::Unfit;
 use crate::vcenter::{LONGEST_NAME, VCenter, is_vcenter_name};
 
-/// The content library that `location` names for `namespace`, by its id.
+/// Returns the id of the content library that `location` refers to in `namespace`. The inner error says why VMs can't be
+/// published there.
 pub async fn find_library(
     namespace: &str,
     location: &PublishTargetLocation,
@@ -41,7 +41,7 @@ pub async fn find_library(
     }
 }
 
-/// The name is one that an item of a library can have. vCenter refuses others without a reason.
+/// Checks that the name is valid for a library item. vCenter rejects invalid names without a reason.
 pub fn check_item_name(name: &str) -> Result<(), Unfit> {
     if is_vcenter_name(name) && !name.contains(['/', '\\']) {
         return Ok(());
@@ -53,9 +53,9 @@ pub fn check_item_name(name: &str) -> Result<(), Unfit> {
     Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_READY, message })
 }
 
-/// The id is one, and not that of the library that everybody's images come from.
+/// Checks that the id is valid and isn't the id of the configured library, which all namespaces use.
 fn check_id(id: String, name: &str, configured: Option<&str>) -> Result<String, Unfit> {
-    // It becomes part of a path.
+    // The id becomes part of a URL path.
     if id.is_empty() || !id.chars().all(|char| char.is_ascii_alphanumeric() || char == '-') {
         let message =
             format!("{name} has the UUID {id:?}, which cannot be the UUID of a content library. Correct it");
@@ -70,7 +70,7 @@ fn check_id(id: String, name: &str, configured: Option<&str>) -> Result<String, 
     Ok(id)
 }
 
-/// The ContentLibrary object, where that API is served.
+/// Returns the ContentLibrary object, if the API is served and the object exists.
 async fn registered(namespace: &str, name: &str, client: &Client) -> Result<Option<Value>, Error> {
     if name.is_empty() {
         return Ok(None);
@@ -86,12 +86,13 @@ async fn registered(namespace: &str, name: &str, client: &Client) -> Result<Opti
     }
 }
 
-/// Neither an object nor its API need be there; an API that is not there answers in plain text, without a reason.
+/// Returns true if the object or its API doesn't exist. For a missing API, the API server responds in plain text, without a
+/// reason.
 fn absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// What a ContentLibrary object says of itself.
+/// Returns the library's id from a ContentLibrary object, if the library is writable and ready.
 fn registration(library: &Value, namespace: &str, name: &str) -> Result<String, Unfit> {
     let named = format!("ContentLibrary {namespace}/{name}");
     if library["spec"]["writable"].as_bool() != Some(true) {
@@ -114,7 +115,8 @@ fn registration(library: &Value, namespace: &str, name: &str) -> Result<String, 
     })
 }
 
-/// The library of a ContentLibraryProvider or a ContentSource that the namespace may use; `None` where there is none.
+/// Returns the library id of a ContentLibraryProvider or ContentSource that is bound in the namespace. The inner error says why
+/// VMs can't be published there.
 async fn provided(
     namespace: &str,
     name: &str,
@@ -153,7 +155,8 @@ async fn provided(
     Ok(closed)
 }
 
-/// Only who writes cluster-scoped objects can label one: a namespace's user may bind sources, and use those for images.
+/// Checks the source's label. Namespace users can bind sources to use their images, but only administrators can label
+/// them.
 fn source_is_writable(source: &ContentSource) -> Result<(), Unfit> {
     if source.labels().get(label::WRITABLE).is_some_and(|writable| writable == "true") {
         return Ok(());
@@ -166,7 +169,7 @@ fn source_is_writable(source: &ContentSource) -> Result<(), Unfit> {
     Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE, message })
 }
 
-/// The library is there, and is one that can be written to.
+/// Checks that the library exists in vCenter and is local, so that it can be written to.
 async fn writable(id: String, name: &str, vcenter: &VCenter) -> Result<Result<String, Unfit>, Error> {
     match vcenter.client.library(&id).await {
         Ok(library) => Ok(fit(&library, name)),

@@ -1,10 +1,9 @@
-//! Why a source or a target can't be used.
+//! The reason why a source or target can't be used.
 
-/// Why a source or a target can't be used.
+/// The reason why a source or target can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// The condition's reason.
     pub reason: &'static str,
-    /// Which object, why, what to do.
+    /// The message for users, which names the object, the cause and the remedy.
     pub message: String,
 }

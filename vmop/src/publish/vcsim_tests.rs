@@ -1,4 +1,4 @@
-//! Publishing against a real simulator process.
+//! Publishing on a simulated vCenter.
 
 use serde_json::json;
 use support::on_both_wires;
@@ -27,7 +27,7 @@ async fn a_publication_whose_answer_was_lost_is_found_again(sim: Sim) {
         image: None,
     };
     let first = request("u-1");
-    // The client learns the form of the API before the answer that is lost.
+    // Make the client detect the API variant before the lost response.
     vcenter.client.library(sim.library()).await.unwrap();
     sim.post("/v1/faults", json!({ "method": "POST /api/vcenter/ovf/library-item", "kind": "lostAnswer" }))
         .await;
@@ -39,7 +39,7 @@ async fn a_publication_whose_answer_was_lost_is_found_again(sim: Sim) {
     assert!(matches!(lost.kind(), Kind::AnswerLost { .. }), "{lost:?}");
     let then = step(&first, &facts(&first).await);
     assert_eq!(then, PublishStep::AwaitImage, "the item is found, and is not made twice");
-    // Another request does not take it for its own.
+    // Another request doesn't adopt the item.
     let second = request("u-2");
     assert_eq!(step(&second, &facts(&second).await), PublishStep::Blocked);
     assert_eq!(vcenter.client.library_items(sim.library()).await.unwrap().len(), 2);

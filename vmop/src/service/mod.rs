@@ -1,7 +1,7 @@
-//! VirtualMachineService: an address in front of VMs.
+//! VirtualMachineService: a load-balanced address for VMs.
 //!
-//! It becomes a Service without a selector, which the load balancer of the cluster serves, and an
-//! EndpointSlice of the addresses of the VMs that are ready.
+//! The controller creates a Service without a selector, which the cluster's load balancer serves, and EndpointSlices
+//! with the addresses of the ready VMs.
 
 pub mod plan;
 
@@ -25,24 +25,23 @@ use crate::error;
 use crate::error::OwnError;
 use crate::pause;
 
-/// What reconciles of services work with.
+/// The context for service reconciles.
 pub struct Context {
-    /// Writes as this controller.
+    /// The API client with this controller's field manager.
     pub api: Api,
-    /// Events of this controller.
+    /// The recorder for this controller's events.
     pub events: Events,
-    /// The Services there are.
+    /// All Services.
     pub services: Cache<Service>,
-    /// The EndpointSlices that we made.
+    /// The EndpointSlices from this controller.
     pub slices: Cache<EndpointSlice>,
-    /// VirtualMachines by label.
     pub vms_by_label: Index<VirtualMachine>,
 }
 
-/// Why a reconcile of a service did not come through.
+/// The reasons why a service reconcile fails.
 pub type Error = error::Error<Invalid>;
 
-/// The spec can't be carried out; the user must act.
+/// The service can't be created as specified. The user must act.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(String);
@@ -77,7 +76,7 @@ pub fn run(runtime: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use
         vms_by_label: caches.vms_by_label.clone(),
     });
     Controller::new("virtualmachineservice", runtime, &caches.services)
-        // By name, not by owner: a Service that is in the way says so, and its end clears the way.
+        // Mapped by name and not by owner, so that the deletion of a conflicting Service triggers a reconcile.
         .watches(&live, |live| vec![reference_of(live)])
         .owns(&slices)
         .watches_changes(&caches.vms, move |change| affected(change, &by_selector))
@@ -88,7 +87,7 @@ fn reference_of(live: &Service) -> ObjectRef<VirtualMachineService> {
     ObjectRef::new(&live.name_any()).within(&live.namespace().unwrap_or_default())
 }
 
-/// The services that a VirtualMachine was or is behind, if anything that matters to them changes.
+/// Returns the services that select the old or new VirtualMachine, if a relevant part changed.
 fn affected(
     change: &Change<VirtualMachine>,
     by_selector: &Index<VirtualMachineService>,
@@ -103,7 +102,7 @@ fn affected(
     keys.flat_map(|key| by_selector.refs(&key)).collect()
 }
 
-/// Brings one service's Service and EndpointSlice to what its spec and its VMs say.
+/// Reconciles one service: its Service and EndpointSlices.
 pub async fn reconcile(service: Arc<VirtualMachineService>, ctx: Arc<Context>) -> Result<Next, Error> {
     if pause::paused(&*service) || service.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
@@ -146,7 +145,7 @@ async fn apply(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<Ser
         for family in [plan::Ip::V4, plan::Ip::V6] {
             let live = ctx.slices.current(namespace.as_deref(), &plan::slice_name(service, family))?;
             let slice = plan::slice(service, &vms, family);
-            // Where no VM ever had an address of the second family, there is no slice of it.
+            // The IPv6 slice is created only when a VM has an IPv6 address.
             if family == plan::Ip::V4
                 || live.is_some()
                 || slice.endpoints.as_ref().is_some_and(|all| !all.is_empty())
@@ -158,7 +157,7 @@ async fn apply(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<Ser
     Ok(Arc::clone(applied.object()))
 }
 
-/// The VirtualMachines that the selector picks, in order of their names.
+/// Returns the selected VirtualMachines, sorted by name.
 fn selected_vms(service: &VirtualMachineService, ctx: &Context) -> Vec<Arc<VirtualMachine>> {
     let Some(key) = selector_key(service) else { return Vec::new() };
     let mut vms = ctx.vms_by_label.objects(&key);

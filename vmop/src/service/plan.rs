@@ -1,4 +1,4 @@
-//! The Service and the EndpointSlice that a VirtualMachineService becomes, and what it says of itself.
+//! Computes the Service, the EndpointSlices and the status of a VirtualMachineService.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,28 +18,28 @@ use kit::controller::controller_in_group;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
-/// Label of a slice: whose it is.
+/// The EndpointSlice label for the managing controller.
 pub const MANAGED_BY: (&str, &str) = ("endpointslice.kubernetes.io/managed-by", "vmoperator.vmware.com");
-/// Label of a slice: the Service it belongs to.
+/// The EndpointSlice label for its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Annotation: how the load balancer treats the sender's address; `Local` keeps it.
+/// The annotation for the Service's external traffic policy. `Local` preserves the client's address.
 const TRAFFIC_POLICY: &str = "virtualmachineservice.vmoperator.vmware.com/service.externalTrafficPolicy";
-/// Annotation: the port of the VMs that says whether they serve.
+/// The annotation for the VM port of the load balancer's health check.
 const HEALTH_CHECK_PORT: &str = "virtualmachineservice.vmoperator.vmware.com/service.healthCheckNodePort";
-/// The same, for the load balancer of NSX.
+/// The annotation from which the NSX load balancer reads the same port.
 const NSX_HEALTH_CHECK_PORT: &str = "ncp/healthCheckNodePort";
-/// Label of a Service that kube-proxy leaves to somebody else, and who that is.
+/// The label and value that make kube-proxy leave a Service to NSX.
 const SERVICE_PROXY: (&str, &str) = ("service.kubernetes.io/service-proxy-name", "nsx-t");
-/// kubectl's own note on the VirtualMachineService: of no use on the Service.
+/// kubectl's annotation on the VirtualMachineService. It isn't copied to the Service.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Condition: whether all VMs of the service can be sent traffic; it is there only where not.
+/// The condition that is present (false) if some VMs of the service don't get traffic.
 const ENDPOINTS_READY: &str = "EndpointsReady";
-/// Its reason: nobody but the guest answers for an address.
+/// The condition reason: only the guest reports the address.
 const ADDRESS_NOT_ASSIGNED: &str = "AddressNotAssigned";
 const LOAD_BALANCER: &str = "LoadBalancer";
 const EXTERNAL_NAME: &str = "ExternalName";
 
-/// The Service; without a selector, because VMs are no Pods.
+/// Returns the Service. It doesn't have a selector, because VMs aren't Pods.
 pub fn service(service: &VirtualMachineService) -> Service {
     let spec = &service.spec;
     let balanced = spec.type_ == LOAD_BALANCER;
@@ -67,7 +67,7 @@ pub fn service(service: &VirtualMachineService) -> Service {
             external_traffic_policy: policy.filter(|_| balanced).cloned(),
             load_balancer_ip: some(&spec.load_balancer_ip),
             load_balancer_source_ranges: filled(&spec.load_balancer_source_ranges),
-            // VMs are reached directly: ports of the cluster's own nodes would only be used up.
+            // The load balancer reaches VMs directly, so node ports would be wasted.
             allocate_load_balancer_node_ports: balanced.then_some(false),
             ..ServiceSpec::default()
         }),
@@ -75,9 +75,10 @@ pub fn service(service: &VirtualMachineService) -> Service {
     }
 }
 
-/// Labels and annotations of the Service: the object's own, and what they say to the load balancer of NSX.
+/// Returns the Service's labels and annotations: the ones on the VirtualMachineService, and additional ones for the NSX load
+/// balancer.
 ///
-/// Where there is no NSX nobody looks at the latter.
+/// Without NSX, the additional ones don't have an effect.
 fn for_load_balancer(
     service: &VirtualMachineService,
 ) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
@@ -92,16 +93,16 @@ fn for_load_balancer(
     (labels, annotations)
 }
 
-/// A family of addresses: each has an EndpointSlice of its own.
+/// The IP family. Each family has its own EndpointSlice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ip {
-    /// The one of the Service's name.
+    /// IPv4. The slice has the Service's name.
     V4,
-    /// Only where a VM has such an address.
+    /// IPv6. The slice exists only if a VM has an IPv6 address.
     V6,
 }
 
-/// The name of a service's EndpointSlice of that family.
+/// Returns the name of a service's EndpointSlice for the family.
 pub fn slice_name(service: &VirtualMachineService, family: Ip) -> String {
     match family {
         Ip::V4 => service.name_any(),
@@ -109,7 +110,7 @@ pub fn slice_name(service: &VirtualMachineService, family: Ip) -> String {
     }
 }
 
-/// The addresses of that family of those `vms` that are ready.
+/// Returns the EndpointSlice with the addresses of the ready `vms` in that family.
 pub fn slice(service: &VirtualMachineService, vms: &[Arc<VirtualMachine>], family: Ip) -> EndpointSlice {
     let ports = service.spec.ports.iter().map(|port| EndpointPort {
         name: Some(port.name.clone()),
@@ -138,16 +139,16 @@ pub fn slice(service: &VirtualMachineService, vms: &[Arc<VirtualMachine>], famil
     }
 }
 
-/// Returns true if a service sends its traffic to a VM: the VM has the labels of the selector. Behind the service of a cluster's control
-/// plane, the VM must also be one of Cluster API's, because any user can set the labels.
+/// Returns true if a service selects a VM. A Cluster API service also requires a VM that Cluster API controls, because
+/// any user can set labels.
 pub fn selects(service: &VirtualMachineService, vm: &VirtualMachine) -> bool {
     let is_labelled = service.spec.selector.iter().all(|(name, value)| vm.labels().get(name) == Some(value));
     let is_clusters = controller_in_group(service, INFRASTRUCTURE_GROUP).is_some();
     is_labelled && (!is_clusters || controller_in_group(vm, INFRASTRUCTURE_GROUP).is_some())
 }
 
-/// The addresses under which a VM serves, if it is ready and not on its way out: its first of each family, of those that
-/// somebody else than its guest answers for.
+/// Returns the VM's first IPv4 and first IPv6 endpoint address, if the VM is ready and not being deleted. Addresses that only
+/// the guest reports don't count.
 pub fn backends(vm: &VirtualMachine) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let ready = |status: &&api::vmop::VirtualMachineStatus| {
         vm.metadata.deletion_timestamp.is_none() && api::conditions::holds(&status.conditions, READY)
@@ -159,7 +160,7 @@ pub fn backends(vm: &VirtualMachine) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     (four, six)
 }
 
-/// The address that a VM's guest reports and that nobody else answers for, where it has no other.
+/// Returns the address that only the VM's guest reports, if the VM doesn't have an endpoint address and isn't being deleted.
 pub fn unassigned_address(vm: &VirtualMachine) -> Option<&str> {
     let status = vm.status.as_ref()?;
     let serves = vm.metadata.deletion_timestamp.is_none() && status.endpoint_addresses.is_empty();
@@ -201,7 +202,7 @@ fn metadata(
     }
 }
 
-/// That VMs are left out whose guests report addresses which nobody else answers for; nothing, where there are none.
+/// Returns the condition for VMs whose addresses only the guest reports, if there are any.
 fn endpoints_condition(vms: &[Arc<VirtualMachine>]) -> Option<Condition> {
     let mut left_out = vms.iter().filter_map(|vm| Some((vm, unassigned_address(vm)?)));
     let (vm, address) = left_out.next()?;
@@ -224,7 +225,7 @@ fn endpoints_condition(vms: &[Arc<VirtualMachine>]) -> Option<Condition> {
     Some(Condition::is_false(ENDPOINTS_READY, WARNING, ADDRESS_NOT_ASSIGNED, message))
 }
 
-/// What the service says of itself: the Service as it is, or why there is none; and which of its VMs are left out.
+/// Returns the status: the Service's load balancer status or the conflict, and the VMs that don't get traffic.
 pub fn status(live: Result<&Service, &str>, vms: &[Arc<VirtualMachine>]) -> VirtualMachineServiceStatus {
     let live = match live {
         Ok(live) => live,

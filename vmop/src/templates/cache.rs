@@ -1,4 +1,4 @@
-//! Which templates there are, and which are requested.
+//! The known and requested templates.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -11,48 +11,46 @@ use vsphere::{Devices, MoRef, VAppProperty};
 use super::key::TemplateKey;
 use crate::vcenter::{Problem, VCenter};
 
-/// Called with the name of an image when one of its templates is ready, or can't be deployed.
+/// The callback that receives an image's name when a template of the image is ready or can't be deployed.
 pub type OnChange = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Whether a VM of a namespace waits for a template of an image: `(namespace, image)`.
+/// Returns true if a VM in the namespace waits for a template of the image. Arguments: namespace, image.
 pub type IsWanted = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
 /// A template that is ready to be cloned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// The template.
     pub moref: MoRef,
-    /// Its name.
+    /// The name in vCenter.
     pub name: String,
-    /// The snapshot that linked clones start from.
+    /// The snapshot that linked clones are based on.
     pub snapshot: MoRef,
-    /// Its disks, controllers and network adapters.
+    /// The disks, controllers and NICs.
     pub devices: Devices,
-    /// Its OVF properties.
+    /// The OVF properties.
     pub properties: Vec<VAppProperty>,
-    /// Its cloud-init can wait for VMware Tools.
+    /// True if the guest's cloud-init can wait for VMware Tools.
     pub defers: bool,
 }
 
-/// How far a template is.
+/// A template's state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TemplateState {
-    /// It is being deployed, or was not requested yet.
+    /// The template is being deployed or wasn't requested yet.
     Deploying,
-    /// It can't be deployed; it is tried again.
+    /// Deployment failed and will be retried.
     Failed(Problem),
-    /// It is ready.
     Ready(Arc<Template>),
 }
 
 impl TemplateState {
-    /// Whether it was ready, and has vanished from vCenter since.
+    /// Returns true if the template was ready but doesn't exist in vCenter anymore.
     fn is_gone(&self, vcenter: &VCenter) -> bool {
         matches!(self, Self::Ready(template) if vcenter.inventory.vm(&template.moref) == Presence::Absent)
     }
 }
 
-/// The templates of the vCenter that is connected.
+/// The templates in the connected vCenter.
 pub struct TemplateCache {
     known: Mutex<Known>,
     requests: mpsc::UnboundedSender<TemplateRequest>,
@@ -60,12 +58,12 @@ pub struct TemplateCache {
     is_wanted: IsWanted,
 }
 
-/// The templates of one connection; those of another are none of its.
+/// The templates of one connection. A new connection starts without any.
 #[derive(Default)]
 struct Known {
     vcenter: Weak<VCenter>,
     states: HashMap<TemplateKey, TemplateState>,
-    /// The namespaces that wait for each of those that are not ready.
+    /// The namespaces that wait for each template that isn't ready.
     requesters: HashMap<TemplateKey, watch::Sender<BTreeSet<String>>>,
 }
 
@@ -73,15 +71,15 @@ struct Known {
 pub(super) struct TemplateRequest {
     pub(super) vcenter: Arc<VCenter>,
     pub(super) key: TemplateKey,
-    /// The namespaces that wait for it; more may come.
+    /// The namespaces that wait for the template. Other namespaces can be added later.
     pub(super) requesters: watch::Receiver<BTreeSet<String>>,
 }
 
-/// The requests that [`super::deploy_requested`] serves.
+/// The requests for [`super::deploy_requested`].
 pub struct TemplateRequests(pub(super) mpsc::UnboundedReceiver<TemplateRequest>);
 
 impl TemplateCache {
-    /// An empty cache, and the requests for its loop.
+    /// Returns an empty cache and the requests for the [`super::deploy_requested`] loop.
     pub fn new(on_change: OnChange, is_wanted: IsWanted) -> (Arc<Self>, TemplateRequests) {
         let (requests, receiver) = mpsc::unbounded_channel();
         (
@@ -90,15 +88,15 @@ impl TemplateCache {
         )
     }
 
-    /// How far the template is. Starts nothing.
+    /// Returns the template's state. Doesn't start a deployment.
     pub fn get(&self, vcenter: &VCenter, key: &TemplateKey) -> TemplateState {
         let known = self.known.lock();
         let state = known.is_of(vcenter).then(|| known.states.get(key)).flatten();
         state.filter(|state| !state.is_gone(vcenter)).cloned().unwrap_or(TemplateState::Deploying)
     }
 
-    /// Has the template deployed for `namespace`, unless it is ready. One that is under way waits no longer than the
-    /// first of the namespaces that want it.
+    /// Requests the template for `namespace` unless it is ready. If the template was already requested, its deployment uses the
+    /// turn of whichever requesting namespace gets one first.
     pub fn request(&self, vcenter: &Arc<VCenter>, key: &TemplateKey, namespace: &str) {
         let mut known = self.known.lock();
         if !known.is_of(vcenter) {
@@ -114,20 +112,22 @@ impl TemplateCache {
         known.states.insert(key.clone(), TemplateState::Deploying);
         known.requesters.insert(key.clone(), sender);
         let (vcenter, key) = (Arc::clone(vcenter), key.clone());
-        // The receiver is gone only when the program ends.
+        // The receiver is dropped only at shutdown.
         let _ = self.requests.send(TemplateRequest { vcenter, key, requesters });
     }
 
-    /// The template can't be cloned from: it is looked up anew when it is requested again.
+    /// Discards a template that can't be cloned, so that the next request looks for it again.
     pub fn forget(&self, template: &MoRef) {
         let ready =
             |state: &TemplateState| matches!(state, TemplateState::Ready(ready) if ready.moref == *template);
         self.known.lock().states.retain(|_, state| !ready(state));
     }
 
-    /// Forgets a template that could not be deployed and that no VM of those namespaces waits for any more; whether it did.
+    /// Forgets a template that couldn't be deployed if no VM in the requesting namespaces waits for it. Returns true if it was
+    /// forgotten.
     ///
-    /// A VM that comes later is in the cache of VMs before it requests the template, and finds no state of it.
+    /// This doesn't race with a new VM: the VM cache contains the VM before the VM requests the template, and a request for a
+    /// forgotten template starts a new deployment.
     pub(super) fn end_unless_wanted(&self, vcenter: &VCenter, key: &TemplateKey) -> bool {
         let mut known = self.known.lock();
         if !known.is_of(vcenter) {
@@ -136,7 +136,7 @@ impl TemplateCache {
         known.end_unless_wanted(key, &self.is_wanted)
     }
 
-    /// Keeps the new state of a template, and tells who waits for its image if it is another.
+    /// Records the template's state. Calls `on_change` if the state differs. Ignored if the connection has been replaced.
     pub(super) fn record(&self, vcenter: &VCenter, key: &TemplateKey, state: TemplateState) {
         let mut known = self.known.lock();
         if !known.is_of(vcenter) {

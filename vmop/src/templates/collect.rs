@@ -1,8 +1,8 @@
-//! Golden templates that nothing needs any more are destroyed.
+//! Destroys unused golden templates.
 //!
-//! A template goes only if no image has its content, no VM says that it was made from it, and no
-//! disk in the datacenter rests on its disks. The VMs' own word comes from the stream and costs
-//! nothing; it can be out of date, so before anything is destroyed the disks themselves are asked.
+//! A template is unused if no image has its content, no VM records it as its base, and no disk in the datacenter depends on its
+//! disks. The inventory contains the bases that VMs record, but these records can be out of date, so all disks are read before
+//! a template is destroyed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use vsphere::{Devices, Disk, Error, Kind, MoRef, Vm};
 use super::cache::TemplateCache;
 use crate::vcenter::{VCenter, mark};
 
-/// So long a template is left after something happened that may have made it needless: what was planned
-/// before has ended by then, and a burst of events costs one look.
+/// The delay between an event that may make a template unused and its collection. Plans from before the event complete
+/// in this time, and a burst of events costs one collection.
 pub const COLLECT_DELAY: Duration = Duration::from_mins(10);
-/// VMs whose disks are read in one call.
+/// The number of VMs whose disks are read in one call.
 const BATCH: usize = 100;
 
-/// Destroys the templates of this stack whose content is not `needed` and on which nothing rests; which they were.
+/// Destroys this stack's templates whose content isn't `needed` and on which disks don't depend, and returns their names.
+/// `needed` receives a library item's id and a content version.
 pub async fn collect(
     templates: &TemplateCache,
     vcenter: &VCenter,
@@ -51,7 +52,7 @@ pub async fn collect(
     Ok(gone)
 }
 
-/// Templates that nobody is known to need, by what is cached.
+/// Returns the templates that are unused according to the inventory.
 fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> {
     let all = vcenter.inventory.all();
     let bases: HashSet<&str> = all.iter().filter_map(|vm| mark::base(vm)).collect();
@@ -62,13 +63,13 @@ fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> 
     all.iter().filter(|vm| needless(vm) && !bases.contains(vm.name.as_str())).cloned().collect()
 }
 
-/// The names of the templates of this stack whose content is not `needed` and from which no known VM was made.
+/// Returns the names of this stack's templates whose content isn't `needed` and that aren't a known VM's base.
 pub fn unused(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<String> {
     idle(vcenter, needed).iter().map(|template| template.name.clone()).collect()
 }
 
-/// Every VM of the datacenter with its disks. It fails where those of one can't be read: templates may be what they
-/// rest on.
+/// Returns all VMs in the datacenter with their disks. Fails if a VM's disks can't be read, because they may depend on
+/// a template.
 async fn vms(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     const DEVICES: &str = "config.hardware.device";
     let mut all = listed_vms(vcenter).await?;
@@ -77,7 +78,7 @@ async fn vms(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     all.dedup();
     let mut vms = Vec::with_capacity(all.len());
     for batch in all.chunks(BATCH) {
-        // A VM that goes meanwhile fails this look, not the next one.
+        // If a VM is deleted meanwhile, only this collection fails.
         let read = vcenter.client.retrieve(batch, &[DEVICES]).await?;
         let unread =
             |moref: &&MoRef| !read.iter().any(|vm| vm.obj == **moref && !vm.get(DEVICES).items().is_empty());
@@ -92,7 +93,7 @@ async fn vms(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     Ok(vms)
 }
 
-/// The VMs that the datastores of the datacenter list, if each can be looked into.
+/// Returns the VMs that the datacenter's datastores list. Fails if a datastore isn't accessible.
 async fn listed_vms(vcenter: &VCenter) -> Result<Vec<MoRef>, Error> {
     const ACCESSIBLE: &str = "summary.accessible";
     let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
@@ -105,12 +106,12 @@ async fn listed_vms(vcenter: &VCenter) -> Result<Vec<MoRef>, Error> {
     Ok(on.collect())
 }
 
-/// While vCenter can't read the disks of a VM, they may rest on any template.
+/// Returns the error for an object whose disks can't be read: they may depend on any template.
 fn undecidable(object: &MoRef) -> Error {
     Error::new("RetrievePropertiesEx", Kind::InvalidState).on(object)
 }
 
-/// Whether vCenter is at work on the template: a clone of it may run.
+/// Returns true if vCenter runs a task on the template, such as a clone.
 async fn busy(vcenter: &VCenter, template: &MoRef) -> Result<bool, Error> {
     let tasks = vcenter.client.retrieve_members(template, "recentTask", "Task", &["info.state"]).await?;
     Ok(tasks.iter().any(|task| matches!(task.get("info.state").as_str(), Some("running" | "queued"))))

@@ -1,9 +1,8 @@
-//! Deploys golden templates: those that are requested, each once.
+//! Deploys each requested golden template once.
 //!
-//! A template is made in four steps: deploy, mark, snapshot, mark as template. A crash may come
-//! between any two, and two leaders may be at it for a moment. So the name says what it is made of
-//! (vCenter keeps names in a folder apart), every step looks first whether it is done, and whoever
-//! finds a half-made one finishes it.
+//! A template is created in four steps: deploy, mark, snapshot, mark as template. The process can crash between them,
+//! and two leaders can overlap briefly. So the name identifies the content (vCenter keeps names unique per folder),
+//! every step first checks whether it is done, and an incomplete template is completed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,17 +24,17 @@ use crate::extra_config::DEFER_CLOUD_INIT;
 use crate::image::SyncRequests;
 use crate::vcenter::{Problem, VCenter, describe_unavailable, mark};
 
-/// How long vCenter may copy an image's disks.
+/// The timeout for copying an image's disks in vCenter.
 const DEPLOY: Duration = Duration::from_hours(2);
-/// How often it is asked whether the files of an item are here: no event shows it.
+/// The poll interval for an item's files, because no event reports them.
 const FETCHING: Duration = Duration::from_secs(2);
-/// How long the stream may take to show a VM that vCenter has made.
+/// The timeout until the inventory shows a VM that vCenter created.
 const ENTER: Duration = Duration::from_secs(30);
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 const SNAPSHOT: &str = "golden";
 
-/// Deploys what is requested, each template in a task of its own, until dropped. Requests a read of the libraries if an item is not what
-/// its image shows.
+/// Deploys requested templates, each in its own task, until dropped. Requests an image sync if a library item doesn't
+/// match its image.
 pub async fn deploy_requested(
     cache: Arc<TemplateCache>,
     mut requests: TemplateRequests,
@@ -57,7 +56,7 @@ pub async fn deploy_requested(
     }
 }
 
-/// Deploys the template; where that fails, tries again with growing pauses, while a VM waits for it.
+/// Deploys the template. Retries with backoff while a VM waits for it.
 async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest, library_syncs: &SyncRequests) {
     let TemplateRequest { vcenter, key, .. } = request;
     let failures = Failures::new(RETRY.0, RETRY.1);
@@ -117,7 +116,7 @@ async fn find_or_deploy(
     finish_template(vcenter, &vm.moref, name).await.map_err(fail)
 }
 
-/// Compares the library's item with its image, which shows what the last read of the library found.
+/// Checks that the library item has the content that its VirtualMachineImage shows.
 async fn check_item(vcenter: &VCenter, key: &TemplateKey) -> Result<(), Problem> {
     let again = "The libraries are being read again";
     match vcenter.client.library_item(&key.item).await {
@@ -134,7 +133,7 @@ async fn check_item(vcenter: &VCenter, key: &TemplateKey) -> Result<(), Problem>
     }
 }
 
-/// Deploys the image under that name; where somebody else is at it already, takes his.
+/// Deploys the image under that name. If another process is faster, returns the VM that the other process deployed.
 async fn deploy(request: &TemplateRequest, name: &str) -> Result<Arc<Vm>, vsphere::Error> {
     let TemplateRequest { vcenter, key, requesters } = request;
     let deployment = Deploy {
@@ -149,19 +148,19 @@ async fn deploy(request: &TemplateRequest, name: &str) -> Result<Arc<Vm>, vspher
         provisioning: None,
         networks: Vec::new(),
     };
-    // What is there already needs no turn: nobody's deployments keep others from their clones.
+    // Existing templates don't wait for a turn, so that one namespace's deployments don't delay others' clones.
     let turn = enter_for_any(vcenter.client.deployments(), requesters.clone()).await;
     fetch_files(vcenter, key).await?;
     tracing::info!(image = key.image, name, "deploying");
     let moref = match vcenter.client.deploy_ovf(&turn, &deployment, DEPLOY).await {
         Ok(moref) => moref,
-        // Which fault reports a taken name depends on the release; one look settles it.
+        // The fault for a taken name depends on the vSphere release, so look for the name.
         Err(error) => vcenter.client.find_child(&key.placement.folder, name).await?.ok_or(error)?,
     };
     vcenter.inventory.wait_for_vm(&moref, ENTER).await
 }
 
-/// Waits for a turn of whichever requester gets one first: none waits for the others' shares.
+/// Waits until any requester gets a turn. A requester with a full share doesn't delay the others.
 async fn enter_for_any(lane: &Lane, mut requesters: watch::Receiver<BTreeSet<String>>) -> Turn {
     let mut entered = BTreeSet::new();
     let mut waiting = FuturesUnordered::new();
@@ -175,13 +174,13 @@ async fn enter_for_any(lane: &Lane, mut requesters: watch::Receiver<BTreeSet<Str
         tokio::select! {
             Some(turn) = waiting.next() => return turn,
             Ok(()) = requesters.changed() => {}
-            // Nobody asks for it any more, and nobody ever asked.
+            // All senders are gone, and there wasn't a requester.
             else => std::future::pending().await,
         }
     }
 }
 
-/// Has the item's files fetched; a subscribed library may have left them where they come from.
+/// Downloads the item's files. A subscribed library may not have downloaded them yet.
 async fn fetch_files(vcenter: &VCenter, key: &TemplateKey) -> Result<(), vsphere::Error> {
     let cached = async || vcenter.client.library_item(&key.item).await.map(|item| item.cached);
     if cached().await? {
@@ -209,7 +208,7 @@ async fn put_mark(vcenter: &VCenter, key: &TemplateKey, vm: &Vm) -> Result<(), v
     vcenter.inventory.wait_for_task(&task).await.map(drop)
 }
 
-/// Takes the snapshot and makes the VM a template, whichever is missing.
+/// Takes the snapshot and converts the VM to a template, unless that is already done.
 async fn finish_template(vcenter: &VCenter, moref: &MoRef, name: String) -> Result<Template, vsphere::Error> {
     const PATHS: [&str; 6] = [
         SNAPSHOTS,
@@ -244,7 +243,7 @@ async fn finish_template(vcenter: &VCenter, moref: &MoRef, name: String) -> Resu
 
 const SNAPSHOTS: &str = "rootSnapshot";
 
-/// The oldest snapshot: where two were at it, both take the same one.
+/// Returns the oldest snapshot, so that two processes that each took a snapshot use the same one.
 fn first_snapshot(vm: &ObjectContent) -> Option<MoRef> {
     vm.get(SNAPSHOTS).items().first().and_then(Value::as_moref).cloned()
 }

@@ -1,28 +1,28 @@
-//! What a golden template is made of, and its name.
+//! The key of a golden template, and the name derived from it.
 
 use vsphere::MoRef;
 
 use crate::vcenter::{LONGEST_NAME, Placement};
 
-/// What a template is made of, and where.
+/// A template's content and location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TemplateKey {
-    /// Name of the VirtualMachineImage.
+    /// The VirtualMachineImage's name.
     pub image: String,
-    /// The library item.
+    /// The library item's id.
     pub item: String,
-    /// The version of the item's files.
+    /// The item's content version.
     pub content: String,
-    /// Folder and pool.
+    /// The folder and resource pool.
     pub placement: Placement,
-    /// The datastore; `None` leaves the choice to vCenter.
+    /// The datastore. `None` lets vCenter choose.
     pub datastore: Option<MoRef>,
-    /// The storage policy of its disks, by id.
+    /// The id of the storage policy for the template's disks.
     pub policy: Option<String>,
 }
 
 impl TemplateKey {
-    /// The template's name: the image's, and a suffix that stands for all it is made of.
+    /// Returns the template's name: the image name and a hash of the content, datastore, stack and policy.
     pub fn template_name(&self, stack: &str) -> String {
         let datastore = self.datastore.as_ref().map_or("", MoRef::id);
         let policy = self.policy.as_deref();

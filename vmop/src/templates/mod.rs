@@ -1,9 +1,8 @@
-//! Golden templates: a library image deployed once, from which every VM is a linked clone.
+//! Golden templates: library images that are deployed once, so that VMs can be linked clones.
 //!
-//! Whoever needs one asks [`TemplateCache::get`], which starts nothing, and
-//! [`TemplateCache::request`]s it; the loop [`deploy_requested`] deploys it, once for each key however
-//! many request it, and wakes the VirtualMachines that wait for the image. [`collect`] destroys the
-//! templates that nothing needs any more.
+//! Callers look up a template with [`TemplateCache::get`], which doesn't start a deployment, and request it with
+//! [`TemplateCache::request`]. The [`deploy_requested`] loop deploys each requested template once and enqueues the
+//! VirtualMachines that wait for the image. [`collect`] destroys unused templates.
 
 mod cache;
 mod collect;

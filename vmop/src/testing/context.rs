@@ -1,4 +1,4 @@
-//! What reconciles of VirtualMachines work with, in tests.
+//! Contexts for VirtualMachine reconciles in tests.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::virtualmachine::power::guest_requests::GuestRequests;
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::throttle::StatusThrottle;
 
-/// A context with that vCenter, and with caches that nothing fills.
+/// Returns a context with that vCenter and empty caches.
 pub fn context(runtime: &Runtime, vcenter: &Arc<VCenter>) -> Context {
     let (vms, _) = Enqueue::new();
     Context {
@@ -45,12 +45,12 @@ pub fn context(runtime: &Runtime, vcenter: &Arc<VCenter>) -> Context {
     }
 }
 
-/// A program whose API server has no objects.
+/// Returns a runtime whose API server doesn't have objects.
 pub fn empty_runtime() -> Runtime {
     Runtime::detached(server(|_| refusal(404, "NotFound")).0)
 }
 
-/// Has the VMs of `namespace` use every network.
+/// Allows the VMs in `namespace` to use all networks.
 pub fn allow_all_networks(context: &mut Context, namespace: &str) {
     let annotations = json!({ "vmware-system-networks": "*" });
     let object: PartialObjectMeta<Namespace> =

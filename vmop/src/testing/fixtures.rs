@@ -1,4 +1,4 @@
-//! Things that many tests start from.
+//! Fixtures that many tests share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::storage::class::Storage;
 
-/// A time, so many minutes after one that stays the same.
+/// Returns a fixed time plus `minute` minutes.
 pub fn at(minute: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + minute * 60).unwrap()
 }
 
-/// A condition in one line: type, status, severity, reason and message, without those it does not have.
+/// Formats a condition as one line: type, status, severity, reason and message. Absent fields are omitted.
 pub fn condition_line(condition: &Condition) -> String {
     let parts = [condition.type_.as_ref(), condition.status.as_ref()];
     let words = [&condition.severity, &condition.reason, &condition.message];
@@ -37,7 +37,7 @@ pub fn condition_line(condition: &Condition) -> String {
     parts.into_iter().chain(words).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
 }
 
-/// A running VM that bears no mark.
+/// Returns a running VM without a mark.
 pub fn unmarked_vm(id: &str, name: &str) -> Vm {
     Vm {
         moref: MoRef::vm(id),
@@ -67,7 +67,7 @@ pub fn unmarked_vm(id: &str, name: &str) -> Vm {
     }
 }
 
-/// The VirtualMachine of a control-plane node, as capw writes it and with everything persisted.
+/// Returns a control plane node's VirtualMachine as capw creates it, with all defaults.
 pub fn virtual_machine() -> VirtualMachine {
     serde_json::from_value(json!({
         "metadata": {
@@ -87,21 +87,22 @@ pub fn virtual_machine() -> VirtualMachine {
     .unwrap()
 }
 
-/// [`virtual_machine`] with that annotation.
+/// Returns [`virtual_machine`] with an annotation.
 pub fn annotated(key: &str, value: &str) -> VirtualMachine {
     let mut vm = virtual_machine();
     vm.annotations_mut().insert(key.to_owned(), value.to_owned());
     vm
 }
 
-/// [`virtual_machine`] with these disks of its own, each of a name and a size.
+/// Returns [`virtual_machine`] with disks, given as names and sizes.
 pub fn with_volumes(volumes: &[(&str, &str)]) -> VirtualMachine {
     let mut vm = virtual_machine();
     vm.spec.volumes = volumes.iter().map(|(name, size)| volume(name, size, None)).collect();
     vm
 }
 
-/// [`virtual_machine`] with the data of its guest in a Secret, by that transport; without data where that is empty.
+/// Returns [`virtual_machine`] with bootstrap data in a Secret and that transport. An empty transport means no
+/// bootstrap data.
 pub fn with_transport(transport: &str) -> VirtualMachine {
     let mut vm = virtual_machine();
     let data = || serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap();
@@ -109,12 +110,12 @@ pub fn with_transport(transport: &str) -> VirtualMachine {
     vm
 }
 
-/// The data of a Secret.
+/// Returns Secret data.
 pub fn secret_data(data: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
     data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect()
 }
 
-/// Fixed addresses of a NIC, each with the length of its prefix and its router.
+/// Returns static NIC addresses, given as address, prefix length and gateway.
 pub fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
     let address = |(ip, prefix, gateway): &(&str, u8, &str)| Address {
         ip: ip.parse().unwrap(),
@@ -124,17 +125,17 @@ pub fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
     Addressing::Static(addresses.iter().map(address).collect())
 }
 
-/// Where everything lies.
+/// Returns the placement for all fixtures.
 pub fn place() -> Placement {
     Placement { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
 }
 
-/// A NIC of which nothing else is known.
+/// Returns a NIC with only these fields.
 pub fn virtual_nic(key: i32, kind: NicKind) -> VirtualNic {
     VirtualNic { key, kind, backing: None, mac: None, address: None, external_id: None, connects: true }
 }
 
-/// What a template of one disk and one NIC is made of.
+/// Returns a template's devices: one disk, its controller and one NIC.
 pub fn devices() -> Devices {
     let controller =
         Controller { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
@@ -155,7 +156,7 @@ pub fn devices() -> Devices {
     }
 }
 
-/// Everything met.
+/// Returns needs that are all met.
 pub fn needs() -> Needs {
     let template = Template {
         moref: MoRef::vm("vm-7"),
@@ -195,7 +196,7 @@ pub fn needs() -> Needs {
     }
 }
 
-/// What is known of [`virtual_machine`] when vCenter has this of it.
+/// Returns the facts about [`virtual_machine`] for this lookup result.
 pub fn facts(found: Found) -> Facts {
     let uuid = uuid::Uuid::parse_str("42370000-0000-4000-8000-000000000001").unwrap();
     let identity = Identity { bios: uuid, instance: uuid };
@@ -205,7 +206,7 @@ pub fn facts(found: Found) -> Facts {
     facts
 }
 
-/// What is known of [`virtual_machine`] when it is to be created, and needs this.
+/// Returns the facts about [`virtual_machine`] when it must be created.
 pub fn facts_of_creation(needs: Needs) -> Facts {
     let creation = Creation {
         needs,
@@ -218,7 +219,7 @@ pub fn facts_of_creation(needs: Needs) -> Facts {
     Facts { creation: Some(Box::new(creation)), ..facts(Found::Absent) }
 }
 
-/// The VM of [`virtual_machine`] in vCenter, running, with our mark.
+/// Returns [`virtual_machine`]'s running VM in vCenter, with our mark.
 pub fn vsphere_vm() -> Vm {
     let facts = facts(Found::Absent);
     let mut vm = unmarked_vm("vm-8", "cp-0");
@@ -228,14 +229,14 @@ pub fn vsphere_vm() -> Vm {
     vm
 }
 
-/// The VM of [`vsphere_vm`], whose guest reports an address.
+/// Returns [`vsphere_vm`] with an address that the guest reports.
 pub fn addressed_vm() -> Vm {
     let mut vm = vsphere_vm();
     vm.guest.ip = Some("10.1.2.3".into());
     vm
 }
 
-/// A volume that is a disk of the VM's own.
+/// Returns a vSphere volume with this name, size and device key.
 pub fn volume(name: &str, size: &str, key: Option<i32>) -> api::vmop::VirtualMachineVolume {
     serde_json::from_value(json!({
         "name": name, "vSphereVolume": { "capacity": { "ephemeral-storage": size }, "deviceKey": key },

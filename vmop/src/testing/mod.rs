@@ -1,4 +1,4 @@
-//! What the tests of several folders begin with.
+//! Helpers that tests in several modules share.
 
 pub mod context;
 pub mod fixtures;

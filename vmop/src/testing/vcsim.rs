@@ -1,4 +1,4 @@
-//! What the parts that talk to vCenter begin with, in tests against a real simulator process and without Kubernetes.
+//! Helpers for tests with a simulated vCenter and without Kubernetes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ pub async fn template_key_of(library: &str, sim: &Sim, vcenter: &VCenter) -> Tem
     }
 }
 
-/// A template cache without a loop.
+/// Returns a template cache without a deployment loop.
 pub fn templates() -> (Arc<TemplateCache>, templates::TemplateRequests) {
     TemplateCache::new(Arc::new(|_: &str| {}), Arc::new(|_: &str, _: &str| true))
 }
@@ -89,7 +89,7 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
             templates.request(vcenter, template_key, "ns");
             match templates.get(vcenter, template_key) {
                 TemplateState::Ready(template) => return template,
-                // Whoever loses the race to deploy looks again.
+                // The loser of a deployment race tries again.
                 TemplateState::Failed(_) | TemplateState::Deploying => tokio::task::yield_now().await,
             }
         }
@@ -104,12 +104,12 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
     within("the template is ready", deployed).await
 }
 
-/// The VM of [`fixtures::virtual_machine`], to be cloned from `template`.
+/// Plans [`fixtures::virtual_machine`]'s clone from `template`.
 pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Template, facts: &Facts) -> ClonePlan {
     wanted_of(&fixtures::virtual_machine(), sim, vcenter, template, facts).await
 }
 
-/// The VM of `vm` with the NICs and the bootstrap data of the fixtures, to be cloned from `template`.
+/// Plans a clone for `vm` from `template`, with the fixtures' NICs and bootstrap data.
 pub async fn wanted_of(
     vm: &VirtualMachine,
     sim: &Sim,
@@ -124,7 +124,7 @@ pub async fn wanted_of(
     plan_clone(vm, &nics, &bootstrap.unwrap(), facts, template, sim, vcenter).await
 }
 
-/// The VM of `vm` with these NICs and that bootstrap data, to be cloned from `template`.
+/// Plans a clone for `vm` from `template`, with these NICs and bootstrap data.
 pub async fn plan_clone(
     vm: &VirtualMachine,
     nics: &[Nic],
@@ -150,7 +150,7 @@ pub async fn plan_clone(
     compose_clone(vm, &parts)
 }
 
-/// A vCenter, the template of its image, and what makes the VM of [`fixtures::virtual_machine`] of it.
+/// Returns a vCenter, a deployed template, and the plan for [`fixtures::virtual_machine`]'s clone.
 pub async fn planned_clone(sim: &Sim) -> (Arc<VCenter>, Arc<Template>, Facts, ClonePlan) {
     let vcenter = vcenter(sim).await;
     let template = template(&vcenter, &template_key(sim, &vcenter).await).await;
@@ -159,26 +159,26 @@ pub async fn planned_clone(sim: &Sim) -> (Arc<VCenter>, Arc<Template>, Facts, Cl
     (vcenter, template, facts, plan)
 }
 
-/// The VM as the inventory shows it, once `so` holds.
+/// Waits until the inventory shows the VM in a state where `so` holds.
 pub async fn seen(vm: &MoRef, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
     let shown = |inventory: &Inventory| inventory.vm(vm).present().filter(|vm| so(vm));
     vcenter.inventory.wait_until(Duration::from_mins(1), shown).await.expect("the inventory shows it")
 }
 
-/// Changes the settings of a VM.
+/// Reconfigures a VM.
 pub async fn reconfigure(vm: &MoRef, spec: ConfigSpec, vcenter: &VCenter) {
     let task = vcenter.client.reconfigure_vm(vm, spec).await.unwrap();
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
 }
 
-/// Removes a VM's note that it was cloned from a template.
+/// Removes a VM's record of the template that it was cloned from.
 pub async fn forget_base(vm: &MoRef, vcenter: &VCenter) {
     let extra_config = vec![(mark::BASE.to_owned(), String::new())].into();
     reconfigure(vm, ConfigSpec { extra_config, ..ConfigSpec::default() }, vcenter).await;
     seen(vm, vcenter, |vm| mark::base(vm).is_none()).await;
 }
 
-/// Clones the plan's template into `folder`, powered off and without settings.
+/// Clones the plan's template into `folder`, powered off and without a configuration.
 pub async fn clone_bare(plan: &ClonePlan, folder: &MoRef, name: &str, vcenter: &VCenter) -> MoRef {
     let spec = CloneSpec { power_on: false, config: None, ..plan.spec.clone() };
     let task = vcenter.client.clone_vm(&plan.template, folder, name, spec).await.unwrap();
@@ -194,7 +194,7 @@ pub async fn while_held<T>(sim: &Sim, meanwhile: impl Future<Output = T>) -> T {
     done
 }
 
-/// The names of all VMs but templates, in order.
+/// Returns the sorted names of all VMs except templates.
 pub async fn names(sim: &Sim) -> Vec<String> {
     let inventory = sim.get("/v1/inventory").await;
     let vms = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
@@ -203,7 +203,7 @@ pub async fn names(sim: &Sim) -> Vec<String> {
     names
 }
 
-/// The VM of a plan's clone.
+/// Carries out a plan and returns the VM.
 pub async fn clone_vm(plan: &ClonePlan, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {
     clone_or_adopt(Box::new(plan.clone()), None, facts, vcenter).await
 }

@@ -1,8 +1,8 @@
-//! Waiting for a condition that has no future of its own.
+//! Waits for conditions without a future of their own.
 
 use support::wait::within;
 
-/// Waits until `so` holds; the test fails after a minute.
+/// Waits until `so` holds. The test fails after a minute.
 pub async fn until(what: &str, so: impl Fn() -> bool) {
     let looking = async {
         while !so() {

@@ -1,4 +1,4 @@
-//! Keeps the provider connected: reads the configuration, connects, waits out failures, starts anew.
+//! Keeps the provider connected: follows the configuration, connects, retries, and reconnects after changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,37 +21,38 @@ use crate::vcenter::provider::{ConnectionState, Provider};
 use crate::vcenter::settings::{CredentialsSecret, Settings, Trust};
 use crate::vcenter::settings_watch::{KnownSettings, follow_object, follow_settings};
 
-/// vCenter locks an account after a few wrong passwords, so refused logins are repeated slowly.
+/// The backoff after a rejected login. It is slow because vCenter locks an account after a few wrong passwords.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
 const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// The folders whose VMs are sure to be asked about; the stream has them from the beginning.
+/// Returns the folders that the inventory covers from the start of a connection.
 pub type Folders = Arc<dyn Fn() -> Vec<MoRef> + Send + Sync>;
 
-/// Reason of the event of a Secret whose credentials vCenter refuses.
+/// The event reason on a Secret whose credentials vCenter rejects.
 const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
 
-/// Reason of the event of a ConfigMap with network settings that can't be used.
+/// The event reason on a ConfigMap with invalid network settings.
 const NETWORK_CONFIG_INVALID: &str = "NetworkConfigInvalid";
 
-/// The program that a connection is kept for.
+/// The program that uses the connection.
 pub struct Program {
-    /// The API server, where the configuration is.
+    /// The client to read the configuration.
     pub client: Client,
-    /// The program's own namespace, with the configuration.
+    /// The program's own namespace, which contains the configuration.
     pub namespace: String,
-    /// Where vCenter's calls are counted.
+    /// The metrics for vCenter calls.
     pub metrics: Metrics,
-    /// Asked right before a call that changes something.
+    /// Checked right before each call that changes something.
     pub tenure: Tenure,
-    /// Events about the configuration.
+    /// The recorder for events about the configuration.
     pub events: Events,
-    /// The folders to follow from the beginning.
+    /// The folders that the inventory covers from the start.
     pub folders: Folders,
 }
 
 impl Program {
-    /// Warns in an event of the Secret that vCenter refuses its credentials.
+    /// Emits a warning event on the Secret because vCenter rejects its credentials. `and` is a sentence that is appended to the
+    /// problem.
     fn warn_refused(&self, settings: &Settings, problem: &Problem, and: &str) {
         let CredentialsSecret { name, uid } = settings.secret.clone();
         let (name, uid, namespace) = (Some(name), Some(uid), Some(self.namespace.clone()));
@@ -61,16 +62,16 @@ impl Program {
     }
 }
 
-/// Keeps `provider` connected to the vCenter that the program's configuration names, until dropped.
+/// Keeps `provider` connected to the configured vCenter, until dropped.
 ///
-/// A change of the configuration ends the old connection and makes a new one; other credentials only log in anew.
+/// A configuration change replaces the connection. If only the credentials change, the client logs in again.
 pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
     let (sender, mut settings) = watch::channel(None);
     let (client, namespace) = (program.client.clone(), program.namespace.clone());
     let networking = follow_network(&program, &provider);
     let reading = follow_settings(client, namespace, &provider, sender);
     let connecting = async {
-        // No guest is configured before its network settings are known.
+        // Wait for the network settings first: guests must not be configured without them.
         let mut known = provider.guest_network.subscribe();
         let _ = known.wait_for(Option::is_some).await;
         while settings.changed().await.is_ok() {
@@ -85,7 +86,8 @@ pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
     tokio::join!(networking, reading, connecting);
 }
 
-/// Keeps the network settings of all guests. An event of the ConfigMap names the values that guests do not get.
+/// Follows the network settings for all guests. Emits an event on the ConfigMap that names the invalid values, which
+/// guests don't get.
 async fn follow_network(program: &Program, provider: &Provider) {
     let mut maps = follow_object::<ConfigMap>(&program.client, &program.namespace, NETWORK_CONFIG_MAP);
     while let Some(map) = maps.next().await {
@@ -99,7 +101,7 @@ async fn follow_network(program: &Program, provider: &Provider) {
     }
 }
 
-/// Connects and stays connected until the settings change.
+/// Connects, and keeps the connection until the settings change.
 async fn stay_connected(
     provider: &Provider,
     wanted: &Settings,
@@ -129,7 +131,8 @@ async fn stay_connected(
     vcenter.disconnect().await;
 }
 
-/// Whether the session is the new user's; the old one's stays in use until then, and if the settings change again.
+/// Logs in with the new credentials. Retries until vCenter accepts them, or returns false if the settings change again. The old
+/// session stays in use meanwhile.
 async fn exchange_credentials(
     vcenter: &VCenter,
     other: &Settings,
@@ -159,7 +162,7 @@ async fn exchange_credentials(
     }
 }
 
-/// Whether vCenter refuses the credentials.
+/// Returns true if vCenter rejected the credentials.
 fn is_refused(error: &vsphere::Error) -> bool {
     matches!(error.kind(), vsphere::Kind::InvalidLogin)
 }
@@ -168,9 +171,9 @@ fn to_credentials(settings: &Settings) -> Credentials {
     Credentials { username: settings.username.clone(), password: settings.password.clone() }
 }
 
-/// Resolves when the settings are other ones; leaves them marked as changed.
+/// Waits until the settings differ from `wanted`, and leaves them marked as changed.
 async fn settings_change(settings: &mut watch::Receiver<KnownSettings>, wanted: &Settings) {
-    // The sender lives as long as this does.
+    // The sender outlives this future.
     let _ = settings.wait_for(|now| !matches!(now, Some(Ok(now)) if now == wanted)).await;
     settings.mark_changed();
 }

@@ -1,4 +1,4 @@
-//! One connected vCenter: its client, its inventory, and what this process knows of it.
+//! One vCenter connection: its client, its inventory and its caches.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,47 +16,47 @@ use crate::vcenter::problem::Problem;
 use crate::vcenter::realized_policy::RealizedPolicies;
 use crate::vcenter::settings::Settings;
 
-/// How long a reconcile waits for the VMs of a folder to be read.
+/// The timeout for reading a folder's VMs in a reconcile.
 const FOLDER_READ: Duration = Duration::from_secs(20);
 
-/// What is wrong with a content library, or with one of its items.
+/// A problem with a content library or one of its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LibraryProblem {
-    /// The ContentSource that is wrong, if one is: nobody knows its library.
+    /// The ContentSource with the problem, if its library can't be determined.
     pub source: Option<String>,
-    /// The library's UUID. Without a source and a library, there is no library at all.
+    /// The library's UUID. If `source` and `library` are both `None`, the cause is that a library isn't configured.
     pub library: Option<String>,
-    /// The item's UUID, if only that item is concerned.
+    /// The item's UUID, if only that item is affected.
     pub item: Option<String>,
-    /// The name of the item's VirtualMachineImage, where it is known.
+    /// The name of the item's VirtualMachineImage, if it is known.
     pub image: Option<String>,
-    /// What is wrong, for people.
+    /// The message for users.
     pub message: String,
 }
 
 /// A connected vCenter.
 pub struct VCenter {
-    /// What was configured.
+    /// The provider configuration of this connection.
     pub settings: Settings,
-    /// Its client; every call goes through this one.
+    /// The client. All calls use it.
     pub client: Client,
-    /// The cache of all VMs in the folders of our namespaces.
+    /// The cache of all VMs in the namespaces' folders.
     pub inventory: Inventory,
-    /// The resource policies that are realized.
+    /// The realized resource policies.
     pub realized_policies: RealizedPolicies,
-    /// The members of cluster modules.
+    /// The known cluster module members.
     pub memberships: Memberships,
-    /// Held while cluster modules are created.
+    /// Locked while cluster modules are created or removed.
     pub making_modules: tokio::sync::Mutex<()>,
-    /// Held while folders and pools are created or removed.
+    /// Locked while folders and resource pools are created or removed.
     pub making_children: tokio::sync::Mutex<()>,
-    /// The cluster modules, folders and pools that this process knows to be a policy's, by their ids.
+    /// The ids of cluster modules, folders and pools that are known to belong to a policy.
     pub claimed: Mutex<HashSet<String>>,
-    /// The kinds of devices that clones are known to get from their settings.
+    /// The device kinds for which a clone proved that clones get all devices that they request.
     pub proven_devices: Mutex<DeviceKinds>,
     /// The control plane endpoints of all VMs.
     pub endpoints: EndpointReads,
-    /// Cancelled when the connection is given up.
+    /// Canceled when the connection ends.
     pub gone: CancellationToken,
     watched_folders: tokio::sync::Mutex<HashSet<MoRef>>,
     library_problems: Mutex<Arc<Vec<LibraryProblem>>>,
@@ -66,7 +66,7 @@ pub struct VCenter {
 }
 
 impl VCenter {
-    /// A vCenter of which nothing is known yet.
+    /// Creates a connection with empty caches.
     pub fn new(settings: Settings, client: Client, inventory: Inventory) -> Arc<Self> {
         Arc::new(Self {
             gone: CancellationToken::new(),
@@ -88,26 +88,26 @@ impl VCenter {
         })
     }
 
-    /// Ends the stream and the session.
+    /// Stops the inventory and logs out.
     pub async fn disconnect(&self) {
         self.gone.cancel();
         self.inventory.stop().await;
         self.client.logout().await;
     }
 
-    /// A failure of this vCenter, for people.
+    /// Converts an error to a problem with this vCenter.
     pub fn problem(&self, error: &vsphere::Error) -> Problem {
         Problem::of(&self.settings.address(), error)
     }
 
-    /// A call that failed although vCenter can be used, as a problem.
+    /// Converts an error to a problem with one call, while other calls can succeed.
     pub fn call_problem(&self, error: &vsphere::Error) -> Problem {
         Problem::of_call(&self.settings.address(), error)
     }
 
-    /// Has the inventory hold every VM below `folder` from now on.
+    /// Adds the folder to the inventory and waits until its VMs are known.
     pub async fn watch_folder(&self, folder: &MoRef) -> Result<(), vsphere::Error> {
-        // Held while a folder is read: a folder that is only being read may not be asked about.
+        // Locked during the read, so that the folder isn't queried before its VMs are known.
         let mut watched = self.watched_folders.lock().await;
         if watched.contains(folder) {
             return Ok(());
@@ -123,13 +123,13 @@ impl VCenter {
         Ok(())
     }
 
-    /// Destroys the object, and waits until that has ended.
+    /// Destroys the object and waits for the task.
     pub async fn destroy(&self, object: &MoRef) -> Result<(), vsphere::Error> {
         let task = self.client.destroy(object).await?;
         self.inventory.wait_for_task(&task).await.map(drop)
     }
 
-    /// Why the inventory can't be asked, if it can't.
+    /// Returns why the inventory can't be used, or `None` if it is complete.
     pub fn inventory_problem(&self) -> Option<Problem> {
         if self.inventory.complete() {
             return None;
@@ -143,12 +143,12 @@ impl VCenter {
         })
     }
 
-    /// What is wrong with content libraries and their items.
+    /// Returns the problems with content libraries and their items.
     pub fn library_problems(&self) -> Arc<Vec<LibraryProblem>> {
         Arc::clone(&self.library_problems.lock())
     }
 
-    /// Keeps what is wrong with content libraries and their items.
+    /// Replaces the problems with content libraries and their items.
     pub fn set_library_problems(&self, problems: Vec<LibraryProblem>) {
         *self.library_problems.lock() = Arc::new(problems);
     }

@@ -1,4 +1,4 @@
-//! The devices of VMs, read once per version of their settings.
+//! The devices of VMs, read once per configuration version.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use vsphere::{Devices, Error, MoRef, Vm};
 
 use crate::vcenter::connection::VCenter;
 
-/// So many more are kept before those of VMs that are gone are let go.
+/// Entries of destroyed VMs are removed each time the cache size reaches a multiple of this number.
 const SWEEP: usize = 256;
 
 impl VCenter {
-    /// Has the VM's devices read anew.
+    /// Discards the VM's cached devices.
     pub fn forget_devices(&self, vm: &MoRef) {
         self.devices.0.lock().remove(vm);
     }
 
-    /// The VM's devices; one call where its settings changed since the last time.
+    /// Returns the VM's devices. Reads them only if the VM's configuration changed.
     pub async fn devices(&self, vm: &Vm) -> Result<Arc<Devices>, Error> {
         let known = self.devices.0.lock().get(&vm.moref).cloned();
         if let Some(known) = known.filter(|known| known.change_version == vm.change_version) {

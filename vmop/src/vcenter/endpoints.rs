@@ -1,5 +1,6 @@
-//! The control plane endpoints that VMs record in their ExtraConfig, where root in a guest cannot write. Management clusters that share
-//! a vCenter learn from these records which addresses and virtual routers the others use, also of VMs that are switched off.
+//! Control plane endpoints that VMs record in their ExtraConfig, where root in a guest can't write. Management clusters that
+//! share a vCenter read these records to learn which addresses and virtual routers are in use, including the ones that
+//! powered-off VMs use.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,13 +15,13 @@ use vsphere::{Client, MoRef, ObjectContent};
 
 use crate::vcenter::mark::{OWNER, STACK};
 
-/// ExtraConfig of a control plane VM: the host of its cluster's endpoint.
+/// The ExtraConfig key for the host of the cluster's endpoint, on control plane VMs.
 const ENDPOINT: &str = "vmservice.controlPlaneEndpoint";
-/// ExtraConfig of a control plane VM: the number of the virtual router (VRRP) that holds the address.
+/// The ExtraConfig key for the VRRP virtual router id that holds the address, on control plane VMs.
 const VIRTUAL_ROUTER: &str = "vmservice.virtualRouterID";
 
-/// Returns the ExtraConfig entries that record the endpoint of a control plane VM. They are blank for other VMs: the image can be of a
-/// control plane node.
+/// Returns the ExtraConfig entries that record a control plane VM's endpoint. The entries are blank for other VMs, because
+/// their image may have been created from a control plane node.
 pub fn extra_config(vm: &VirtualMachine) -> [(String, String); 2] {
     let entry = |key: &str, annotation: &str| {
         (key.to_owned(), vm.annotations().get(annotation).cloned().unwrap_or_default())
@@ -28,29 +29,29 @@ pub fn extra_config(vm: &VirtualMachine) -> [(String, String); 2] {
     [entry(ENDPOINT, annotation::CONTROL_PLANE_ENDPOINT), entry(VIRTUAL_ROUTER, annotation::VIRTUAL_ROUTER)]
 }
 
-/// The endpoint of one VM.
+/// A VM's endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointRecord {
     /// The VM's name and MoID.
     pub vm: (String, MoRef),
-    /// The VM's VirtualMachine, as `namespace/name`.
+    /// The VirtualMachine as `namespace/name`.
     pub owner: String,
-    /// The id of the VM's installation.
+    /// The id of the installation that owns the VM.
     pub stack: String,
-    /// The host of the endpoint.
+    /// The endpoint's host.
     pub host: String,
-    /// The number of the virtual router, if there is one.
+    /// The virtual router id, if there is one.
     pub virtual_router: Option<u8>,
 }
 
 impl EndpointRecord {
-    /// Returns true if this is the VM's endpoint. Addresses are compared by value.
+    /// Returns true if `host` is this endpoint. IP addresses are compared by value.
     pub fn has_host(&self, host: &str) -> bool {
         let address = |host: &str| host.parse::<IpAddr>().ok();
         self.host == host || address(host).is_some_and(|wanted| address(&self.host) == Some(wanted))
     }
 
-    /// Returns the record of a VM. Templates have none, since they never hold an address.
+    /// Returns the VM's record. Templates don't have one, because they never hold an address.
     fn read(vm: &ObjectContent) -> Option<Self> {
         let entry = |key: &str| vm.get(&path(key)).get("value").as_str().unwrap_or_default().to_owned();
         let (host, is_template) = (entry(ENDPOINT), vm.get("config.template").as_bool() == Some(true));
@@ -73,26 +74,27 @@ impl fmt::Display for EndpointRecord {
     }
 }
 
-/// Reads the endpoints of all VMs that the user can see in the vCenter.
+/// Reads the endpoints of all VMs that the user can see in vCenter.
 pub async fn read_endpoints(client: &Client) -> vsphere::Result<Vec<EndpointRecord>> {
     let [owner, stack, endpoint, router] = [OWNER, STACK, ENDPOINT, VIRTUAL_ROUTER].map(path);
-    // Single keys: a whole ExtraConfig contains bootstrap data.
+    // Read single keys, because the whole ExtraConfig contains bootstrap data.
     let paths = ["name", "config.template", &owner, &stack, &endpoint, &router];
     let vms = client.retrieve_all("VirtualMachine", &paths).await?;
     Ok(vms.iter().filter_map(EndpointRecord::read).collect())
 }
 
-/// The property path of one key of a VM's ExtraConfig.
+/// Returns the property path of one ExtraConfig key.
 fn path(key: &str) -> String {
     format!("config.extraConfig[\"{key}\"]")
 }
 
-/// Reads of all endpoints, one at a time, which callers share.
+/// Serializes reads of all endpoints, and shares the results between callers.
 #[derive(Default)]
 pub struct EndpointReads(Mutex<Option<(Instant, Arc<Vec<EndpointRecord>>)>>);
 
 impl EndpointReads {
-    /// The endpoints as a read shows them that began after this call. Callers that wait for another read share the next one.
+    /// Returns the endpoints from a read that began after this call. Callers that wait while a read is running share the next
+    /// read.
     pub async fn get(&self, client: &Client) -> vsphere::Result<Arc<Vec<EndpointRecord>>> {
         let asked = Instant::now();
         let mut last = self.0.lock().await;

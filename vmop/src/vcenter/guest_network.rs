@@ -1,31 +1,29 @@
-//! The network settings of all guests: one ConfigMap, named and keyed as vm-operator's.
+//! The network settings for all guests: one ConfigMap, with vm-operator's name and keys.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The ConfigMap in the operator's own namespace.
 pub const NETWORK_CONFIG_MAP: &str = "vmoperator-network-config";
 const NAMESERVERS: &str = "nameservers";
 const SEARCH: &str = "searchsuffixes";
 const MTU: &str = "mtu";
-/// The placeholder in vm-operator's manifest. It means that no name servers are set.
+/// The placeholder in vm-operator's manifest. It means that name servers aren't set.
 const PLACEHOLDER: &str = "<worker_dns>";
-/// So many characters of a value are repeated.
+/// The maximum number of characters of an invalid value in a message.
 const LONGEST: usize = 60;
 
-/// The network settings of all guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestNetwork {
-    /// Name servers (`nameservers`, divided by spaces or commas).
+    /// Name servers (`nameservers`, separated by spaces or commas).
     pub nameservers: Vec<String>,
-    /// Search domains of the nodes of clusters (`searchsuffixes`, divided by spaces or commas).
+    /// Search domains for cluster nodes (`searchsuffixes`, separated by spaces or commas).
     pub search: Vec<String>,
-    /// The MTU of all network adapters (`mtu`); else the guest's own.
+    /// The MTU for all NICs (`mtu`), or `None` to keep the guest's default.
     pub mtu: Option<u32>,
 }
 
 impl GuestNetwork {
-    /// What the ConfigMap's data says; without one, nothing. With it come the values that can't be used, which guests do not get.
+    /// Parses the ConfigMap's data. Also returns a problem for each invalid value, which guests don't get.
     pub fn from_data(data: Option<&BTreeMap<String, String>>) -> (Self, Vec<String>) {
         let (mut network, mut problems) = (Self::default(), Vec::new());
         for (key, value) in data.into_iter().flatten() {

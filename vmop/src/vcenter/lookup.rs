@@ -1,4 +1,4 @@
-//! What is looked up in a vCenter once: datastore, networks, clusters and hosts, by name or id.
+//! Cached lookups of datastores, networks, clusters and hosts by name or id.
 
 use vsphere::{MoRef, Network, Vm};
 
@@ -6,7 +6,7 @@ use crate::vcenter::connection::VCenter;
 use crate::vcenter::memo::Host;
 
 impl VCenter {
-    /// The configured datastore; `None` where the image's own shall be used. An unknown name is `NotFound`.
+    /// Returns the configured datastore, if one is configured. Fails with `NotFound` if that datastore doesn't exist.
     pub async fn datastore(&self) -> Result<Option<MoRef>, vsphere::Error> {
         let Some(name) = &self.settings.datastore else { return Ok(None) };
         let found = self.lookups.datastore.get_or_try_init(|| async {
@@ -20,7 +20,7 @@ impl VCenter {
         found.await.cloned()
     }
 
-    /// The network of that name or MoID. An unknown one is `NotFound`.
+    /// Returns the network with that name or MoID. Fails with `NotFound` if it doesn't exist.
     pub async fn network(&self, name: &str) -> Result<Network, vsphere::Error> {
         let named = |networks: &[Network]| find_network(networks, name).cloned();
         let mut networks = self.lookups.networks.lock().await;
@@ -31,7 +31,8 @@ impl VCenter {
         named(&networks).ok_or_else(|| not_found("networks", &format!("network {name}")))
     }
 
-    /// The network of an NSX segment; where each switch has one, that of the pool's cluster.
+    /// Returns the network of an NSX segment. If several switches have a network for the segment, returns the network in the
+    /// cluster of `pool`.
     pub async fn segment(&self, id: &str, pool: Option<&MoRef>) -> Result<Network, vsphere::Error> {
         let of_segment = |networks: &[Network]| -> Vec<Network> {
             networks.iter().filter(|network| network.segment.as_deref() == Some(id)).cloned().collect()
@@ -52,7 +53,7 @@ impl VCenter {
         found.into_iter().next().ok_or_else(|| not_found("networks", &format!("network of NSX segment {id}")))
     }
 
-    /// The cluster (or single host) that a resource pool belongs to.
+    /// Returns the compute resource (cluster or standalone host) that owns a resource pool.
     pub async fn cluster(&self, pool: &MoRef) -> Result<MoRef, vsphere::Error> {
         let mut clusters = self.lookups.clusters.lock().await;
         if let Some(cluster) = clusters.get(pool) {
@@ -65,21 +66,23 @@ impl VCenter {
         Ok(cluster)
     }
 
-    /// The clock of the slowest host below a resource pool, in MHz: what a reserved core is worth there.
+    /// Returns the CPU frequency, in MHz, of the slowest host below a resource pool. Reservations in cores are converted with
+    /// this frequency.
     pub async fn megahertz(&self, pool: &MoRef) -> Result<i64, vsphere::Error> {
         let hosts = self.hosts(pool, |hosts| !hosts.is_empty()).await?;
         let slowest = hosts.iter().filter_map(|host| host.megahertz).min();
         slowest.ok_or_else(|| not_found("host", &format!("host of {pool}")))
     }
 
-    /// The threads of the host below a resource pool that has most, read again if none has `wanted`. `None` if no host says.
+    /// Returns the largest number of CPU threads of a host below a resource pool, if known. The hosts are read again if all of
+    /// them have fewer than `wanted` threads.
     pub async fn threads(&self, pool: &MoRef, wanted: i64) -> Result<Option<i64>, vsphere::Error> {
         let enough = |hosts: &[Host]| hosts.iter().any(|host| host.threads.is_some_and(|has| has >= wanted));
         let hosts = self.hosts(pool, enough).await?;
         Ok(hosts.iter().filter_map(|host| host.threads).max())
     }
 
-    /// The name of the host that a VM runs on; its MoID where the name can't be had.
+    /// Returns the name of the VM's host, or its MoID if the name can't be read.
     pub async fn host_name(&self, vm: &Vm) -> Option<String> {
         let host = vm.host.as_ref()?;
         let known = |hosts: &[Host]| hosts.iter().any(|known| known.moref == *host);
@@ -91,14 +94,14 @@ impl VCenter {
         Some(named.map_or_else(|| host.id().to_owned(), |named| named.name))
     }
 
-    /// The hosts below a resource pool, read again where the ones at hand are not `enough`.
+    /// Returns the hosts below a resource pool. The hosts are read again if `enough` returns false for the cached ones.
     async fn hosts(
         &self,
         pool: &MoRef,
         enough: impl Fn(&[Host]) -> bool,
     ) -> Result<Vec<Host>, vsphere::Error> {
         let cluster = self.cluster(pool).await?;
-        // Held while they are read: many reconciles ask at once.
+        // Locked during the read, because many reconciles ask at once.
         let mut known = self.lookups.hosts.lock().await;
         if let Some(hosts) = known.get(&cluster).filter(|hosts| enough(hosts)) {
             return Ok(hosts.clone());
@@ -127,7 +130,7 @@ fn not_found(method: &'static str, what: &str) -> vsphere::Error {
     vsphere::Error::new(method, vsphere::Kind::NotFound { missing: None }).on(what)
 }
 
-/// The network of this name or MoID. govc and the API write a slash in a name as `%2f`.
+/// Returns the network with this name or MoID. govc and the API write a slash in a name as `%2f`.
 fn find_network<'a>(networks: &'a [Network], name: &str) -> Option<&'a Network> {
     let by = |name: &str| networks.iter().find(|network| network.name == name || network.moref.id() == name);
     by(name).or_else(|| by(&vsphere::unescape_name(name)))

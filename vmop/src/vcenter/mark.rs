@@ -1,28 +1,28 @@
-//! What tells our VMs from everybody else's.
+//! Marks that distinguish this installation's VMs from others.
 //!
-//! A VM is adopted, changed or destroyed only if it carries the mark of its object. Names and
-//! UUIDs can be claimed by anyone who writes a manifest; the mark is written only by us, in vCenter.
+//! A VM is adopted, changed or destroyed only if it has its object's mark. Names and UUIDs can be claimed by anyone who
+//! writes a manifest, but only the operator writes marks in vCenter.
 
 use api::vmop::VirtualMachine;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::{ManagedBy, Vm};
 
-/// The extension under which vCenter shows our VMs as managed; every vCenter since 7.0 has it.
+/// The extension that vCenter shows as the manager of our VMs. This extension exists in every vCenter since 7.0.
 const EXTENSION: &str = "com.vmware.vcenter.wcp";
-/// The type within the extension, as vm-operator gives it.
+/// The managed entity type within the extension, as vm-operator sets it.
 const KIND: &str = "VirtualMachine";
-/// ExtraConfig: `namespace/name` of the object that a VM belongs to.
+/// The ExtraConfig key for the VM's object (`namespace/name`).
 pub(super) const OWNER: &str = "vmservice.namespacedName";
-/// ExtraConfig: the stack that made a VM; travels in the provider configuration.
+/// The ExtraConfig key for the id of the stack that created the VM. The id is set in the provider configuration, or generated.
 pub(super) const STACK: &str = "vmservice.stackID";
-/// ExtraConfig of a VM: the name of the golden template that its disks may rest on.
+/// The ExtraConfig key for the golden template that the VM's disks can depend on.
 pub const BASE: &str = "layercake.base";
-/// The first line of an item's description, as vm-operator writes it: whose request made the item.
+/// The prefix of an item description's first line. The request's UID follows, as vm-operator writes it.
 pub const PUBLISHED_BY: &str = "virtualmachinepublishrequest.vmoperator.vmware.com: ";
-/// ExtraConfig of a golden template: the library item and the content version it was made of.
+/// The ExtraConfig key on a golden template for its library item and content version.
 const TEMPLATE: &str = "layercake.template";
 
-/// The mark of one object's VM.
+/// The mark on an object's VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     owner: String,
@@ -30,24 +30,24 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The mark of the VM of `namespace/name`, made by `stack`.
+    /// Returns the mark for the VM of `namespace/name`, created by `stack`.
     pub fn new(namespace: &str, name: &str, stack: &str) -> Self {
         Self { owner: format!("{namespace}/{name}"), stack: stack.to_owned() }
     }
 
-    /// The ExtraConfig entries; the template's own mark is blanked, because clones inherit it.
+    /// Returns the ExtraConfig entries. The template's own mark is blanked, because clones inherit it.
     pub fn extra_config(&self) -> [(String, String); 3] {
         [(OWNER, self.owner.as_str()), (STACK, self.stack.as_str()), (TEMPLATE, "")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
     }
 
-    /// Whether `vm` carries this mark.
+    /// Returns true if `vm` has this mark and isn't managed by another extension.
     pub fn is_on(&self, vm: &Vm) -> bool {
         entry(vm, OWNER) == self.owner && entry(vm, STACK) == self.stack && not_anothers(vm)
     }
 
-    /// The VM that is in the way of this one, in words for the namespace's users: `None` where it is not of their namespace.
-    /// The log has it in any case.
+    /// Logs the VM that holds an identity or name that this VM needs. Returns the holder's description if the holder belongs to
+    /// the same namespace in this installation, because users may not see other namespaces' VMs.
     pub fn describe_holder(&self, vm: &Vm) -> Option<String> {
         let described = described(vm);
         tracing::warn!(
@@ -61,7 +61,7 @@ impl Mark {
     }
 }
 
-/// The object that `vm` belongs to, if it is one of this stack's.
+/// Returns the object that `vm` belongs to, if this stack created the VM and another extension doesn't manage it.
 pub fn owner(vm: &Vm, stack: &str) -> Option<ObjectRef<VirtualMachine>> {
     if entry(vm, STACK) != stack || !not_anothers(vm) {
         return None;
@@ -70,7 +70,7 @@ pub fn owner(vm: &Vm, stack: &str) -> Option<ObjectRef<VirtualMachine>> {
     Some(ObjectRef::new(name).within(namespace))
 }
 
-/// What administrators should know of whose VM `vm` is.
+/// Describes `vm` and its owner for administrators.
 pub fn described(vm: &Vm) -> String {
     let owner = match (entry(vm, OWNER), vm.managed_by.as_ref()) {
         ("", None) => "without an owner".to_owned(),
@@ -80,22 +80,22 @@ pub fn described(vm: &Vm) -> String {
     format!("{} ({}, {owner})", vm.name, vm.moref.id())
 }
 
-/// Who manages our VMs, as vCenter shows it.
+/// Returns the extension that vCenter shows as the manager of our VMs.
 pub fn managed_by() -> ManagedBy {
     ManagedBy { extension_key: EXTENSION.to_owned(), kind: KIND.to_owned() }
 }
 
-/// The uid of the VirtualMachinePublishRequest that made the item of this description; none for other items.
+/// Returns the UID of the VirtualMachinePublishRequest in an item's description, if a request created the item.
 pub fn publish_request(description: &str) -> Option<&str> {
     Some(description.lines().next()?.strip_prefix(PUBLISHED_BY)?.trim())
 }
 
-/// The ExtraConfig entries of the golden template of this library item's content.
+/// Returns the ExtraConfig entries for the golden template of this item and content version.
 pub fn template_extra_config(item: &str, content: &str, stack: &str) -> Vec<(String, String)> {
     vec![(TEMPLATE.to_owned(), format!("{item}@{content}")), (STACK.to_owned(), stack.to_owned())]
 }
 
-/// How `vm` relates to the golden template of this library item's content.
+/// Compares `vm` with the golden template mark for this item and content version.
 pub fn template_mark(vm: &Vm, item: &str, content: &str) -> TemplateMark {
     match entry(vm, TEMPLATE) {
         "" if entry(vm, OWNER).is_empty() && not_anothers(vm) => TemplateMark::Unmarked,
@@ -104,25 +104,25 @@ pub fn template_mark(vm: &Vm, item: &str, content: &str) -> TemplateMark {
     }
 }
 
-/// The library item and the content version of which `vm` is a golden template, if this stack made it.
+/// Returns the library item and the content version of a golden template that this stack created.
 pub fn template_content<'a>(vm: &'a Vm, stack: &str) -> Option<(&'a str, &'a str)> {
     let ours = entry(vm, STACK) == stack && entry(vm, OWNER).is_empty() && not_anothers(vm);
     entry(vm, TEMPLATE).rsplit_once('@').filter(|_| ours)
 }
 
-/// The golden template that a VM says it was made from.
+/// Returns the golden template that the VM was cloned from, as recorded on the VM.
 pub fn base(vm: &Vm) -> Option<&str> {
     Some(entry(vm, BASE)).filter(|base| !base.is_empty())
 }
 
-/// How a VM of a golden template's name relates to it.
+/// The relation between a VM and the golden template whose name it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateMark {
-    /// It is the template.
+    /// The VM is the template.
     Marked,
-    /// It bears no mark: a deployment that was cut short.
+    /// The VM isn't marked, because its deployment was interrupted.
     Unmarked,
-    /// It is something else.
+    /// The VM is neither the template nor an incomplete deployment.
     Foreign,
 }
 

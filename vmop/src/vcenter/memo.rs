@@ -1,4 +1,4 @@
-//! What was read from a vCenter and need not be read again. No calls; those are made by who asks.
+//! Caches for data from vCenter. They don't call vCenter: callers pass the future that reads the data.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, OnceCell};
 use vsphere::{Datastore, Devices, Error, MoRef, Network, StoragePolicy};
 
-/// How long vCenter's answers are relied on.
+/// The maximum age for a cached value.
 const HOLDS: Duration = Duration::from_mins(10);
-/// How soon after an answer the same is asked again because something was not in it.
+/// The maximum age for a cached value that lacks what the caller needs.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// What is known of a vCenter's storage.
+/// Cached storage policies and datastores.
 #[derive(Default)]
 pub struct StorageCache {
     pub policies: Fresh<(), Vec<StoragePolicy>>,
@@ -21,7 +21,7 @@ pub struct StorageCache {
     pub datastores: Fresh<MoRef, Vec<Datastore>>,
 }
 
-/// Answers that are relied on for a while, each read once however many ask at the same time.
+/// Cached values with a maximum age. Concurrent callers share one read.
 pub struct Fresh<K, V>(Mutex<HashMap<K, (Instant, Arc<V>)>>);
 
 impl<K, V> Default for Fresh<K, V> {
@@ -31,7 +31,8 @@ impl<K, V> Default for Fresh<K, V> {
 }
 
 impl<K: Eq + Hash, V> Fresh<K, V> {
-    /// The answer, read anew if it is older than [`HOLDS`], or not `enough` and older than [`AGAIN`].
+    /// Returns the cached value. Reads it again if it is older than [`HOLDS`], or if it isn't `enough` and older than
+    /// [`AGAIN`].
     pub async fn get(
         &self,
         key: K,
@@ -55,12 +56,12 @@ impl<K: Eq + Hash, V> Fresh<K, V> {
     }
 }
 
-/// What does not change while a connection lasts.
+/// Data that doesn't change during a connection.
 #[derive(Default)]
 pub struct LookupCache {
     /// The configured datastore.
     pub datastore: OnceCell<Option<MoRef>>,
-    /// All networks of the datacenter.
+    /// All networks in the datacenter.
     pub networks: Mutex<Vec<Network>>,
     /// The cluster of each resource pool.
     pub clusters: Mutex<HashMap<MoRef, MoRef>>,
@@ -68,19 +69,17 @@ pub struct LookupCache {
     pub hosts: Mutex<HashMap<MoRef, Vec<Host>>>,
 }
 
-/// A host of a cluster.
+/// A host in a cluster.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The host.
     pub moref: MoRef,
-    /// Its name.
     pub name: String,
-    /// The clock of its processors.
+    /// The CPU frequency in MHz.
     pub megahertz: Option<i64>,
-    /// The threads of its processors.
+    /// The number of CPU threads.
     pub threads: Option<i64>,
 }
 
-/// The devices of VMs, each of one version of the VM's settings.
+/// VM devices, each with the VM's configuration version.
 #[derive(Default)]
 pub struct DeviceCache(pub parking_lot::Mutex<HashMap<MoRef, Arc<Devices>>>);

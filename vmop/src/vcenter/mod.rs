@@ -1,8 +1,7 @@
-//! The one vCenter of this process: how it is reached, and everything it is asked.
+//! The connection to the process's vCenter, and its calls and caches.
 //!
-//! Reconciles ask for the [`VCenter`] and get it, or the [`Problem`] that keeps them waiting. Connecting,
-//! reconnecting after a change of the configuration, and waiting out a vCenter that does not answer
-//! happen here, once, whatever the number of objects.
+//! Reconciles ask for the [`VCenter`] and get it, or the [`Problem`] that they wait for. Connecting, reconnecting after a
+//! configuration change, and retrying while vCenter doesn't respond happen here, once for all objects.
 
 mod connect;
 mod connection;
@@ -23,10 +22,10 @@ mod stack_id;
 pub mod storage;
 mod unavailable;
 
-/// The longest name that vCenter gives an object.
+/// The maximum length of an object name in vCenter, in characters.
 pub const LONGEST_NAME: usize = 80;
 
-/// Returns true if an object of vCenter can have the name.
+/// Returns true if vCenter accepts the name for an object: it isn't blank and has at most [`LONGEST_NAME`] characters.
 pub fn is_vcenter_name(name: &str) -> bool {
     !name.trim().is_empty() && name.chars().count() <= LONGEST_NAME
 }

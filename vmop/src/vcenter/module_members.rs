@@ -1,7 +1,7 @@
-//! Membership in cluster modules: many VMs, few calls.
+//! Cluster module membership for many VMs with few calls.
 //!
-//! A VM has to be a member before it is powered on, so every one waits for a call. Those that
-//! come while a call is under way, or shortly after one, share the next.
+//! A VM must be a member before it is powered on, so each VM waits for a call. VMs that arrive during a call, or
+//! shortly after one, share the next call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::time::Instant;
 use vsphere::{Client, Kind, MoRef, Result};
 
-/// How the client calls the call that adds members.
+/// The client's name for the call that adds members.
 pub const MEMBERSHIP: &str = "module add";
-/// Two calls for one module are at least this far apart, so that VMs made one after another share calls.
+/// The minimum interval between two calls for one module, so that VMs created one after another share calls.
 const PACE: Duration = Duration::from_millis(200);
 
-/// The members of all cluster modules, as far as they were asked for.
+/// The known members of all cluster modules.
 #[derive(Clone, Default)]
 pub struct Memberships {
     modules: Arc<Mutex<HashMap<String, Arc<Module>>>>,
@@ -50,7 +50,8 @@ impl Module {
 }
 
 impl Memberships {
-    /// Makes the VM a member of the module; one that was before costs no call. `NotFound` where the module is gone.
+    /// Adds the VM to the module. Doesn't call vCenter if the VM is already known to be a member. Fails with `NotFound` if the
+    /// module doesn't exist.
     pub async fn join(&self, client: &Client, id: &str, vm: &MoRef) -> Result<()> {
         let module = self.module(id);
         let answer = {
@@ -62,7 +63,7 @@ impl Memberships {
             queue.waiting.push((vm.clone(), sender));
             if !queue.busy {
                 queue.busy = true;
-                // Of nobody who waits: one that gives up must not take the others' call with it.
+                // A separate task, because a canceled waiter must not cancel the call for others.
                 tokio::spawn(serve(self.clone(), client.clone(), id.to_owned(), Arc::clone(&module)));
             }
             answer
@@ -70,7 +71,7 @@ impl Memberships {
         answer.await.unwrap_or_else(|_dropped| Err(vsphere::Error::new(MEMBERSHIP, Kind::Canceled).on(id)))
     }
 
-    /// Whether the VM is a member; the first question about a module reads it, and so does one about a VM that is not known.
+    /// Returns true if the VM is a member. Reads the module on first use, and again if the VM isn't a known member.
     pub async fn holds(&self, client: &Client, id: &str, vm: &MoRef) -> Result<bool> {
         let module = self.module(id);
         let first = !module.known.initialized();
@@ -78,17 +79,17 @@ impl Memberships {
         if first || module.holds(vm) {
             return Ok(module.holds(vm));
         }
-        // The operator of another management cluster may have added it before its object came here.
+        // Another management cluster's operator may have added the VM before the VM's object was moved to this cluster.
         module.read(client, id).await?;
         Ok(module.holds(vm))
     }
 
-    /// The module is gone, or somebody changed it: it is read anew.
+    /// Discards the known members of a module that was deleted or changed.
     pub fn forget(&self, id: &str) {
         self.modules.lock().remove(id);
     }
 
-    /// vCenter may have been restored from a backup: all modules are read anew.
+    /// Discards all known members, because vCenter may have been restored from a backup.
     pub fn forget_all(&self) {
         self.modules.lock().clear();
     }
@@ -98,7 +99,7 @@ impl Memberships {
     }
 }
 
-/// Calls as long as somebody waits.
+/// Adds waiting VMs in batches until the queue is empty.
 async fn serve(all: Memberships, client: Client, id: String, module: Arc<Module>) {
     loop {
         let last = module.queue.lock().last;
@@ -122,7 +123,7 @@ async fn serve(all: Memberships, client: Client, id: String, module: Arc<Module>
                     Ok(())
                 }
             };
-            // Nobody waits any more: the VM is a member all the same.
+            // The waiter can be gone. The VM is a member regardless.
             let _ = sender.send(answer);
         }
         if queue.waiting.is_empty() {
@@ -132,12 +133,12 @@ async fn serve(all: Memberships, client: Client, id: String, module: Arc<Module>
     }
 }
 
-/// Adds VMs; the answer is those that are no members even so.
+/// Adds the VMs and returns those that aren't members afterwards.
 async fn add_members(client: &Client, id: &str, vms: &[MoRef]) -> Result<HashSet<MoRef>> {
     if client.add_to_cluster_module(id, vms).await? {
         return Ok(HashSet::new());
     }
-    // One of them was a member before, or can't be one: vCenter says no more than that.
+    // The response doesn't say which VM caused the failure. That VM was already a member, or can't be one.
     let mut left = missing_members(client, id, vms).await?;
     if !left.is_empty() && left.len() < vms.len() && !client.add_to_cluster_module(id, &left).await? {
         left = missing_members(client, id, &left).await?;

@@ -1,12 +1,10 @@
-//! Where VMs lie in vCenter.
+//! The placement of VMs in vCenter.
 
 use vsphere::MoRef;
 
-/// Where a VM lies: a folder and a resource pool.
+/// A VM's folder and resource pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Placement {
-    /// The folder.
     pub folder: MoRef,
-    /// The resource pool.
     pub pool: MoRef,
 }

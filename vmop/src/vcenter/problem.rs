@@ -1,6 +1,6 @@
-//! Why vCenter can't be used.
+//! The error type for a vCenter that can't be used.
 
-/// Why vCenter can't be used now: what, where, and what to do.
+/// The reason why vCenter can't be used now, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
@@ -10,32 +10,32 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem that somebody should know of.
+    /// Creates a problem that is reported to users.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), transient: false, unwatched: false }
     }
 
-    /// A problem that is over in a moment: nobody needs to know.
+    /// Creates a problem that resolves itself within moments and isn't reported.
     pub fn transient(message: impl Into<String>) -> Self {
         Self { message: message.into(), transient: true, unwatched: false }
     }
 
-    /// Whether it is over in a moment.
+    /// Returns true if the problem resolves itself within moments.
     pub fn is_transient(&self) -> bool {
         self.transient
     }
 
-    /// A failure of one call: when another would succeed, nobody tells.
+    /// Creates a problem with one call. Events don't report when the call would succeed.
     pub fn of_call(address: &str, error: &vsphere::Error) -> Self {
         Self { unwatched: true, ..Self::of(address, error) }
     }
 
-    /// Whether nothing shows that it is over, so that somebody must look again.
+    /// Returns true if events don't report the end of the problem, so that the caller must retry.
     pub fn is_unwatched(&self) -> bool {
         self.unwatched
     }
 
-    /// A failure of the vCenter at this address.
+    /// Creates a problem with the vCenter at this address.
     pub fn of(address: &str, error: &vsphere::Error) -> Self {
         Self::new(format!("vCenter {address}: {error}. {}", error.advice()))
     }

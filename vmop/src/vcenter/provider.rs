@@ -1,4 +1,4 @@
-//! The way to the one vCenter, and whether it is connected.
+//! Access to the vCenter connection and its state.
 
 use std::sync::Arc;
 
@@ -8,28 +8,27 @@ use crate::vcenter::connection::VCenter;
 use crate::vcenter::guest_network::GuestNetwork;
 use crate::vcenter::problem::Problem;
 
-/// Whether there is a vCenter to work with.
+/// The state of the vCenter connection.
 #[derive(Clone)]
 pub enum ConnectionState {
-    /// Nothing is known yet.
+    /// The configuration isn't read, or the connection isn't established yet.
     Starting,
-    /// There is none, and why.
+    /// The connection can't be established.
     Broken(Problem),
-    /// There is one.
     Connected(Arc<VCenter>),
 }
 
-/// The way to the vCenter.
+/// Gives access to the vCenter connection.
 pub struct Provider {
     pub(super) state: watch::Sender<ConnectionState>,
-    /// `None` until it is known.
+    /// `None` until the ConfigMap was read.
     pub(super) guest_network: watch::Sender<Option<Arc<GuestNetwork>>>,
-    /// What the configuration says of changes in the content libraries.
+    /// The value of the configuration's annotation [`LIBRARIES_CHANGED`](super::settings::LIBRARIES_CHANGED).
     libraries_changed: watch::Sender<Option<String>>,
 }
 
 impl Provider {
-    /// A way that leads nowhere until [`super::keep_connected`] connects it.
+    /// Creates a provider that [`super::keep_connected`] connects.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             state: watch::Sender::new(ConnectionState::Starting),
@@ -38,7 +37,7 @@ impl Provider {
         })
     }
 
-    /// A way to a vCenter that is connected already.
+    /// Creates a connected provider.
     #[cfg(test)]
     pub fn to(vcenter: &Arc<VCenter>) -> Arc<Self> {
         let provider = Self::new();
@@ -46,7 +45,7 @@ impl Provider {
         provider
     }
 
-    /// A way that leads nowhere, for this reason.
+    /// Creates a provider with a connection problem.
     #[cfg(test)]
     pub fn broken(problem: Problem) -> Arc<Self> {
         let provider = Self::new();
@@ -54,7 +53,7 @@ impl Provider {
         provider
     }
 
-    /// The vCenter, or why there is none.
+    /// Returns the connection, or why it isn't established.
     pub fn vcenter(&self) -> Result<Arc<VCenter>, Problem> {
         match &*self.state.borrow() {
             ConnectionState::Starting => Err(Problem::transient("The provider configuration is being read")),
@@ -63,28 +62,28 @@ impl Provider {
         }
     }
 
-    /// The VM as the inventory has it now, where it has it.
+    /// Returns the VM from the inventory, or `vm` if the inventory doesn't contain the VM.
     pub fn latest(&self, vm: Arc<vsphere::Vm>) -> Arc<vsphere::Vm> {
         let now = self.vcenter().ok().and_then(|vcenter| vcenter.inventory.vm(&vm.moref).present());
         now.unwrap_or(vm)
     }
 
-    /// The network settings of all guests. It is known before there is a vcenter.
+    /// Returns the network settings for all guests. They are known before the connection is established.
     pub fn guest_network(&self) -> Arc<GuestNetwork> {
         self.guest_network.borrow().clone().unwrap_or_default()
     }
 
-    /// Shows every change of the state.
+    /// Subscribes to state changes.
     pub fn changes(&self) -> watch::Receiver<ConnectionState> {
         self.state.subscribe()
     }
 
-    /// Changes whenever an administrator says that a content library has changed.
+    /// Subscribes to the administrators' notifications that a content library has changed.
     pub fn library_changes(&self) -> watch::Receiver<Option<String>> {
         self.libraries_changed.subscribe()
     }
 
-    /// What the configuration says of changes in the content libraries; the same again is no news.
+    /// Sets the annotation value. Subscribers are notified only if it changed.
     pub(super) fn set_libraries_changed(&self, at: Option<&String>) {
         self.libraries_changed.send_if_modified(|old| {
             let changed = old.as_ref() != at;
@@ -93,7 +92,7 @@ impl Provider {
         });
     }
 
-    /// There is no vCenter, for this reason; the same again is no news.
+    /// Sets the state to `Broken`. Subscribers are notified only if the problem changed.
     pub(super) fn set_broken(&self, problem: Problem) {
         self.state.send_if_modified(|state| {
             if matches!(state, ConnectionState::Broken(old) if *old == problem) {

@@ -1,4 +1,4 @@
-//! Resource policies as they are realized in vCenter.
+//! The resource policies that are realized in vCenter.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,53 +7,53 @@ use vsphere::MoRef;
 
 use crate::vcenter::placement::Placement;
 
-/// A resource policy below one folder and pool of its namespace: each zone has one.
+/// A resource policy that is realized in one of its namespace's placements. A namespace with zones has several placements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealizedPolicy {
-    /// The namespace's own folder and pool.
+    /// The namespace's folder and pool.
     pub namespace_placement: Placement,
     /// The policy's folder and pool.
     pub placement: Placement,
-    /// The vSphere cluster of the pool.
+    /// The vSphere cluster that owns the pool.
     pub cluster: MoRef,
-    /// The cluster modules, by group.
+    /// The cluster module ids by group.
     pub modules: BTreeMap<String, String>,
 }
 
 impl RealizedPolicy {
-    /// Whether the cluster can have modules: a single host can't.
+    /// Returns true if modules are possible: a standalone host can't have modules.
     pub fn has_modules(&self) -> bool {
         self.cluster.kind() == "ClusterComputeResource"
     }
 }
 
-/// The policies that are realized, by `namespace/name`.
+/// The realized policies by `namespace/name`.
 #[derive(Default)]
 pub struct RealizedPolicies(Mutex<HashMap<String, Entry>>);
 
 struct Entry {
     realized: Vec<RealizedPolicy>,
-    /// vCenter may have been restored from a backup since.
+    /// True if vCenter may have been restored from a backup since then.
     doubted: bool,
 }
 
 impl RealizedPolicies {
-    /// All of a policy's, if it is realized.
+    /// Returns the policy's realizations, if it is realized.
     pub fn of(&self, key: &str) -> Option<Vec<RealizedPolicy>> {
         self.0.lock().get(key).map(|entry| entry.realized.clone())
     }
 
-    /// All of a policy's, if it is realized and nothing speaks for another look.
+    /// Returns the policy's realizations, if it is realized and needn't be checked again.
     pub fn undoubted(&self, key: &str) -> Option<Vec<RealizedPolicy>> {
         self.0.lock().get(key).filter(|entry| !entry.doubted).map(|entry| entry.realized.clone())
     }
 
-    /// Has every policy looked at again; VMs go on with what is known of it meanwhile.
+    /// Requires that every policy is checked again. Until then, VMs use the known realizations.
     pub fn doubt_all(&self) {
         self.0.lock().values_mut().for_each(|entry| entry.doubted = true);
     }
 
-    /// The policy below that folder and pool of its namespace.
+    /// Returns the policy's realization in that namespace folder and pool.
     pub fn at(&self, key: &str, namespace_placement: &Placement) -> Option<RealizedPolicy> {
         self.0
             .lock()
@@ -64,7 +64,7 @@ impl RealizedPolicies {
             .cloned()
     }
 
-    /// Keeps what the policy is realized as. True if it is news.
+    /// Sets the policy's realizations. Returns true if they changed.
     pub fn set(&self, key: &str, realized: Vec<RealizedPolicy>) -> bool {
         let mut all = self.0.lock();
         let is_news = all.get(key).is_none_or(|entry| entry.realized != realized);
@@ -72,7 +72,7 @@ impl RealizedPolicies {
         is_news
     }
 
-    /// Has the policy realized again. True if that is news.
+    /// Discards the policy's realizations. Returns true if there were any.
     pub fn forget(&self, key: &str) -> bool {
         self.0.lock().remove(key).is_some()
     }

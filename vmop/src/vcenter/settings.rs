@@ -1,4 +1,4 @@
-//! What the administrator configured: one ConfigMap and one Secret, named and keyed as vm-operator's.
+//! The provider configuration: one ConfigMap and one Secret, with vm-operator's names and keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,26 +7,26 @@ use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
 use ipnet::IpNet;
 use vsphere::{Secret, WireChoice};
 
-/// The annotation of that ConfigMap whose change has the operator read the content libraries, whatever its value.
+/// The ConfigMap annotation that makes the operator read the content libraries whenever its value changes.
 pub const LIBRARIES_CHANGED: &str = "vmoperator.vmware.com/libraries-changed-at";
 
-/// How the vCenter's certificate is judged.
+/// The method to verify vCenter's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// By the CA bundle in this file (`CAFilePath`).
+    /// Verified by the CA bundle in this file (`CAFilePath`).
     CaFile(String),
-    /// By its SHA-256 fingerprint (`Thumbprint`).
+    /// Verified by its SHA-256 fingerprint (`Thumbprint`).
     Thumbprint(String),
-    /// Not at all (`InsecureSkipTLSVerify`).
+    /// Not verified (`InsecureSkipTLSVerify`).
     Nobody,
-    /// By the CAs of the web.
+    /// Verified by the operating system's trust anchors.
     Public,
 }
 
-/// Who says which networks the network adapters of VMs are connected to (`NetworkProvider`).
+/// The component that assigns networks to VM NICs (`NetworkProvider`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkProvider {
-    /// Nobody: networks are named (`NAMED`).
+    /// Specs name vCenter networks (`NAMED`).
     Named,
     /// net-operator (`VSPHERE_NETWORK`).
     Distributed,
@@ -35,7 +35,7 @@ pub enum NetworkProvider {
 }
 
 impl NetworkProvider {
-    /// The provider of that name; `None` where there is none.
+    /// Parses a provider name. Returns `None` if it is unknown.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "NAMED" => Self::Named,
@@ -45,13 +45,13 @@ impl NetworkProvider {
         })
     }
 
-    /// Whether an object is requested for each network adapter.
+    /// Returns true if an object is requested for each NIC.
     pub fn has_objects(self) -> bool {
         self != Self::Named
     }
 }
 
-/// When disks that are linked to a template's are made a VM's own.
+/// The VM state in which linked disks are promoted to independent disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PromoteDisks {
     /// Never.
@@ -59,12 +59,12 @@ pub enum PromoteDisks {
     Disabled,
     /// While the VM runs.
     Online,
-    /// While it is off.
+    /// While the VM is powered off.
     Offline,
 }
 
 impl PromoteDisks {
-    /// The mode of that name; `None` where there is none.
+    /// Parses a mode name. Returns `None` if it is unknown.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "Disabled" => Self::Disabled,
@@ -78,54 +78,55 @@ impl PromoteDisks {
 /// The Secret with user name and password.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialsSecret {
-    /// Its name (`VcCredsSecretName`).
+    /// The Secret's name (`VcCredsSecretName`).
     pub name: String,
-    /// Its UID, by which events about it are found.
+    /// The Secret's UID, for events about it.
     pub uid: String,
 }
 
-/// The provider configuration, complete and checked.
+/// The provider configuration, complete and validated.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Host name or address of the vCenter (`VcPNID`).
+    /// The vCenter's host name or IP address (`VcPNID`).
     pub host: String,
-    /// Port of the vCenter (`VcPort`).
+    /// The vCenter's port (`VcPort`, default 443).
     pub port: u16,
-    /// MoID of the datacenter (`Datacenter`).
+    /// The datacenter's MoID (`Datacenter`).
     pub datacenter: String,
-    /// Name of the datastore VMs are made on (`Datastore`); the image's own where it is empty.
+    /// The name of the datastore for VMs (`Datastore`). Default: the template's datastore, or one that satisfies the storage
+    /// policy.
     pub datastore: Option<String>,
-    /// Port group of a VM that names none, and of NSX networks where there is no NSX (`Network`).
+    /// The port group for VMs that don't name a network, and for NSX networks if NSX isn't served (`Network`).
     pub network: Option<String>,
-    /// Where guests have their addresses, beside those that a network provider assigns (`GuestAddressRanges`).
+    /// The CIDRs that contain guest addresses, in addition to the addresses that a network provider assigns
+    /// (`GuestAddressRanges`).
     pub guest_address_ranges: Vec<IpNet>,
-    /// Who says which networks network adapters are connected to (`NetworkProvider`); where it is left out, whoever is there.
+    /// The component that assigns networks to NICs (`NetworkProvider`). Default: the provider whose kinds are served.
     pub network_provider: Option<NetworkProvider>,
-    /// UUID of the content library that holds the images (`ContentSource`).
+    /// The UUID of the content library with the images (`ContentSource`).
     pub library: Option<String>,
-    /// Address of the proxy to the VMs' consoles (`WebConsoleProxy`).
+    /// The address of the VM console proxy (`WebConsoleProxy`).
     pub console_proxy: Option<String>,
-    /// MoID of the folder for golden templates (`Folder`); else the namespace's.
+    /// The MoID of the folder for golden templates (`Folder`). Default: the namespace's folder.
     pub folder: Option<String>,
-    /// MoID of the pool for golden templates (`ResourcePool`); else the namespace's.
+    /// The MoID of the resource pool for golden templates (`ResourcePool`). Default: the namespace's pool.
     pub resource_pool: Option<String>,
-    /// Whether disks are copied from the template rather than linked to it (`FastDeployMode`: `linked`, `direct`).
+    /// True to copy a VM's disks from the template instead of linking them (`FastDeployMode`: `direct` or `linked`).
     pub direct: bool,
-    /// When linked disks are made a VM's own, of VMs that don't say so themselves (`PromoteDisksMode`).
+    /// The default promotion mode for linked disks, for VMs that don't set one (`PromoteDisksMode`).
     pub promote_disks: PromoteDisks,
-    /// Whether a VM without a storage class is refused (`StorageClassRequired`).
+    /// True to reject VMs without a storage class (`StorageClassRequired`).
     pub storage_class_required: bool,
-    /// Marks what this stack made (`StackID`, else one that is drawn), so that two stacks can share a folder.
+    /// The id that marks this stack's VMs, so that two stacks can share a folder (`StackID`, generated by default).
     pub stack: String,
-    /// How the certificate is judged.
+    /// The method to verify vCenter's certificate.
     pub trust: Trust,
-    /// Which protocol is spoken (`Wire`).
+    /// The vSphere API protocol (`Wire`).
     pub wire: WireChoice,
-    /// The credentials Secret.
     pub secret: CredentialsSecret,
-    /// User name from the credentials Secret.
+    /// The user name in the credentials Secret.
     pub username: String,
-    /// Password from the credentials Secret.
+    /// The password in the credentials Secret.
     pub password: Secret,
 }
 
@@ -135,57 +136,58 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// A configuration that can't be used, with the object and key to mend.
+/// A configuration that can't be used. The message names the object and the key to correct.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigProblem {
-    /// The ConfigMap is not there.
+    /// The ConfigMap doesn't exist. Contains its namespace.
     #[error(
         "ConfigMap {0}/{PROVIDER_CONFIGURATION} does not exist. Create it with VcPNID, Datacenter and VcCredsSecretName"
     )]
     NoConfigMap(String),
-    /// A key the operator can't do without is missing or empty.
+    /// A required key is missing or empty. Contains the namespace and the key.
     #[error("ConfigMap {0}/{PROVIDER_CONFIGURATION} has no {1}. Add the key")]
     NoKey(String, &'static str),
-    /// A key has a value that can't be read.
+    /// A key's value is invalid. Contains the namespace, the key, its value and a description of valid values.
     #[error("ConfigMap {0}/{PROVIDER_CONFIGURATION}: {1} is {2:?}, which is not {3}")]
     BadKey(String, &'static str, String, &'static str),
-    /// The certificate is to be verified, and is not to be verified.
+    /// The configuration both verifies and doesn't verify the certificate. Contains the namespace and the key that requires
+    /// verification.
     #[error(
         "ConfigMap {0}/{PROVIDER_CONFIGURATION} sets {1}, which verifies vCenter's certificate, and InsecureSkipTLSVerify, which does not. Remove InsecureSkipTLSVerify"
     )]
     InsecureBeside(String, &'static str),
-    /// The Secret with the credentials is not there.
+    /// The credentials Secret doesn't exist. Contains its namespace and name.
     #[error(
         "Secret {0}/{1} (VcCredsSecretName) does not exist. Create it with the keys username and password"
     )]
     NoSecret(String, String),
-    /// The Secret lacks a key.
+    /// The Secret doesn't have a required key. Contains the Secret's namespace and name, and the key.
     #[error("Secret {0}/{1} (VcCredsSecretName) has no {2}. Add the key")]
     NoCredential(String, String, &'static str),
 }
 
-/// The provider configuration, not yet checked, without the credentials.
+/// The provider configuration without the credentials, before validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigData<'a> {
-    /// The namespace of the ConfigMap.
+    /// The ConfigMap's namespace.
     pub namespace: &'a str,
-    /// Its data.
+    /// The ConfigMap's data.
     pub given: ProviderConfiguration,
 }
 
 impl<'a> ConfigData<'a> {
-    /// Reads the data of the ConfigMap in `namespace`; `None` if it does not exist.
+    /// Reads the ConfigMap's data. Fails if `data` is `None`, because the ConfigMap doesn't exist.
     pub fn new(namespace: &'a str, data: Option<&BTreeMap<String, String>>) -> Result<Self, ConfigProblem> {
         let data = data.ok_or_else(|| ConfigProblem::NoConfigMap(namespace.to_owned()))?;
         Ok(Self { namespace, given: ProviderConfiguration::from_data(data) })
     }
 
-    /// Name of the Secret with user name and password.
+    /// Returns the name of the Secret with user name and password.
     pub fn credentials_secret(&self) -> Result<&str, ConfigProblem> {
         self.required("VcCredsSecretName", &self.given.vc_creds_secret_name)
     }
 
-    /// The settings, with the credentials out of the Secret; `None` where there is no Secret.
+    /// Validates the settings and adds the credentials. Fails if `secret` is `None`, because the Secret doesn't exist.
     pub fn settings(&self, secret: Option<&BTreeMap<String, Vec<u8>>>) -> Result<Settings, ConfigProblem> {
         let name = self.credentials_secret()?;
         let secret = secret.ok_or_else(|| ConfigProblem::NoSecret(self.namespace.into(), name.into()))?;
@@ -193,7 +195,7 @@ impl<'a> ConfigData<'a> {
             secret
                 .get(key)
                 .and_then(|value| std::str::from_utf8(value).ok())
-                // The line end that editors and `--from-file` leave is no part of it.
+                // Editors and `--from-file` leave a line end that isn't part of the value.
                 .map(|value| value.trim_end_matches(['\r', '\n']))
                 .filter(|value| !value.is_empty())
                 .map(str::to_owned)
@@ -238,7 +240,8 @@ impl<'a> ConfigData<'a> {
         })
     }
 
-    /// The host alone: a URL, as govc's GOVC_URL has, or a port would become part of a host name that cannot be found.
+    /// Returns the host. Rejects URLs (as in govc's GOVC_URL) and ports, because they would yield an unresolvable host
+    /// name.
     fn host(&self) -> Result<String, ConfigProblem> {
         let host = self.required("VcPNID", &self.given.vc_pnid)?;
         let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -258,7 +261,8 @@ impl<'a> ConfigData<'a> {
         Ok(value)
     }
 
-    /// Returns the value of `key`, parsed by `read`; `None` if the key is absent. The error says that the value should be `kind`.
+    /// Returns the value of `key`, parsed by `read`, or `None` if the key is absent. The error says that the value must
+    /// be `kind`.
     fn parse<T>(
         &self,
         key: &'static str,
@@ -309,8 +313,8 @@ impl<'a> ConfigData<'a> {
         Ok(self.parse("GuestAddressRanges", given, kind, read)?.unwrap_or_default())
     }
 
-    /// Returns the strictest way that is configured. `InsecureSkipTLSVerify` beside another way is refused, because one of them must be
-    /// a mistake.
+    /// Returns the strictest method that is configured. Rejects `InsecureSkipTLSVerify` in addition to another method, because
+    /// one of them must be a mistake.
     fn trust(&self) -> Result<Trust, ConfigProblem> {
         let insecure = self.flag("InsecureSkipTLSVerify", &self.given.insecure_skip_tls_verify)?;
         let (thumbprint, ca_file) = (optional(&self.given.thumbprint), optional(&self.given.ca_file_path));
@@ -331,14 +335,14 @@ fn optional(value: &str) -> Option<String> {
 }
 
 impl Settings {
-    /// Whether the other ones name the same vCenter and all else alike, and only someone else logs in.
+    /// Returns true if only the credentials differ.
     pub fn differ_in_credentials_only(&self, other: &Self) -> bool {
         let Self { secret, username, password, .. } = other.clone();
         let same = Self { secret, username, password, ..self.clone() };
         self != other && same == *other
     }
 
-    /// `host:port`, for people.
+    /// Returns `host:port` for messages.
     pub fn address(&self) -> String {
         if self.host.contains(':') && !self.host.starts_with('[') {
             format!("[{}]:{}", self.host, self.port)

@@ -1,4 +1,4 @@
-//! Follows the objects of the provider configuration, each by its name.
+//! Watches the objects of the provider configuration, each by name.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::vcenter::provider::Provider;
 use crate::vcenter::settings::{ConfigData, ConfigProblem, LIBRARIES_CHANGED, Settings};
 use crate::vcenter::stack_id::DrawnStackId;
 
-/// The settings, or what is wrong with them; `None` until the objects were read.
+/// The settings or their problem. `None` until the objects were read.
 pub type KnownSettings = Option<Result<Settings, ConfigProblem>>;
 
-/// Follows the ConfigMap and the Secret that it names, and publishes the settings that they give. The provider learns of changes in the
+/// Watches the ConfigMap and its Secret, and publishes the settings. Also notifies the provider of changes in the
 /// content libraries.
 pub async fn follow_settings(
     client: Client,
@@ -81,7 +81,7 @@ async fn next_of<T>(stream: Option<&mut (String, BoxStream<'static, T>)>) -> Opt
     }
 }
 
-/// One object as it comes, changes and goes. Only this one is watched and kept: it may be a Secret.
+/// Watches one object. Other objects aren't read or cached, because the kind can be Secret.
 pub fn follow_object<K>(client: &Client, namespace: &str, name: &str) -> BoxStream<'static, Option<K>>
 where
     K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>

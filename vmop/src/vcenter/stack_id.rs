@@ -1,9 +1,8 @@
-//! The id of this installation where the administrator gives none: drawn once, and kept.
+//! The generated installation id, for configurations without `StackID`.
 //!
-//! Two installations without an id would take each other's VMs for their own. So one is drawn when the program
-//! first meets a configuration without `StackID`, and kept in a ConfigMap beside it, which is created and never
-//! changed: whoever comes second reads what the first has drawn. An installation that has created VMs before ids
-//! were drawn keeps the empty one, which its VMs bear.
+//! Two installations without an id would adopt each other's VMs. So an id is generated when the program first sees a
+//! configuration without `StackID`, and stored in an immutable ConfigMap in the same namespace. The first replica to create the
+//! ConfigMap wins. An installation that created VMs before ids were generated keeps the empty id that its VMs are marked with.
 
 use std::time::Duration;
 
@@ -16,15 +15,16 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use uuid::Uuid;
 
-/// The ConfigMap in the program's own namespace that keeps a drawn id.
+/// The ConfigMap in the program's own namespace that stores a generated id.
 pub const STACK_CONFIG_MAP: &str = "vmware-system-vmop-stack";
-/// Its key: the same as the provider configuration's, where it is to be entered in another cluster.
+/// The ConfigMap key for the id. The provider configuration uses the same key, so that the entry can be copied to another
+/// cluster.
 const KEY: &str = "StackID";
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// Objects in one page of a list.
+/// The page size for list calls.
 const PAGE: u32 = 500;
 
-/// The drawn id of this installation; read or drawn when it is first asked for.
+/// The generated installation id. Read or generated on first use.
 pub struct DrawnStackId {
     client: Client,
     namespace: String,
@@ -32,12 +32,12 @@ pub struct DrawnStackId {
 }
 
 impl DrawnStackId {
-    /// The id that is kept in `namespace`.
+    /// Creates a reader for the id in `namespace`.
     pub fn new(client: Client, namespace: String) -> Self {
         Self { client, namespace, known: None }
     }
 
-    /// The id; asks the API server until it answers.
+    /// Returns the id. Retries until the API server responds.
     pub async fn get(&mut self) -> String {
         let failures = Failures::new(RETRY.0, RETRY.1);
         loop {
@@ -55,7 +55,7 @@ impl DrawnStackId {
     }
 }
 
-/// Returns the id that was drawn, if one was; draws none.
+/// Returns the stored id, if one is stored. Doesn't generate an id.
 pub async fn drawn_stack_id(client: &Client, namespace: &str) -> kube::Result<Option<String>> {
     read(&Api::namespaced(client.clone(), namespace)).await
 }
@@ -78,7 +78,7 @@ async fn find_or_draw(client: &Client, namespace: &str) -> kube::Result<String> 
             );
             Ok(id)
         }
-        // Another replica was faster: its id counts.
+        // Another replica was faster, so use its id.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {
             Ok(read(&maps).await?.unwrap_or_default())
         }
@@ -91,7 +91,7 @@ async fn read(maps: &Api<ConfigMap>) -> kube::Result<Option<String>> {
     Ok(map.map(|map| map.data.and_then(|mut data| data.remove(KEY)).unwrap_or_default()))
 }
 
-/// Whether any VM was created before, by what is written in its object then.
+/// Returns true if any VM was created before. The objects of created VMs have an annotation.
 async fn has_created_vms(client: &Client) -> kube::Result<bool> {
     let vms = Api::<VirtualMachine>::all(client.clone());
     let mut params = ListParams::default().limit(PAGE);
@@ -117,7 +117,7 @@ mod tests {
 
     const MAP: &str = "/api/v1/namespaces/ns/configmaps/vmware-system-vmop-stack";
 
-    /// An API server with VMs that bear `annotations`; `faster` is the id that another replica writes first.
+    /// Returns an API server with a VM that has `annotations`. Another replica stores the id `faster` first.
     fn cluster(annotations: Value, faster: Option<&'static str>) -> Client {
         let kept = Mutex::new(None::<Value>);
         let (client, _) = server(move |request| match request.line().as_str() {

@@ -1,6 +1,6 @@
-//! Where disks may lie: storage policies, and the datastores that satisfy them.
+//! Storage policies, and the datastores that satisfy them.
 //!
-//! Everything here holds for a while and is read once, whoever asks; no VM costs a call.
+//! All results are cached for a while and shared, so that additional VMs don't cost additional calls.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use vsphere::{Datastore, Error, MoRef, StoragePolicy};
 use crate::stable_hash::stable_hash;
 use crate::vcenter::connection::VCenter;
 
-/// How a StorageClass names its storage policy.
+/// The reference to a storage policy in a StorageClass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyName<'a> {
-    /// By its id (`storagePolicyID`).
+    /// The policy id (`storagePolicyID`).
     Id(&'a str),
-    /// By its name (`storagePolicyName`).
+    /// The policy name (`storagePolicyName`).
     Name(&'a str),
 }
 
 impl PolicyName<'_> {
-    /// Whether it names this policy.
+    /// Returns true if this refers to `policy`.
     pub fn is(self, policy: &StoragePolicy) -> bool {
         match self {
             Self::Id(id) => policy.id.eq_ignore_ascii_case(id),
@@ -38,30 +38,30 @@ impl std::fmt::Display for PolicyName<'_> {
     }
 }
 
-/// Where a VM's disks go.
+/// The datastore for a VM's disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatastoreChoice {
-    /// Where its template is: nothing says otherwise.
+    /// The template's datastore, because another one isn't required.
     Any,
-    /// To this datastore.
+    /// This datastore.
     On(MoRef),
-    /// Nowhere: why, and what to do.
+    /// A suitable datastore doesn't exist. Contains the cause and the remedy.
     Unavailable(String),
 }
 
 impl VCenter {
-    /// The storage policy of that name or id.
+    /// Returns the storage policy with that name or id.
     pub async fn storage_policy(&self, name: PolicyName<'_>) -> Result<Option<StoragePolicy>, Error> {
         let among = |policies: &Vec<StoragePolicy>| policies.iter().any(|policy| name.is(policy));
         let policies = self.storage.policies.get((), among, self.client.storage_policies()).await?;
         Ok(policies.iter().find(|policy| name.is(policy)).cloned())
     }
 
-    /// The datastore of a VM with that `policy`, in the cluster of `pool`.
+    /// Returns the datastore for a VM with that `policy` in the cluster of `pool`.
     ///
-    /// The configured one where there is one; else, for a policy, one of those that satisfy it, and
-    /// where there are zones one of the cluster's own:
-    /// always the same for the same `vm`, and the more often the more free space it has.
+    /// Uses the configured datastore if there is one. Otherwise, if there is a policy or `zoned` is true, chooses a
+    /// datastore of the cluster that satisfies the policy. The choice is stable for the same `vm` and weighted by free
+    /// space.
     pub async fn datastore_for(
         &self,
         vm: &str,
@@ -82,7 +82,7 @@ impl VCenter {
                 return Ok(DatastoreChoice::Unavailable(self.configured_does_not_fit(policy)));
             }
             (Some(configured), ..) => return Ok(DatastoreChoice::On(configured)),
-            // In one cluster the template's datastore does; in several each needs one of its own.
+            // Within one cluster the template's datastore is reachable. With zones, each cluster needs its own datastore.
             (None, None, _) if !zoned => return Ok(DatastoreChoice::Any),
             _ => {}
         }
@@ -96,7 +96,7 @@ impl VCenter {
             .map_or_else(|| DatastoreChoice::Unavailable(none_fits(&cluster, policy)), DatastoreChoice::On))
     }
 
-    /// The name of a datastore of the cluster of `pool`, as a disk's file names it.
+    /// Returns the datastore's name, as it appears in disk file paths. `pool` determines the cluster to search.
     pub async fn datastore_name(&self, pool: &MoRef, datastore: &MoRef) -> Result<Option<String>, Error> {
         let cluster = self.cluster(pool).await?;
         let named = |datastores: &Vec<Datastore>| datastores.iter().any(|store| store.moref == *datastore);
@@ -105,7 +105,7 @@ impl VCenter {
         Ok(datastores.iter().find(|store| store.moref == *datastore).map(|store| store.name.clone()))
     }
 
-    /// The datastores that satisfy a policy.
+    /// Returns the datastores that satisfy the policy, or `None` without a policy.
     async fn fitting_datastores(
         &self,
         policy: Option<&StoragePolicy>,
@@ -116,7 +116,7 @@ impl VCenter {
         known.await.map(Some)
     }
 
-    /// Has datastores and their policies read anew.
+    /// Discards the cached datastores and their policy compatibility.
     pub async fn forget_storage(&self) {
         self.storage.fitting.forget().await;
         self.storage.datastores.forget().await;
@@ -148,10 +148,11 @@ fn none_fits(cluster: &MoRef, policy: Option<&StoragePolicy>) -> String {
     )
 }
 
-/// One of the datastores that can be used: the choice is the VM's own, weighed by the free space.
+/// Chooses a usable datastore, weighted by free space. Usable datastores are accessible, have free space, aren't in maintenance
+/// mode, and are contained in `fitting` if that is given.
 ///
-/// Rendezvous hashing: a burst of VMs spreads, nobody counts, and a VM's choice changes
-/// only when a datastore comes, goes, or has half or twice the free space.
+/// Rendezvous hashing spreads a burst of VMs without a counter. A VM's choice changes only if a datastore is added or
+/// removed, or its free space doubles or halves.
 fn choose_datastore<'a>(
     vm: &str,
     datastores: &'a [Datastore],
@@ -171,7 +172,7 @@ fn log2_free(store: &Datastore) -> i32 {
     i32::try_from(store.free.ilog2()).unwrap_or(0)
 }
 
-/// A number of a VM and a datastore that never changes, by an exponential distribution.
+/// Returns a constant, exponentially distributed number for a VM and a datastore.
 fn distance(vm: &str, datastore: &str) -> f64 {
     let upper = u32::try_from(stable_hash([vm, datastore]) >> 32).unwrap_or(0);
     -((f64::from(upper) + 0.5) / 2f64.powi(32)).ln()
@@ -208,7 +209,7 @@ mod tests {
         assert!(a > 50 && b > 50 && c > 700 && a + b + c == 1000, "{a} {b} {c}");
     }
 
-    /// Fixed values: a new toolchain must not choose otherwise for VMs that are not placed yet.
+    /// Fixed values: a new toolchain must not change the choice for VMs that aren't placed yet.
     #[test]
     fn a_choice_is_the_same_for_ever() {
         let stores = ["datastore-11", "datastore-12", "datastore-13"].map(|id| store(id, 100));

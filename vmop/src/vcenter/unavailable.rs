@@ -1,10 +1,10 @@
-//! VMs that vCenter does not reach, in words.
+//! Messages for VMs that vCenter can't access.
 
 use vsphere::Vm;
 
-/// Why nothing can be known of a VM, in vSphere's words, and what to do.
+/// Describes why a VM is unavailable, in vSphere's terms, and the remedy.
 ///
-/// It must advise nothing that takes the VM away: it may run all the while.
+/// The remedy must not remove the VM, because it may be running.
 pub fn describe_unavailable(vsphere_vm: &Vm) -> String {
     let (name, id) = (&vsphere_vm.name, vsphere_vm.moref.id());
     let state = match vsphere_vm.connection_state.as_str() {

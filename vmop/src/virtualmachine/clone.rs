@@ -1,4 +1,4 @@
-//! The one call that creates a VM: everything it is to be, in one specification, composed of the aspects' parts.
+//! Composes the single call that creates a VM. Each aspect contributes a part of the clone specification.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
@@ -21,42 +21,34 @@ use crate::vcenter::Placement;
 use crate::vcenter::endpoints;
 use crate::vcenter::mark::{self, Mark};
 
-/// A VM to be made.
+/// A VM to be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClonePlan {
-    /// What it is cloned from.
+    /// The template to clone.
     pub template: MoRef,
-    /// The folder: with the name, the lock against a second one.
+    /// The folder. vCenter rejects a second VM with the same name in a folder, so the folder and the name together are the lock
+    /// against a second VM.
     pub folder: MoRef,
-    /// Its name.
     pub name: String,
-    /// Everything else.
     pub spec: CloneSpec,
 }
 
-/// What goes into a VM, all of it settled.
+/// The resolved parts from which a clone is composed.
 pub struct Parts<'a> {
-    /// Who it is.
     pub identity: Identity,
-    /// Whose it is.
+    /// The mark of the object that owns the VM.
     pub mark: &'a Mark,
-    /// Its size.
     pub size: &'a Size,
-    /// What it is cloned from.
     pub template: &'a Template,
-    /// Its NICs.
     pub nics: &'a [Nic],
-    /// The bootstrap data of its guest.
     pub bootstrap: &'a Bootstrap,
-    /// Where it lies.
     pub placement: &'a Placement,
-    /// What its disks lie on.
     pub storage: &'a Storage,
-    /// How its disks come about.
+    /// The plan for the disks: linked, copied, grown or added.
     pub disks: Layout,
 }
 
-/// The VM of `vm`, made of these parts.
+/// Composes the clone for `vm` from its parts.
 pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
     let nics = clone_nics(&parts.template.devices.nics, parts.nics, without_nics(vm));
     let device_change = nics.changes.into_iter().chain(parts.disks.changes.clone()).collect();
@@ -85,7 +77,8 @@ pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
     }
 }
 
-/// The policy of the VM's home. Its disks have locators, which name it again.
+/// Returns the ID of the storage policy for the VM home, or an empty list without a policy. The disk locators name the policy
+/// again.
 fn policies(storage: &Storage) -> Vec<String> {
     storage.policy.iter().map(|policy| policy.id.clone()).collect()
 }
@@ -110,7 +103,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         num_cpus: Some(parts.size.cpus),
         num_cores_per_socket: parts.size.cores_per_socket(),
         memory_mib: Some(parts.size.memory_mib),
-        // What the class leaves out does not come from the template.
+        // Explicit defaults, so that settings that the class omits aren't inherited from the template.
         cpu_allocation: Some(explicit(parts.size.cpu)),
         memory_allocation: Some(explicit(parts.size.memory)),
         extra_config,
@@ -124,13 +117,14 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
     }
 }
 
-/// The firmware that the object asks for, where it is one.
+/// Returns the requested firmware, if the value is valid.
 fn firmware(vm: &VirtualMachine) -> Option<String> {
     let asked = vm.annotations().get(annotation::FIRMWARE)?;
     Some(asked.clone()).filter(|firmware| matches!(firmware.as_str(), "bios" | "efi"))
 }
 
-/// How much memory-mapped I/O the object asks for, where its class has passthrough devices; blank removes an option.
+/// Returns the requested memory-mapped I/O options if the class has passthrough devices. If the requested size is 0, the values
+/// are empty, which removes the options.
 fn memory_mapped_io(vm: &VirtualMachine, size: &Size) -> Vec<(String, String)> {
     let passthrough = size.config.as_ref().is_some_and(BaseConfig::has_passthrough);
     let asked = vm.annotations().get(annotation::MMIO_SIZE).map(|size| size.trim());
@@ -146,7 +140,7 @@ fn owned((key, value): (&str, &str)) -> (String, String) {
     (key.to_owned(), value.to_owned())
 }
 
-/// The template that the VM's disks rest on; empty where they are its own.
+/// Returns the template name if the VM's disks are linked to the template, or an empty string.
 fn base<'a>(parts: &Parts<'a>) -> &'a str {
     match parts.disks.move_type {
         DiskMoveType::CreateNewChildDiskBacking => &parts.template.name,

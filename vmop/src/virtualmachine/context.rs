@@ -1,4 +1,4 @@
-//! What reconciles of VirtualMachines work with.
+//! The dependencies that all VirtualMachine reconciles share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,45 +22,44 @@ use crate::probe::Prober;
 use crate::templates::TemplateCache;
 use crate::vcenter::Provider;
 
-/// How many VMs of one namespace are created at a time: bootstrap data is large, and vCenter takes no more calls at once.
+/// The maximum number of VMs per namespace that are created at the same time. Bootstrap data is large, and vCenter doesn't
+/// process more calls concurrently.
 pub const CREATE_CONCURRENCY: usize = 64;
 
-/// What reconciles of VirtualMachines work with.
+/// The dependencies that all VirtualMachine reconciles share.
 pub struct Context {
-    /// Writes as this controller.
+    /// The API client with this controller's field manager.
     pub api: Api,
-    /// Events of this controller.
     pub events: Events,
-    /// The vCenter.
+    /// The vCenter connection.
     pub provider: Arc<Provider>,
-    /// What is watched.
+    /// The caches of all watched kinds.
     pub caches: Caches,
-    /// The readiness probes.
     pub prober: Prober<ObjectRef<VirtualMachine>>,
-    /// Watches of Secrets and ConfigMaps that are not there, or not right, yet.
+    /// Watches of Secrets and ConfigMaps that are missing or not valid yet.
     pub data_sources: DataSourceWatches,
     /// The guests that were asked to shut down or to stand by.
     pub guest_requests: GuestRequests,
-    /// The promotions of linked disks that were begun.
+    /// Promotions of linked disks that this process began.
     pub promotions: Arc<Promotions>,
-    /// Objects whose finalizer was removed and that are still in the cache, by UID.
+    /// UIDs of objects whose finalizer was removed and that are still in the cache.
     pub released: Mutex<HashSet<String>>,
-    /// One slot for each VM that may be created at the same time.
+    /// Slots for VMs that are created at the same time.
     pub create_slots: Lane,
-    /// How long after its power-on a guest may take to report on its bootstrap; `None` waits for ever.
+    /// The maximum time between power-on and the guest's bootstrap report; `None` waits forever.
     pub report_timeout: Option<SignedDuration>,
-    /// Keeps early statuses rare.
+    /// Limits early status writes.
     pub status_throttle: StatusThrottle,
     /// Enqueues resource policies whose folder or pool has vanished.
     pub policies: Enqueue<VirtualMachineSetResourcePolicy>,
-    /// Requests for a sync of the content library, for images that are missing.
+    /// Requests a content library sync if an image is missing.
     pub sync_requests: Arc<SyncRequests>,
     /// The golden templates.
     pub templates: Arc<TemplateCache>,
 }
 
-/// One slot for each VM that may be created at the same time. Namespaces share them: one that holds its slots for long, as
-/// vCenter is slow with its VMs, leaves half to the others.
+/// Returns the slots for VMs that are created at the same time. Namespaces share the slots: a namespace that occupies its slots
+/// for a long time, because vCenter is slow to create its VMs, leaves half of all slots to the other namespaces.
 pub fn create_slots() -> Lane {
     Lane::halved(2 * CREATE_CONCURRENCY)
 }

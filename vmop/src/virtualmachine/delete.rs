@@ -1,4 +1,4 @@
-//! The end of a VM: power off, destroy, let the object go. Only what is ours is touched.
+//! Deletes VMs: powers off, destroys, and removes the finalizer. Only VMs with this object's mark are touched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,22 +36,22 @@ use crate::pause;
 use crate::vcenter::VCenter;
 use crate::vcenter::mark::Mark;
 
-/// How often the VM of an object that is gone is tried to be destroyed; then it is reported as one without an object.
+/// The maximum number of attempts to destroy a VM whose object is gone. After that, the VM is reported as orphaned.
 const UNOWNED_ATTEMPTS: usize = 60;
-/// How long to wait in between, as for a clone that is under way.
+/// The delay between two attempts to destroy such a VM. A clone may still be running.
 const UNOWNED_PAUSE: Duration = Duration::from_secs(2);
 
 /// The state of an object's deletion.
 pub enum Deletion {
-    /// Its VM is gone, and the object is let go.
+    /// The VM is gone, and the finalizer was removed.
     Done,
-    /// It was let go before; others may hold it.
+    /// The finalizer was removed earlier. Other finalizers may remain.
     LetGo,
-    /// Its VM cannot be destroyed yet.
+    /// The VM can't be destroyed yet.
     Blocked(Error),
 }
 
-/// Lets the object go once its VM is gone.
+/// Removes the object's finalizer once its VM is gone.
 pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a, Result<Deletion, Error>> {
     delete_now(vm, ctx).boxed()
 }
@@ -59,7 +59,8 @@ pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a
 async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion, Error> {
     let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
     let uid = vm.uid().unwrap_or_default();
-    // The leave of its VM wakes an object that the cache still shows after we let it go, or showed a moment ago.
+    // The removal of the VM enqueues its object even after the finalizer was removed, whether or not the cache still contains
+    // the object.
     let let_go = ctx.released.lock().contains(&uid) || {
         let there = ctx.caches.vms.get(vm.metadata.namespace.as_deref(), &vm.name_any());
         there.is_none_or(|there| there.metadata.uid != vm.metadata.uid)
@@ -76,7 +77,7 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion,
     };
     match ended {
         Ok(()) => {
-            // Before the object is gone, so that its going takes the note along.
+            // Insert the UID before the object disappears, because its disappearance removes the UID.
             ctx.released.lock().insert(uid.clone());
             if let Err(error) = ctx.api.remove_finalizer(&**vm, finalizer::VIRTUAL_MACHINE).await {
                 ctx.released.lock().remove(&uid);
@@ -90,11 +91,11 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion,
     }
 }
 
-/// What came of a reconcile whose object may have gone while its finalizer was put on: then its VM is destroyed.
+/// Destroys the VM if its object was deleted while the finalizer was being added. Otherwise returns the result unchanged.
 ///
-/// The API server drops an object although it has a finalizer, if that was put on between the look and the deed of a
-/// deletion. Nobody else would know of the VM. An object that had the finalizer before went by somebody's hand, such as
-/// a move to another cluster.
+/// The API server drops an object despite a finalizer that was added between its check and the deletion. Then only this
+/// reconcile knows the VM. If the object already had the finalizer, someone removed it on purpose, for example to move the
+/// object to another cluster.
 pub fn end_if_object_went<'a>(
     settled: Result<Next, Error>,
     cached: &'a VirtualMachine,
@@ -117,7 +118,7 @@ pub fn end_if_object_went<'a>(
     .boxed()
 }
 
-/// Checks that the API server has no object, under the name, of the VM that was made for `vm`.
+/// Checks that the API server doesn't have an object with this name and the same UID or instance UUID.
 async fn confirm_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let same = |live: VirtualMachine| {
         live.metadata.uid == vm.metadata.uid || live.spec.instance_uuid == vm.spec.instance_uuid
@@ -129,7 +130,7 @@ async fn confirm_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error
     Ok(())
 }
 
-/// Destroys the VM of an object that is gone, which nothing will enqueue again.
+/// Destroys the VM of an object that is gone. Retries here, because the object isn't enqueued again.
 async fn end_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<Next, Error> {
     let mut result = Ok(());
     for attempt in 0..UNOWNED_ATTEMPTS {
@@ -147,12 +148,12 @@ async fn end_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<Next, Error> 
     result.map(|()| Next::OnChange)
 }
 
-/// Destroys the VM, unless a check holds that back.
+/// Destroys the VM, unless a check annotation blocks that.
 pub(super) async fn destroy_vm(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     destroy_if(vm, confirm_current(vm, ctx).boxed(), ctx).await
 }
 
-/// As [`destroy_vm`], if that is `confirmed` once the VM is found.
+/// Destroys the VM like [`destroy_vm`], but awaits `confirmed` after the VM is found, and stops if `confirmed` fails.
 async fn destroy_if(
     vm: &VirtualMachine,
     confirmed: BoxFuture<'_, Result<(), Error>>,
@@ -167,7 +168,7 @@ async fn destroy_if(
         return Err(Blocked::Held(message).into());
     }
     let Ok(Some(identity)) = parse_identity(vm) else {
-        // Without an identity nothing was ever made.
+        // VMs are only created for objects with an identity.
         return Ok(());
     };
     let vcenter = ctx.provider.vcenter().map_err(Blocked::Provider)?;
@@ -186,7 +187,7 @@ async fn destroy_if(
     }
 }
 
-/// The VM by its UUID, else by its name in its folder, else wherever vCenter has it; `None` where there is none.
+/// Finds the VM by its UUID, by its name in its folder, or anywhere in vCenter, in this order.
 async fn find_to_destroy(
     vm: &VirtualMachine,
     identity: Identity,
@@ -226,13 +227,13 @@ async fn find_to_destroy(
     }
 }
 
-/// The VM wherever vCenter has it; `None` where there is none, nor one on its way.
+/// Finds the VM anywhere in vCenter. Returns `None` if it doesn't exist, and an error while a running clone may create it.
 async fn find_anywhere(
     vm: &VirtualMachine,
     identity: Identity,
     vcenter: &VCenter,
 ) -> Result<Option<Arc<Vm>>, Error> {
-    // Asked before the VM is looked for, so that one whose clone ends in between is found.
+    // Checked before the search, so that a clone that ends in between is found.
     let underway = !existed(vm) && is_cloning(vcenter).await?;
     match vcenter.inventory.locate(identity.instance, last_reference(vm).as_ref()).await? {
         Location::Here(vsphere_vm) | Location::Elsewhere(vsphere_vm) => Ok(Some(vsphere_vm)),
@@ -244,7 +245,7 @@ async fn find_anywhere(
     }
 }
 
-/// Our VM is ended as its object says, unless somebody holds it back.
+/// Powers off and destroys our VM as its object requests, unless a pause, a drain or the guest delays that.
 async fn end_ours(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -279,7 +280,7 @@ async fn end_ours(
     }
     if has_volumes(vm, ctx) {
         let off = power_off(vsphere_vm, vcenter).await?;
-        // Also of a VM that is gone meanwhile: nobody else takes them away.
+        // Also release the volumes if the VM is gone meanwhile, because other components don't.
         release_attachments(vm, &ctx.api, &ctx.caches).await?;
         if off.is_none() {
             return Ok(());
@@ -288,12 +289,12 @@ async fn end_ours(
     destroy(vsphere_vm, &DiskRecord::of(vm), vcenter).await
 }
 
-/// Whether volumes may be attached to the VM.
+/// Returns true if volumes may be attached to the VM.
 fn has_volumes(vm: &VirtualMachine, ctx: &Context) -> bool {
     claims::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty()
 }
 
-/// Nothing asks any more for volumes of a VM that is gone: nobody else takes the attachments away.
+/// Releases the volume attachments of a VM that is gone. Other components don't release them.
 async fn release_volumes(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     if !has_volumes(vm, ctx) {
         return Ok(());
@@ -302,9 +303,9 @@ async fn release_volumes(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error
     release_attachments(vm, &ctx.api, &ctx.caches).await
 }
 
-/// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
+/// Returns true if a clone of one of our templates is running. It may have been started before a crash.
 ///
-/// A task does not show the name of the VM it creates, so any clone is waited for.
+/// A task doesn't show the name of the VM that it creates, so any clone counts.
 async fn is_cloning(vcenter: &VCenter) -> Result<bool, vsphere::Error> {
     let tasks = MoRef::new("TaskManager", "TaskManager");
     let paths = ["info.state", "info.entity", "info.descriptionId"];
@@ -312,7 +313,7 @@ async fn is_cloning(vcenter: &VCenter) -> Result<bool, vsphere::Error> {
         Ok(read) => read,
         Err(error) if error.retryable() => return Err(error),
         Err(error) => {
-            // Whether a clone runs is not known; a VM it creates is reported as orphaned.
+            // A clone may be running. The VM that it creates is then reported as orphaned.
             tracing::warn!(%error, "recent tasks can't be read");
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! The traffic that load balancers send to a VM ends before the VM does, where other VMs can take it.
+//! Drains the load balancer traffic to a VM before the VM is powered off, if other VMs can take the traffic.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,16 @@ use jiff::{SignedDuration, Timestamp};
 use crate::caches::{Caches, label_keys, selector_key};
 use crate::service::plan::{backends, selects};
 
-/// How long load balancers have to learn that a VM takes no more connections, and its guest to end those it has.
+/// The time for load balancers to stop sending connections to a VM, and for its guest to end the open connections.
 ///
-/// It begins with the object's deletion, whose time is kept in whole seconds: up to one of them is lost.
+/// The time begins at the object's deletion timestamp, which is in whole seconds, so up to one second is lost.
 const DRAIN: SignedDuration = SignedDuration::from_secs(3);
-/// How soon to look whether the others have gone, too.
+/// The interval at which a draining VM is checked again, because the other VMs may be gone by then.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// When to look again at a VM whose object is deleted, if it is to stay on that long: a VirtualMachineService sends it
-/// traffic, which other VMs can take. Where there is no other, as when a whole cluster goes, nothing is waited for.
+/// Returns the delay after which to check a deleted VM again if it must stay on: a VirtualMachineService sends it traffic that
+/// other VMs can take. Returns `None` if the drain time is over, if the VM doesn't have endpoint addresses, or if there aren't
+/// other VMs, such as when a whole cluster is deleted.
 pub fn drain(vm: &VirtualMachine, caches: &Caches, now: Timestamp) -> Option<Duration> {
     let keys = label_keys(vm);
     let services = keys.iter().flat_map(|key| caches.services_by_label.objects(key));
@@ -28,7 +29,7 @@ pub fn drain(vm: &VirtualMachine, caches: &Caches, now: Timestamp) -> Option<Dur
     look_again(vm, now).filter(|_| can_be_taken)
 }
 
-/// Whether one of those `vms` takes the traffic that a service sends to a VM.
+/// Returns true if the service isn't being deleted, selects `vm`, and can send its traffic to another one of the `vms`.
 fn is_taken(vm: &VirtualMachine, service: &VirtualMachineService, vms: &[Arc<VirtualMachine>]) -> bool {
     let takes = |other: &Arc<VirtualMachine>| {
         other.metadata.name != vm.metadata.name && selects(service, other) && backends(other) != (None, None)

@@ -1,4 +1,4 @@
-//! Why a reconcile of a VirtualMachine did not come through.
+//! The reasons why a VirtualMachine reconcile stops or fails.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use vsphere::Vm;
 use crate::unmet::Unmet;
 use crate::vcenter::{Problem, describe_unavailable};
 
-/// What nobody watches is looked at again after this.
+/// The requeue interval for causes that aren't watched.
 const UNWATCHED: Duration = Duration::from_secs(30);
-/// What vCenter still works on is looked at again after this, if no change in vCenter comes before.
+/// The requeue interval while vCenter is busy. A change in vCenter requeues earlier.
 pub const UNSETTLED: Duration = Duration::from_secs(15);
 
-/// The reason of what vCenter does not reach.
+/// The condition reason for a VM that vCenter can't reach.
 pub const UNREACHABLE: &str = "Unreachable";
 
-/// Something of the VirtualMachine's that belongs to another VM.
+/// A UUID or name that the VirtualMachine needs, but that another VM already has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What it is, such as `Instance UUID 4237…`.
+    /// The UUID or name, such as `Instance UUID 4237…`.
     pub what: String,
-    /// The other VM, in words; `None` where it is none of this namespace's.
+    /// A description of the other VM; `None` if that VM isn't in this namespace.
     pub holder: Option<String>,
 }
 
@@ -48,68 +48,69 @@ impl fmt::Display for Claim {
     }
 }
 
-/// Why nothing can be done before something changes.
+/// The reasons why a reconcile can't continue until something changes.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Blocked {
-    /// The spec is wrong; nothing helps but a change.
+    /// The spec is invalid and must be changed.
     #[error("{0}")]
     Spec(String),
-    /// Something is missing.
+    /// A prerequisite is missing.
     #[error("{}", .0.message)]
     Unmet(Unmet),
     /// vCenter can't be used now.
     #[error("{0}")]
     Provider(Problem),
-    /// An identity that somebody else has.
+    /// Another VM has the UUID or name.
     #[error("{0}")]
     Claimed(Claim),
     /// The VM existed, and was destroyed or removed in vCenter; the message says how.
     #[error("{0}")]
     Lost(String),
-    /// vCenter does not reach the VM, so that nothing is known of it for sure.
+    /// vCenter can't reach the VM, so its state is uncertain.
     #[error("{}", describe_unavailable(.0))]
     Unavailable(Arc<Vm>),
-    /// Somebody asked for it not to be done yet.
+    /// A check annotation, a pause or missing VMware Tools block the deletion.
     #[error("{0}")]
     Held(String),
-    /// The VM, by its MoID, was moved to where it is not watched.
+    /// The VM with this MoID was moved to a folder that isn't watched.
     #[error("The VM {0} was moved out of its folder in vCenter. Move it back")]
     Moved(String),
 }
 
-/// Why a reconcile did not come through.
+/// The reasons why a reconcile stops or fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing can be done before something changes.
+    /// The reconcile can't continue until something changes.
     #[error("{0}")]
     Blocked(#[from] Blocked),
-    /// vCenter refused a call, or did not answer it.
+    /// vCenter rejected a call or didn't respond to it.
     #[error("{0}")]
     Vcenter(#[from] vsphere::Error),
-    /// vCenter could not clone this template.
+    /// vCenter couldn't clone the template, which the string describes.
     #[error("{0}")]
     Clone(vsphere::Error, String),
-    /// What vCenter was asked to do has not ended yet.
+    /// An operation in vCenter hasn't ended yet.
     #[error("{0}")]
     Unsettled(String),
-    /// The guest was asked, and takes its time; after that long it is looked at again.
+    /// The guest was asked to change its state and hasn't done so yet. The VM is checked again after the duration, if there is
+    /// one.
     #[error("{0}")]
     Guest(String, Option<Duration>),
-    /// The VM goes, and load balancers are to learn of it first; after that long it is looked at again.
+    /// The VM is being deleted, and load balancers must learn about that first. The VM is checked again after the duration.
     #[error(
         "Waiting for load balancers to move the connections to other VMs of the service before the VM is powered off"
     )]
     Draining(Duration),
-    /// The cache is older than our own last write.
+    /// The cache is older than our last write.
     #[error(transparent)]
     StaleCache(#[from] StaleCache),
-    /// The API server refused a call, or did not answer it.
+    /// The API server rejected a call or didn't respond to it.
     #[error("API server: {}", kit::api_error::message(.0))]
     Api(#[from] kube::Error),
 }
 
 impl Error {
-    /// The condition's reason.
+    /// Returns the condition's reason.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Blocked(Blocked::Spec(_)) => known::INVALID_SPEC,
@@ -128,7 +129,7 @@ impl Error {
         }
     }
 
-    /// Returns the severity of a condition with this error: only what needs somebody's action, or fails, is worth a warning.
+    /// Returns the severity of the condition: `INFO` for causes that only take time, `WARNING` for retried calls, otherwise `ERROR`.
     pub fn severity(&self) -> &'static str {
         match self {
             Self::Blocked(Blocked::Unmet(unmet)) if unmet.underway => INFO,
@@ -138,7 +139,7 @@ impl Error {
         }
     }
 
-    /// What happened, and what to do about it.
+    /// Returns the message with advice for the user.
     pub fn advised(&self) -> String {
         match self {
             Self::Vcenter(error) => format!("{error}. {}", error.advice()),
@@ -149,7 +150,7 @@ impl Error {
         }
     }
 
-    /// Whether it is worth a condition: what is only tried again, or over in a moment, is not.
+    /// Returns true if the error belongs in a condition. API server errors and transient connection problems don't.
     pub fn concerns_status(&self) -> bool {
         match self {
             Self::StaleCache(_) | Self::Api(_) => false,
@@ -170,12 +171,12 @@ impl ReconcileError for Error {
             Self::Blocked(Blocked::Unmet(unmet)) => {
                 Disposition::Waiting(unmet.unwatched.then_some(UNWATCHED))
             }
-            // The return of vCenter enqueues all objects; a call that failed is made again.
+            // When vCenter returns, all objects are enqueued. A failed call is repeated after an interval.
             Self::Blocked(Blocked::Provider(problem)) => {
                 Disposition::Waiting(problem.is_unwatched().then_some(UNSETTLED))
             }
-            // Whether it is the object's at all may show only when another's is known to be that VM; and nobody tells when
-            // one is destroyed where it was moved to.
+            // An unavailable VM may turn out to belong to another object, and vCenter doesn't report the destruction of a
+            // VM that was moved.
             Self::Blocked(Blocked::Unavailable(_) | Blocked::Moved(_)) => {
                 Disposition::Waiting(Some(UNWATCHED))
             }

@@ -1,4 +1,4 @@
-//! The events of a VM, with the reasons that vm-operator gives them.
+//! Records VM events with the reasons that vm-operator uses.
 
 use api::conditions::{self, Condition, READY, vmop as known};
 use api::vmop::VirtualMachine;
@@ -6,13 +6,13 @@ use kit::events::Events;
 
 const CREATE_SUCCESS: &str = "CreateSuccess";
 const CREATE_FAILURE: &str = "CreateFailure";
-/// It is there, and not as it should be.
+/// The reason for failures after the VM was created.
 const UPDATE_FAILURE: &str = "UpdateFailure";
-/// It is gone.
+/// The reason for the event that the VM is gone.
 pub const DELETE_SUCCESS: &str = "DeleteSuccess";
 const DELETE_FAILURE: &str = "DeleteFailure";
 
-/// One event: whether somebody should look, its reason, and what happened.
+/// A Kubernetes event about a VM. `note` is its message.
 #[derive(Debug, PartialEq, Eq)]
 struct VmEvent {
     warns: bool,
@@ -20,7 +20,7 @@ struct VmEvent {
     note: String,
 }
 
-/// Records the events between two sets of conditions; `warns` says which severities are worth a warning.
+/// Records events for the changes between two sets of conditions. `warns` returns true for the severities that need a warning.
 pub fn record(
     vm: &VirtualMachine,
     old: &[Condition],
@@ -60,7 +60,7 @@ fn changes(
                 reason: CREATE_SUCCESS.to_owned(),
                 note: format!("The VM was created in vCenter{}", if ready { ", and is ready" } else { "" }),
             }),
-            // One event tells of both.
+            // The creation event already says that the VM is ready.
             READY if so && just_made => None,
             READY if condition.severity.as_deref().is_some_and(&warns) => Some(VmEvent {
                 warns: true,
@@ -78,8 +78,8 @@ fn changes(
     events.collect()
 }
 
-/// Returns true if nothing happened between two conditions. A cause that was expected and now needs action has the same reason and
-/// another severity, such as a volume that was being attached and cannot be.
+/// Returns true if the change from one condition to the other doesn't need a new event. The severity counts: a cause that was
+/// expected and now needs action keeps its reason and changes its severity, such as a volume that can't be attached.
 fn is_same(old: &Condition, new: &Condition) -> bool {
     let known = |condition: &Condition| {
         let Condition { type_, status, severity, reason, last_transition_time: _, message: _ } =

@@ -1,4 +1,4 @@
-//! Everything that one reconcile has read of a VM.
+//! The facts that one reconcile has read about a VM.
 
 use std::net::IpAddr;
 
@@ -25,64 +25,64 @@ use crate::unmet::Need;
 use crate::vcenter::Placement;
 use crate::vcenter::mark::Mark;
 
-/// Everything that one reconcile has read.
+/// The facts that one reconcile has read.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The UUIDs of the VM.
+    /// The instance and BIOS UUIDs.
     pub identity: Identity,
-    /// The mark of VMs of this object.
+    /// The mark that this object's VM has in vCenter.
     pub mark: Mark,
-    /// What vCenter has of it.
+    /// The VM in vCenter, or why it wasn't found.
     pub found: Found,
-    /// What a VM that is to be created needs; only there if nothing was found.
+    /// The facts for the creation; `Some` only if the VM doesn't exist.
     pub creation: Option<Box<Creation>>,
-    /// What changes while the VM runs.
+    /// Facts that change while the VM runs.
     pub runtime: RuntimeFacts,
-    /// Its persistent volumes, where it has or had some.
+    /// The persistent volumes, if the VM has or had any.
     pub volumes: Option<Volumes>,
-    /// What there is to do about its cluster module.
+    /// The cluster module that the VM must join, or the module that vanished.
     pub membership: Need<Membership>,
-    /// Its disks, where the spec says something about them.
+    /// The disks, if the spec contains vSphere volumes.
     pub disks: Option<DiskFacts>,
-    /// What becomes of its linked disks, where somebody asks for something.
+    /// The promotion of linked disks, unless promotion is disabled.
     pub promotion: Option<Promotion>,
-    /// The change of its NICs before it runs, where its spec names others.
+    /// The NIC change to make before power-on, if the spec names other interfaces than the VM has.
     pub nic_change: Need<Option<NicChange>>,
-    /// The bootstrap data that its guest gets before it runs, where that is to be other.
+    /// The bootstrap data to set before power-on, if it changes.
     pub bootstrap_update: Need<Option<Bootstrap>>,
-    /// What has to be requested of the network provider for a VM that exists.
+    /// Requests to the network provider for an existing VM.
     pub nic_requests: Vec<NicRequest>,
-    /// What becomes of the watch of the guest's data.
+    /// The change to the watch of the guest's data source.
     pub data_source_watch: DataSourceWatch,
-    /// When it was read.
+    /// The time at which the facts were read.
     pub now: Timestamp,
 }
 
-/// What of a VM that exists changes while it runs; read again after a step has changed the VM.
+/// Facts that change while an existing VM runs. They are read again after a step has changed the VM.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeFacts {
-    /// What the readiness probe says; `None` without a probe.
+    /// The readiness probe's result; `None` without a probe.
     pub probe: Option<ProbeResult>,
-    /// What the readiness probe is to dial.
+    /// The target that the readiness probe dials.
     pub probe_target: Option<Target>,
-    /// The addresses that others may be sent to.
+    /// The addresses that traffic may be sent to.
     pub endpoint_addresses: Vec<IpAddr>,
-    /// What its user is shown, where its guest reports only addresses that are another VM's.
+    /// The message to the user if the guest reports only addresses that belong to other VMs.
     pub address_conflict: Option<String>,
-    /// Name of the host that it runs on.
+    /// The name of the VM's host.
     pub host: Option<String>,
-    /// The zone that it lies in.
+    /// The zone in which the VM is located.
     pub zone: Option<String>,
-    /// Where it should lie, where that is known.
+    /// The expected placement, if known.
     pub placement: Option<Placement>,
-    /// The size that its class stands for, where that is known.
+    /// The size that the class defines, if known.
     pub size: Option<Size>,
-    /// How long after its power-on a guest may take to report on its bootstrap, where it is to.
+    /// The maximum time between power-on and the guest's bootstrap report; `None` waits forever.
     pub report_timeout: Option<SignedDuration>,
 }
 
 impl Facts {
-    /// What is known before anything else is read.
+    /// Creates facts with defaults for everything that is read later.
     pub fn new(identity: Identity, mark: Mark, found: Found, now: Timestamp) -> Self {
         Self {
             identity,
@@ -102,7 +102,8 @@ impl Facts {
         }
     }
 
-    /// Frees the bootstrap data of a VM that is to be created: the plan has it, and frees it when vCenter has it.
+    /// Frees the bootstrap data of a VM to be created. The plan contains the data too, and frees it when vCenter has accepted
+    /// or rejected the clone.
     pub fn forget_bootstrap(&mut self) {
         if let Some(creation) = &mut self.creation
             && let Ok(bootstrap) = &mut creation.needs.bootstrap
@@ -111,7 +112,7 @@ impl Facts {
         }
     }
 
-    /// The kinds of devices of which the VM has all that its spec asks for.
+    /// Returns the device kinds for which the VM has all devices that its spec requests.
     pub fn complete_devices(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> DeviceKinds {
         let has_disks = |known: &DiskFacts| {
             let storage = known.storage.as_ref().ok().cloned().unwrap_or_default();
@@ -121,12 +122,12 @@ impl Facts {
         DeviceKinds { nics: self.has_changed_nics(), disks: self.disks.as_ref().is_some_and(has_disks) }
     }
 
-    /// Whether the VM's NICs are being changed: its guest gets its bootstrap data in a later reconcile.
+    /// Returns true if the VM's NICs are being changed. The guest gets its bootstrap data in a later reconcile.
     pub fn changes_nics(&self) -> bool {
         self.nic_change().is_some_and(|change| change.step().is_some())
     }
 
-    /// Whether the VM's NICs were changed as its spec says, and its guest's data is all that lacks.
+    /// Returns true if the NIC change is done and only the guest's bootstrap data is missing.
     pub fn has_changed_nics(&self) -> bool {
         self.nic_change().is_some_and(|change| change.step().is_none())
     }

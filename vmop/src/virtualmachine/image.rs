@@ -1,4 +1,4 @@
-//! The image of a VM, and the golden template that it is cloned from.
+//! Finds a VM's image and the golden template from which the VM is cloned.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::templates::{Template, TemplateCache, TemplateKey, TemplateState};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::{LibraryProblem, Placement, VCenter};
 
-/// What is known of the template of a VM that is to be created.
+/// The facts about the template for a VM to be created.
 #[derive(Debug)]
 pub struct TemplateFacts {
     /// The template to clone.
     pub template: Need<Arc<Template>>,
-    /// The template to request, where it is known which.
+    /// The template to request, if its key is known.
     pub request: Option<TemplateKey>,
-    /// Whether there is no VirtualMachineImage of the name.
+    /// True if the VirtualMachineImage doesn't exist.
     pub image_missing: bool,
 }
 
-/// The template of a VM that is to be created in `home`.
+/// Finds the template for a VM to be created in `home`.
 pub fn find_template(
     vm: &VirtualMachine,
     home: &Placement,
@@ -46,7 +46,7 @@ pub fn find_template(
     TemplateFacts { template, request: key.ok(), image_missing: image.is_none() }
 }
 
-/// The key of the template that the image is cloned from.
+/// Returns the key of the template that is deployed from the image.
 fn template_key(
     image: &VirtualMachineImage,
     home: &Placement,
@@ -61,17 +61,17 @@ fn template_key(
     };
     let (name, item) = (image.name_any(), image.spec.image_id.clone());
     let Some(storage) = storage else {
-        // Where a template has to be is not known yet.
+        // The template needs the VM's datastore, which isn't known yet.
         let message = format!("The datastore of VirtualMachineImage {name} is not known yet");
         return Err(Unmet::underway(reason::VIRTUAL_MACHINE_IMAGE_NOT_READY, message));
     };
-    // What encrypts is encrypted when it is copied: the template serves all.
+    // Disks are encrypted when they are copied, so one unencrypted template serves all encryption policies.
     let policy = storage.policy.as_ref().filter(|policy| !policy.encrypts).map(|policy| policy.id.clone());
     let datastore = storage.datastore.clone();
     Ok(TemplateKey { image: name, item, content, placement, datastore, policy })
 }
 
-/// The template, or why there is none yet.
+/// Returns the template, or why it isn't ready.
 fn template_of(key: &TemplateKey, state: TemplateState) -> Need<Arc<Template>> {
     let name = &key.image;
     match state {
@@ -87,7 +87,7 @@ fn template_of(key: &TemplateKey, state: TemplateState) -> Need<Arc<Template>> {
     }
 }
 
-/// Whether the namespace may use the image.
+/// Checks that the namespace may use the image.
 fn check_access(
     vm: &VirtualMachine,
     image: &VirtualMachineImage,
@@ -105,7 +105,7 @@ fn check_access(
     libraries::check_access(&namespace, image, vcenter.settings.library.as_deref(), &chain)
 }
 
-/// What is wrong with the libraries that the VM's namespace can use, and with the item that its image would be made of.
+/// Returns the problems with the libraries that the VM's namespace can use, and with the library item for its image.
 fn library_problems(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Option<String> {
     let namespace = vm.namespace().unwrap_or_default();
     let is_bound = |source: &str| caches.namespaces_bound_to(source).contains(&namespace);
@@ -126,7 +126,8 @@ fn library_problems(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> 
     (!shown.is_empty()).then(|| shown.join("; "))
 }
 
-/// Whether a problem may be why there is no image of that name.
+/// Returns true if a problem may explain why the image doesn't exist. `is_bound` and `may_use` return true if the VM's
+/// namespace can use the content source or library with that name or ID.
 fn concerns(
     problem: &LibraryProblem,
     image: &str,
@@ -139,7 +140,7 @@ fn concerns(
         && (item.is_none() || of_item.as_deref() == Some(image))
 }
 
-/// The image exists and can be used; `library` says what is wrong with its library, if something is.
+/// Checks that the image exists and is usable. `library` returns the problems with the image's library, if any.
 fn check_image<'a>(
     vm: &VirtualMachine,
     image: Option<&'a VirtualMachineImage>,
@@ -166,7 +167,7 @@ fn check_image<'a>(
     Ok(image)
 }
 
-/// Whether no VM can be created of an image that says this. What its guest is good for is the user's to know.
+/// Returns true if the condition prevents VMs from using the image. Users decide about guest compatibility themselves.
 fn keeps_from_use(condition: &Condition) -> bool {
     let grave = [
         reason::VIRTUAL_MACHINE_IMAGE_PROVIDER_SECURITY_COMPLIANCE,

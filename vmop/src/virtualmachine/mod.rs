@@ -1,8 +1,8 @@
-//! VirtualMachine: one VM in vCenter, from its object.
+//! Reconciles VirtualMachines. Each object represents one VM in vCenter.
 //!
-//! Each aspect of a VM has a room: identity, placement, size, image, nic, storage, bootstrap, power, readiness. It holds the
-//! aspect's facts, its part of the one clone, its drift and its conditions. What composes them stands beside: observe reads,
-//! plan and requests decide, `carry_out` writes, status and report show the result.
+//! Each aspect of a VM has its own module: identity, placement, size, image, nic, storage, bootstrap, power and readiness.
+//! A module contains the aspect's facts, its part of the clone call, its drift detection and its conditions. The other
+//! modules combine them: observe reads, plan and requests decide, `carry_out` writes, status and report show the result.
 
 pub mod bootstrap;
 pub mod carry_out;
@@ -59,8 +59,7 @@ use report::{
 };
 use status::{Outcome, Progress};
 
-/// Brings one VM from what it is to what its object says. Nothing is changed but in the session of vCenter in which the VM
-/// was looked at.
+/// Reconciles one VirtualMachine. All changes are bound to the vCenter session in which the VM was read.
 pub fn reconcile(
     cached: Arc<VirtualMachine>,
     ctx: Arc<Context>,
@@ -84,13 +83,14 @@ async fn reconcile_bound(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Resu
     delete::end_if_object_went(settled, &cached, &vm, &ctx).await
 }
 
-/// As `reconcile`, of an object that is being deleted.
+/// Reconciles an object that is being deleted.
 async fn reconcile_deletion(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
     let deletion = report_slow_deletion(delete::delete(vm, ctx).boxed(), vm, ctx).await?;
     report_deletion(vm, deletion, ctx).await
 }
 
-/// As `reconcile`, of an object that has its finalizer and identity, and a place among those that are created.
+/// Reconciles an object that has its finalizer and identity. A VM to be created also holds a creation `slot`. `waited` is true
+/// if a status was written while the object waited for the slot.
 async fn settle(
     cached: &Arc<VirtualMachine>,
     vm: Arc<VirtualMachine>,
@@ -110,7 +110,8 @@ async fn settle(
     report_attempt(&vm, &facts, attempt, ctx).await
 }
 
-/// Waits until one more VM may be created; whether the object got a status meanwhile.
+/// Waits for a creation slot, and returns it with true if a status was written meanwhile. VMs that already existed don't get a
+/// slot.
 fn wait_for_slot<'a>(
     vm: &'a VirtualMachine,
     ctx: &'a Context,
@@ -130,7 +131,7 @@ fn wait_for_slot<'a>(
     .boxed()
 }
 
-/// The object with our finalizer and both UUIDs; a spec that forbids that is reported.
+/// Returns the object with its finalizer and both UUIDs, or reports why they can't be added.
 fn prepare_or_report<'a>(
     vm: &'a Arc<VirtualMachine>,
     ctx: &'a Context,
@@ -147,7 +148,7 @@ fn prepare_or_report<'a>(
     .boxed()
 }
 
-/// Carries the plan out; where that takes long, the object gets a status meanwhile.
+/// Carries out the plan, and writes a status if that takes long.
 fn attempt<'a>(
     plan: Result<Plan, Error>,
     slot: Option<Turn>,
@@ -170,8 +171,8 @@ fn attempt<'a>(
     .boxed()
 }
 
-/// What follows once the plan is carried out: what a check of a clone's devices proved is known from then on, NICs' objects
-/// that are needed no more go, and a promotion that is due begins.
+/// Does the work that follows the plan: records which device kinds the clone check proved, deletes outdated NIC objects,
+/// and begins a promotion that is due.
 fn follow_up<'a>(
     vm: &'a VirtualMachine,
     facts: &'a Facts,
@@ -201,7 +202,7 @@ fn follow_up<'a>(
     .boxed()
 }
 
-/// The inventory goes on while objects are written: the status is of the VM as it is now.
+/// Reads the VM and its runtime facts again, because the inventory changes while objects are written.
 fn refresh<'a>(
     vm: &'a VirtualMachine,
     facts: &'a mut Facts,

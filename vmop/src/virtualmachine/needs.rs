@@ -1,7 +1,6 @@
-//! What a VM needs before it can be created, each need by itself.
+//! The prerequisites for creating a VM, each checked separately.
 //!
-//! All of them are looked at in every reconcile, so that a user sees everything that is missing at once and
-//! not one thing per repair.
+//! Every reconcile checks all of them, so that a user sees all missing prerequisites at once instead of one after the other.
 
 use std::sync::Arc;
 
@@ -15,42 +14,40 @@ use crate::templates::{Template, TemplateKey};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::Placement;
 
-/// What is known of a VM that is to be created.
+/// The facts about a VM to be created.
 #[derive(Clone, Debug)]
 pub struct Creation {
-    /// What it needs.
     pub needs: Needs,
-    /// What has to be requested of the network provider.
+    /// Requests to the network provider.
     pub nic_requests: Vec<NicRequest>,
-    /// The golden template to request, where it is known which.
+    /// The golden template to request, if its key is known.
     pub template_request: Option<TemplateKey>,
-    /// Whether there is no VirtualMachineImage of the name.
+    /// True if the VirtualMachineImage doesn't exist.
     pub image_missing: bool,
-    /// Whether disks are copied by default, rather than linked.
+    /// True if disks are copied by default instead of linked.
     pub direct: bool,
-    /// The kinds of devices that clones are known to get from their settings.
+    /// The device kinds for which an earlier clone proved that clones get all devices that they request.
     pub proven_devices: DeviceKinds,
 }
 
-/// Everything a VM needs before it is created.
+/// The prerequisites for creating a VM.
 #[derive(Clone, Debug)]
 pub struct Needs {
     /// CPUs, memory and reservations.
     pub class: Need<Size>,
     /// The template to clone.
     pub image: Need<Arc<Template>>,
-    /// What the disks lie on.
+    /// The datastore and the storage policy of the disks.
     pub storage: Need<Storage>,
-    /// Which network each NIC is connected to.
+    /// The NICs with their networks.
     pub nics: Need<Vec<Nic>>,
-    /// What the guest gets.
     pub bootstrap: Need<Bootstrap>,
-    /// Folder and pool.
+    /// The folder and the resource pool.
     pub placement: Need<Placement>,
 }
 
 impl Needs {
-    /// What is unmet: what is wrong before what only takes time.
+    /// Returns the unmet needs. Needs that require a change precede needs that only require time.
     pub fn unmet(&self) -> impl Iterator<Item = &Unmet> {
         let Self { class, image, storage, nics, bootstrap, placement } = self;
         let all = [
@@ -65,7 +62,7 @@ impl Needs {
         wrong.chain(all.into_iter().flatten().filter(|unmet| unmet.underway))
     }
 
-    /// What to report first of all that is unmet.
+    /// Returns the unmet need to report first.
     pub fn first_unmet(&self) -> Option<&Unmet> {
         self.unmet().next()
     }

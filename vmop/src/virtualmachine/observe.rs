@@ -1,4 +1,4 @@
-//! Reads everything that a reconcile of a VM rests on. It starts, writes and wakes nothing.
+//! Reads everything that a VM reconcile needs. This module doesn't write objects, change VMs or enqueue reconciles.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,15 +40,15 @@ use crate::vcenter::{Placement, VCenter};
 #[cfg(test)]
 mod tests;
 
-/// Where the VM lies or is to lie.
+/// The placements in which the VM is located or will be created.
 struct Places {
-    /// In its namespace.
+    /// The placement of the VM's namespace.
     home: Need<Placement>,
-    /// Its own: of its resource policy, else of its namespace.
+    /// The VM's own placement: from its resource policy if it has one, otherwise from its namespace.
     own: Need<Placement>,
 }
 
-/// Everything that is to be known of `vm`.
+/// Reads the facts about `vm`.
 pub fn observe<'a>(
     vm: &'a VirtualMachine,
     identity: Identity,
@@ -71,7 +71,7 @@ pub fn observe<'a>(
         let found = Box::pin(find(vm, identity, &mark, &search, &vcenter, &ctx.caches)).await;
         let facts = Facts::new(identity, mark, found, now);
         match facts.found.clone() {
-            // Most VMs exist: their reconciles are spared the size of this.
+            // Most VMs exist. Boxing keeps this large future out of their reconciles.
             Found::Absent => observe_creation(vm, facts, places, &vcenter, ctx).boxed().await,
             Found::Ours(vsphere_vm) => {
                 let facts = observe_existing(vm, &vsphere_vm, facts, &vcenter, ctx).boxed().await;
@@ -90,7 +90,7 @@ pub fn observe<'a>(
     .boxed()
 }
 
-/// What the readiness probe says of a VM that vCenter does not reach: it asks the guest itself, at its last address.
+/// Returns the readiness probe's result for a VM that vCenter can't reach. The probe still dials the guest's last address.
 fn probe_of_unavailable(vm: &VirtualMachine, vsphere_vm: &Vm, ctx: &Context) -> Option<ProbeResult> {
     vm.spec.readiness_probe.as_ref()?.tcp_socket.as_ref()?;
     let mut last = vsphere_vm.clone();
@@ -112,7 +112,7 @@ fn observe_places(vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) -> Plac
     Places { home, own }
 }
 
-/// What changes while a VM runs: read again after a step has changed it.
+/// Reads the facts that change while a VM runs. They are read again after a step has changed the VM.
 pub fn observe_runtime<'a>(
     vm: &'a VirtualMachine,
     vsphere_vm: &'a Vm,
@@ -147,7 +147,7 @@ pub fn observe_runtime<'a>(
     .boxed()
 }
 
-/// What is known of a VM that exists, wherever it lies.
+/// Reads the facts about an existing VM, wherever it is located.
 async fn observe_existing(
     vm: &VirtualMachine,
     vsphere_vm: &Arc<Vm>,
@@ -162,7 +162,7 @@ async fn observe_existing(
     facts
 }
 
-/// What of a VM of ours its spec may want otherwise.
+/// Reads the facts from which changes to an existing VM are planned.
 async fn observe_changes(
     vm: &VirtualMachine,
     vsphere_vm: &Arc<Vm>,
@@ -193,8 +193,8 @@ async fn observe_changes(
     Ok(facts)
 }
 
-/// The change of its NICs and the bootstrap data that a VM gets before it is powered on: nothing, unless it is off,
-/// shall run, and its user changed something.
+/// Reads the NIC change and the bootstrap data that a VM gets before power-on. Both are empty unless the VM is off, should
+/// run, and its user changed something.
 pub(in crate::virtualmachine) async fn observe_power_on(
     vm: &VirtualMachine,
     vsphere_vm: &Arc<Vm>,
@@ -218,14 +218,14 @@ pub(in crate::virtualmachine) async fn observe_power_on(
             return Ok((Err(unmet), BootstrapUpdate { nic_requests: requests, ..BootstrapUpdate::none() }));
         }
     };
-    // Read anew: what the inventory has may be older than our own change.
+    // Read from vCenter, because the inventory may be older than our own last change.
     let present = vcenter.client.read_nics(&vsphere_vm.moref).await?;
     let change = NicChange::new(vm, &present, wanted, were_asked_for(vsphere_vm));
     let update = observe_update(vm, vsphere_vm, identity, Some(&change.nics), &access).await?;
     Ok((Ok(Some(change)), BootstrapUpdate { nic_requests: requests, ..update }))
 }
 
-/// What a VM needs that is to be created, and whether its BIOS UUID is free.
+/// Reads the needs of a VM to be created. If all needs are met, also checks that the VM's BIOS UUID is free.
 async fn observe_creation(
     vm: &VirtualMachine,
     mut facts: Facts,
@@ -255,7 +255,7 @@ async fn observe_creation(
     Ok(facts)
 }
 
-/// Each need by itself, and what becomes of the watch of the guest's data.
+/// Reads each need separately, and also returns the change to the data source watch.
 async fn observe_needs(
     vm: &VirtualMachine,
     identity: Identity,

@@ -1,4 +1,4 @@
-//! What is to be done for a VM, from what is known. No client, no clock.
+//! Plans the changes to a VM from its facts. Pure: doesn't use a client or a clock.
 
 use std::sync::Arc;
 
@@ -25,28 +25,27 @@ use crate::device_check::hold_for_check;
 use crate::pause;
 use crate::unmet::Unmet;
 
-/// What is to be done in vCenter.
+/// The planned changes in vCenter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Create the VM.
     Create {
-        /// By this one call, which powers it on where nothing else has to be done before.
+        /// The clone call. It also powers on the VM, unless other work must be done before power-on.
         clone: Box<ClonePlan>,
-        /// What the clone can't do by itself.
+        /// Steps that the clone call can't do.
         then: Vec<Step>,
     },
     /// Change the VM that exists.
     Change {
-        /// The VM.
         vsphere_vm: Arc<Vm>,
-        /// In this order.
+        /// The steps in order.
         steps: Vec<Step>,
     },
-    /// Nothing.
+    /// The VM doesn't need changes.
     Settled,
 }
 
-/// What is to be done for `vm`.
+/// Plans the changes for `vm`.
 pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
     match &facts.found {
         Found::Unknown(problem) => Err(Blocked::Provider(problem.clone())),
@@ -63,13 +62,13 @@ pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
     }
 }
 
-/// The clone and what has to follow before the VM runs.
+/// Plans the clone and the steps that follow it.
 fn plan_creation(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Result<Plan, Blocked> {
     let mut clone = plan_clone(vm, facts, creation)?;
     let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
     let mut then: Vec<_> = least.map(Step::Upgrade).into_iter().chain(join_module(facts)?).collect();
     if hold_for_check(&mut clone.spec, creation.proven_devices) {
-        // The reconcile that finds the VM off reads its devices first.
+        // The next reconcile finds the VM off, and checks its devices first.
     } else if clone.spec.power_on && (is_held_back(vm) || claims::has_claims(vm)) {
         clone.spec.power_on = false;
     } else if clone.spec.power_on && !then.is_empty() {
@@ -77,7 +76,7 @@ fn plan_creation(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Res
         then.push(Step::Power(PowerState::On, Mode::Hard));
     }
     if let Some(config) = &mut clone.spec.config {
-        // A restart that was asked for before there was anything to restart is no more to be done.
+        // A restart requested for a time before the creation counts as done.
         let asked = vm.spec.next_restart_time.as_deref().and_then(|time| time.parse().ok());
         config.extra_config.extend(asked.filter(|asked| *asked <= facts.now).map(step::restart_note));
     }
@@ -85,7 +84,7 @@ fn plan_creation(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Res
 }
 
 fn plan_clone(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Result<ClonePlan, Blocked> {
-    // No `..`: a need that nobody looks at must not compile.
+    // Without `..`, so that a new need that isn't handled doesn't compile.
     let Needs { class, image, storage, nics, bootstrap, placement } = &creation.needs;
     if let Some(unmet) = creation.needs.first_unmet() {
         return Err(Blocked::Unmet(unmet.clone()));
@@ -106,7 +105,7 @@ fn plan_clone(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Result
     Ok(compose_clone(vm, &parts))
 }
 
-/// The steps from what a VM is to what its spec says; none while an admin has it paused.
+/// Plans the steps that make a VM match its spec. Returns [`Plan::Settled`] while an admin has paused the VM.
 fn plan_change(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Arc<Vm>) -> Result<Plan, Blocked> {
     if pause::by_admin(vsphere_vm) {
         return Ok(Plan::Settled);
@@ -119,7 +118,7 @@ fn plan_change(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Arc<Vm>) -> Resu
     Ok(if steps.is_empty() { Plan::Settled } else { Plan::Change { vsphere_vm, steps } })
 }
 
-/// Disks grow and come in any power state.
+/// Plans disk changes. Disks can be added and grown in any power state.
 fn change_disks(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<Step>, Blocked> {
     let Some(known) = &facts.disks else { return Ok(Vec::new()) };
     let storage = match &known.storage {
@@ -131,7 +130,7 @@ fn change_disks(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<V
     Ok(change.map(|spec| Step::Reconfigure(Box::new(spec))).into_iter().collect())
 }
 
-/// The power state, and with it what can only be changed in another one.
+/// Plans the power state change, and the changes that depend on the power state.
 fn change_power(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<Step>, Blocked> {
     use PowerState::{Off, On, Suspended};
     let wanted = wanted_power(vm);
@@ -140,18 +139,18 @@ fn change_power(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<V
     Ok(match (vsphere_vm.power_state, wanted) {
         (Some(Off), On) if is_held_back(vm) => offline(),
         (Some(Off), On) => power_on(vm, facts, vsphere_vm)?,
-        // A VM that is off can't be suspended: off is as near as it gets.
+        // vCenter can't suspend a VM that is off. Off is the closest state.
         (Some(Off), Off | Suspended) => offline(),
         (Some(On), On) => change_running(vm, facts, vsphere_vm),
         (Some(On | Suspended), Off) => [turn()].into_iter().chain(offline()).collect(),
         (Some(Suspended), On) if is_held_back(vm) => Vec::new(),
         (Some(On), Suspended) | (Some(Suspended), On) => vec![turn()],
-        // What can't be reached can't be changed either.
+        // The VM already has the wanted state, or vCenter can't reach it.
         (Some(Suspended), Suspended) | (None, _) => Vec::new(),
     })
 }
 
-/// A VM that is off gets its size, its NICs and its bootstrap data, and is powered on.
+/// Plans the power-on for a VM that is off. Its size, NICs and bootstrap data are changed first.
 fn power_on(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<Step>, Blocked> {
     let unmet = |unmet: &Unmet| Blocked::Unmet(unmet.clone());
     if let Some(volumes) = facts.volumes.as_ref().and_then(|volumes| volumes.unmet(vm)) {
@@ -160,7 +159,7 @@ fn power_on(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<S
     let offline = resize::offline(vm, vsphere_vm, facts.runtime.size.as_ref());
     let nic_change = facts.nic_change.as_ref().map_err(unmet)?;
     if let Some(change) = nic_change.as_ref().and_then(NicChange::step) {
-        // The bootstrap data depends on the NICs: it is composed once they are there.
+        // The bootstrap data depends on the NICs, so it is composed after they are changed.
         return Ok(offline.into_iter().chain([change]).collect());
     }
     let bootstrap = facts.bootstrap_update.as_ref().map_err(unmet)?;
@@ -176,17 +175,17 @@ fn power_on(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<S
 fn change_running(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Vec<Step> {
     let settings = resize::online(vm, vsphere_vm);
     let settings = (settings != ConfigSpec::default()).then(|| Step::Reconfigure(Box::new(settings)));
-    // It may have got its group while it ran.
+    // The VM may have been assigned to a group while it ran.
     let joined = join_module(facts).unwrap_or_default();
     joined.into_iter().chain(settings).chain(restart_step(vm, vsphere_vm, facts.now)).collect()
 }
 
-/// Whether a check on the object holds power-on back.
+/// Returns true if a check annotation on the object blocks power-on.
 fn is_held_back(vm: &VirtualMachine) -> bool {
     !checks(vm, annotation::POWER_ON_CHECK).is_empty()
 }
 
-/// The VM becomes a member of its cluster module before it runs.
+/// Returns the step that adds the VM to its cluster module, if it isn't a member.
 fn join_module(facts: &Facts) -> Result<Vec<Step>, Blocked> {
     let membership = facts.membership.as_ref().map_err(|unmet| Blocked::Unmet(unmet.clone()))?;
     Ok(membership.to_join.iter().cloned().map(Step::Join).collect())

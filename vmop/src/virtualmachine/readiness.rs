@@ -1,4 +1,4 @@
-//! Whether a VM is ready: its address, and what its readiness probe says.
+//! VM readiness: the guest's address, VMware Tools and the readiness probe.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::nic::endpoint::is_routable;
 use super::power::operation::tools_running;
 use crate::probe::{LONGEST_TIMEOUT, ProbeResult, Prober, Target};
 
-/// What the readiness probe says of a VM whose probe dials `target`; `None` without a probe.
+/// Returns the readiness probe's result, or `None` without a probe. `target` is the target that the probe dials.
 pub fn probe_result(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -30,7 +30,7 @@ pub fn probe_result(
     }
 }
 
-/// The condition of the guest's address; `conflict` says why all that it reports are another VM's.
+/// Returns the address condition. `conflict` says why all reported addresses belong to other VMs.
 pub fn address_condition(vsphere_vm: &Vm, conflict: Option<&str>) -> Condition {
     if let Some(conflict) = conflict {
         return Condition::is_false(condition_types::ADDRESS, ERROR, known::ADDRESS_IN_USE, conflict);
@@ -46,7 +46,7 @@ pub fn address_condition(vsphere_vm: &Vm, conflict: Option<&str>) -> Condition {
     }
 }
 
-/// Why there may be no address; since when there is none, the condition's time shows.
+/// Returns likely reasons for the missing address. The condition's transition time shows how long the address has been missing.
 fn no_address(vsphere_vm: &Vm) -> &'static str {
     if tools_running(vsphere_vm) {
         "VMware Tools are running, but the guest has no address that others can use. If this persists, check that the network has DHCP or that the guest has a static address"
@@ -55,7 +55,7 @@ fn no_address(vsphere_vm: &Vm) -> &'static str {
     }
 }
 
-/// The address that the guest reports, unless it is one that only the guest itself can use.
+/// Returns the address that the guest of a running VM reports, if other computers can connect to that address.
 pub fn address(vsphere_vm: &Vm) -> Option<&str> {
     if vsphere_vm.power_state != Some(PowerState::On) {
         return None;
@@ -64,7 +64,8 @@ pub fn address(vsphere_vm: &Vm) -> Option<&str> {
     is_routable(ip.parse().ok()?).then_some(ip)
 }
 
-/// Whether the guest's heart beats as it should: the stream tells, so nobody is asked.
+/// Returns the probe result for the guest's heartbeat. The inventory stream contains the heartbeat, so this doesn't call
+/// vCenter.
 fn heartbeat(vsphere_vm: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
     let enough = match wanted.threshold_status.as_deref() {
         Some("yellow") => ["green", "yellow"].as_slice(),
@@ -79,7 +80,7 @@ fn heartbeat(vsphere_vm: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
     }
 }
 
-/// Whether VMware Tools run in the guest.
+/// Returns the condition for VMware Tools.
 pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
     let named = |reason: &str, condition| Condition { reason: Some(reason.to_owned()), ..condition };
     match vsphere_vm.guest.tools {
@@ -104,9 +105,9 @@ pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
     }
 }
 
-/// What the readiness probe dials: nothing without a probe or while the VM has no address; why not, where it may not.
+/// Returns the readiness probe's target, or `None` without a TCP probe or without an address.
 ///
-/// `own` are the addresses of the VM that others may be sent to: a probe reaches nothing else.
+/// The probe dials only `own`, the VM addresses that traffic may be sent to. Other targets are an error with a message.
 pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Result<Option<Target>, String> {
     let Some(probe) = vm.spec.readiness_probe.as_ref() else { return Ok(None) };
     let Some(socket) = probe.tcp_socket.as_ref() else { return Ok(None) };
@@ -134,10 +135,11 @@ pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Res
     }))
 }
 
-/// The reason why [`probe_port`] does not find a port.
+/// The reason why [`probe_port`] doesn't find a port.
 pub const NO_PORT: &str = "is neither a number from 1 to 65535 nor the name of a port in spec.ports";
 
-/// Returns the probe's port number. The spec contains a number or the name of one of the VM's ports.
+/// Returns the probe's port number. The spec contains a number or the name of a port in `spec.ports`. Returns `None` if that
+/// isn't a port from 1 to 65535.
 pub fn probe_port(spec: &VirtualMachineSpec, port: &IntOrString) -> Option<u16> {
     let number = match port {
         IntOrString::Int(port) => u16::try_from(*port).ok(),
@@ -149,7 +151,7 @@ pub fn probe_port(spec: &VirtualMachineSpec, port: &IntOrString) -> Option<u16> 
     number.filter(|port| *port > 0)
 }
 
-/// Ten seconds where nothing sensible is given, as vm-operator has it.
+/// Converts a number of seconds. Missing and non-positive values become ten seconds, as in vm-operator.
 fn seconds(given: Option<i32>) -> Duration {
     Duration::from_secs(
         given.and_then(|given| u64::try_from(given).ok()).filter(|given| *given > 0).unwrap_or(10),

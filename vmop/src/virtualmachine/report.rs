@@ -1,4 +1,4 @@
-//! Writes the status, records events of it, and says when to look again.
+//! Writes the status of VirtualMachines, records events and decides when to requeue.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,29 +31,29 @@ use super::throttle::{WAITS, can_wait, quiet_after_error, quiet_while_booting};
 use crate::caches::held;
 use crate::pause;
 
-/// How soon a VM is looked at again whose address is another's.
+/// The requeue interval for a VM whose address belongs to another VM.
 const CONTESTED: SignedDuration = SignedDuration::from_mins(1);
-/// The same for a VM that had an address of its own until now.
+/// The requeue interval for a VM that has just lost its own address to another VM.
 const JUST_CONTESTED: SignedDuration = SignedDuration::from_secs(2);
 
-/// The interval between two checks of a step that takes long.
+/// The interval between two checks of a slow step.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest time that a clone usually takes.
 const USUAL_CLONE: SignedDuration = SignedDuration::from_mins(15);
 /// The longest time that any other task usually takes.
 const USUAL_CHANGE: SignedDuration = SignedDuration::from_mins(2);
-/// The time after which a deletion says which task it waits for.
+/// The time after which the status of a deleted object says which vCenter task the deletion waits for.
 const SLOW_DELETION: SignedDuration = SignedDuration::from_secs(20);
 
-/// What carrying out a plan came to.
+/// The outcome of carrying out a plan.
 pub struct Attempt {
-    /// The VM, where it was created or changed; else why not.
+    /// The VM if it was created or changed, or the error.
     pub result: Result<Option<Arc<Vm>>, Error>,
-    /// Whether the object got a status meanwhile: then the one at hand is out of date.
+    /// True if a status was written meanwhile, so that the caller's copy of the object is outdated.
     pub reported: bool,
 }
 
-/// Writes the status that a reconcile ends with, if it is other, and says when to look again.
+/// Writes the final status of a reconcile if it changed and can't wait, and returns when to requeue.
 pub fn report_attempt<'a>(
     vm: &'a VirtualMachine,
     facts: &'a Facts,
@@ -74,13 +74,13 @@ pub fn report_attempt<'a>(
         }
         report(vm, Some(facts), &Outcome::of(&result), ctx).await?;
         let vsphere_vm = result?;
-        // A status that was written meanwhile is not in the object at hand: look once more whether it still holds.
+        // This copy of the object doesn't contain a status that was written meanwhile. Requeue to compare with that status.
         Ok(if again { Next::After(REQUEUE_SOON) } else { next(vm, vsphere_vm.as_deref(), facts) })
     }
     .boxed()
 }
 
-/// When to look at the VM again, if nothing happens before.
+/// Returns when to requeue the VM, unless an event does so earlier.
 fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
     let vsphere_vm = match (changed, &facts.found) {
         (Some(vsphere_vm), _) => vsphere_vm,
@@ -99,14 +99,16 @@ fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
     }
 }
 
-/// Returns when to look again at a VM whose address belongs to another one. A released address wakes a bounded number of the
-/// VirtualMachines that wait for it, and none whose status did not show yet that it waits: one that has just lost its own address is
-/// looked at again soon.
+/// Returns when to requeue a VM whose address belongs to another VM.
+///
+/// The release of an address enqueues only some of the VirtualMachines that wait for the address, and only those whose status
+/// already says that they wait. A VM that has just lost its own address is therefore requeued soon.
 fn contested_interval(vm: &VirtualMachine) -> SignedDuration {
     if held(vm).is_empty() { CONTESTED } else { JUST_CONTESTED }
 }
 
-/// What `step` comes to, and whether it took so long that the object got a status meanwhile.
+/// Waits for `step`. If the step takes long, writes a status for the outcome `meanwhile`, and returns true together with the
+/// step's result.
 pub async fn report_if_slow<T>(
     step: &mut (impl Future<Output = T> + Unpin),
     vm: &VirtualMachine,
@@ -127,7 +129,7 @@ pub async fn report_if_slow<T>(
         if let Ok(result) = tokio::time::timeout(LOOK_INTERVAL, &mut *step).await {
             return Ok((result, true));
         }
-        // The operation in vCenter goes on, whatever the API server answers.
+        // The operation in vCenter continues even if the API server fails.
         if let Some(facts) = facts
             && let Err(error) = report_hold_up(vm, facts, ctx).await
         {
@@ -136,8 +138,8 @@ pub async fn report_if_slow<T>(
     }
 }
 
-/// Reports what holds up a step that takes long: a question of vCenter's, or a task that takes longer than usual. A deletion that was
-/// requested meanwhile waits for the step, and says so.
+/// Reports what delays a slow step: a question from vCenter, or a task that takes longer than usual. If the object was
+/// deleted meanwhile, reports that the deletion waits for the step.
 fn report_hold_up<'a>(
     vm: &'a VirtualMachine,
     facts: &'a Facts,
@@ -177,7 +179,7 @@ fn report_hold_up<'a>(
     .boxed()
 }
 
-/// The VM that is being changed or created, as the inventory shows it now.
+/// Returns the VM that is being changed or created, in its current inventory state.
 fn shown_vm(facts: &Facts, ctx: &Context) -> Option<Arc<Vm>> {
     match &facts.found {
         Found::Ours(vsphere_vm) => Some(ctx.provider.latest(Arc::clone(vsphere_vm))),
@@ -189,13 +191,14 @@ fn shown_vm(facts: &Facts, ctx: &Context) -> Option<Arc<Vm>> {
     }
 }
 
-/// A clone copies disks, which takes minutes; other tasks take seconds.
+/// Returns true if the task takes longer than usual. A clone copies disks, which takes minutes; other tasks take seconds.
 fn is_overdue(awaited: &AwaitedTask, facts: &Facts) -> bool {
     let usual = if matches!(facts.found, Found::Absent) { USUAL_CLONE } else { USUAL_CHANGE };
     Timestamp::now().duration_since(awaited.since) > usual
 }
 
-/// Reports the outcome of a reconcile, or the step that it waits for.
+/// Reports the outcome of a reconcile, or the step that the reconcile waits for. Errors that don't concern the status aren't
+/// reported.
 pub async fn report(
     vm: &VirtualMachine,
     facts: Option<&Facts>,
@@ -210,7 +213,8 @@ pub async fn report(
     write(vm, status(vm, facts, outcome), |severity| severity != INFO, ctx).await
 }
 
-/// Waits for a deletion. While it takes long, the object says which task of vCenter it waits for, and what vCenter asks.
+/// Waits for a deletion. If the deletion takes long, the status shows the vCenter task that the deletion waits for, or
+/// vCenter's question.
 pub async fn report_slow_deletion(
     mut deletion: BoxFuture<'_, Result<Deletion, Error>>,
     vm: &VirtualMachine,
@@ -245,13 +249,13 @@ pub async fn report_slow_deletion(
     }
 }
 
-/// The VM of an object that is being deleted.
+/// Returns the VM whose object is being deleted.
 fn deleted_vm(vm: &VirtualMachine, ctx: &Context) -> Option<Arc<Vm>> {
     let identity = parse_identity(vm).ok()??;
     ctx.provider.vcenter().ok()?.inventory.by_uuid(identity.instance).present()
 }
 
-/// Reports the state of a deletion.
+/// Writes the status of an object that is being deleted, and returns when to requeue the object.
 pub fn report_deletion<'a>(
     vm: &'a VirtualMachine,
     deletion: Deletion,
@@ -273,7 +277,7 @@ pub fn report_deletion<'a>(
     .boxed()
 }
 
-/// Reports that an object is paused, where it was a user of ours who asked and not Cluster API.
+/// Reports that an object is paused. A pause by Cluster API isn't reported.
 pub fn report_paused<'a>(vm: &'a VirtualMachine, ctx: &'a Context) -> BoxFuture<'a, Result<Next, Error>> {
     async move {
         if pause::by_devops(vm) && vm.metadata.deletion_timestamp.is_none() {
@@ -285,8 +289,8 @@ pub fn report_paused<'a>(vm: &'a VirtualMachine, ctx: &'a Context) -> BoxFuture<
     .boxed()
 }
 
-/// Writes the status if it changed, and records an event if `Ready` changed. `warns` selects the severities that are published
-/// as warnings.
+/// Writes the status if it changed, and records an event if `Ready` changed. `warns` returns true for the severities that are
+/// published as warnings.
 ///
 /// Only this function writes the status of a VirtualMachine.
 async fn write(

@@ -1,4 +1,4 @@
-//! What a VM needs of others, whatever is planned in vCenter: objects, watches, a template. Pure.
+//! Requests from a VM to other components, independent of the VM's plan: objects, watches and a template. Pure.
 
 use api::vmop::VirtualMachine;
 use vsphere::inventory::PowerState;
@@ -12,35 +12,34 @@ use crate::pause;
 use crate::probe::Target;
 use crate::templates::TemplateKey;
 
-/// What becomes of a readiness probe.
+/// The change to a readiness probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeRequest {
-    /// It stays as it is.
+    /// Keeps the probe.
     Keep,
-    /// It dials this from now on, or nothing.
+    /// Sets the probe's target; `None` stops the probe.
     Set(Option<Target>),
 }
 
-/// What is requested for one VM.
+/// The requests for one VM.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests<'a> {
-    /// What becomes of the readiness probe.
     pub probe: ProbeRequest,
-    /// What becomes of the watch of the guest's data.
+    /// The change to the watch of the guest's data source.
     pub data_source: &'a DataSourceWatch,
-    /// The name of an image that does not exist: the library may have it since.
+    /// The name of an image that doesn't exist. A library sync may add it.
     pub missing_image: Option<&'a str>,
     /// The golden template that the VM is cloned from.
     pub template: Option<&'a TemplateKey>,
-    /// The cluster module that vCenter does not have any more.
+    /// The cluster module that vanished from vCenter.
     pub vanished_module: Option<&'a str>,
-    /// The persistent volumes, and what they are attached to.
+    /// The persistent volumes and the VM that they are attached to.
     pub volumes: Option<(&'a Volumes, AttachTo<'a>)>,
-    /// The objects of the network provider.
+    /// The objects that request NICs from network providers.
     pub nics: &'a [NicRequest],
 }
 
-/// What is requested for `vm`.
+/// Returns the requests for `vm`.
 pub fn requests<'a>(vm: &'a VirtualMachine, facts: &'a Facts) -> Requests<'a> {
     let creation = facts.creation.as_deref();
     let exists = matches!(facts.found, Found::Ours(_) | Found::Moved(_));
@@ -57,7 +56,8 @@ pub fn requests<'a>(vm: &'a VirtualMachine, facts: &'a Facts) -> Requests<'a> {
     }
 }
 
-/// The volumes of our VM, unless an admin has it paused.
+/// Returns the volumes and the VM that they are attached to, or `None` if the VM wasn't found, doesn't have volumes, or was
+/// paused by an admin.
 fn attached_volumes(facts: &Facts) -> Option<(&Volumes, AttachTo<'_>)> {
     let (Found::Ours(vsphere_vm), Some(volumes)) = (&facts.found, &facts.volumes) else { return None };
     let node = AttachTo {

@@ -1,46 +1,46 @@
-//! What is done to a VM that is there: one call per step, and whether a step is so already.
+//! Steps that change an existing VM, one vCenter call each, and the checks that show if a step is already done.
 
 use api::vmop::VirtualMachine;
 use jiff::Timestamp;
 use vsphere::inventory::PowerState;
 use vsphere::{Allocation, ConfigSpec, CustomizationSpec, Vm};
 
-/// ExtraConfig: when a VM was last restarted on request, in nanoseconds since 1970, as vm-operator writes it.
+/// ExtraConfig key: the time of the last requested restart in nanoseconds since 1970, as vm-operator writes it.
 const LAST_RESTART: &str = "vmservice.lastRestartTime";
 
-/// One call to vCenter. Steps are carried out in their order in one pass; one that is so already is skipped.
+/// One call to vCenter. A pass carries out its steps in order and skips the ones that are already done.
 ///
-/// A pass that ends between two of them does no harm: the next one plans the rest from what vCenter shows.
+/// A pass may end between two steps. The next pass plans the remaining steps from the state in vCenter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// The settings become these.
+    /// Applies these settings.
     Reconfigure(Box<ConfigSpec>),
-    /// The virtual hardware has at least this version.
+    /// Upgrades the virtual hardware to at least this version.
     Upgrade(u32),
-    /// The guest is customised at its next start.
+    /// Customizes the guest at its next start.
     Customize(Box<CustomizationSpec>),
-    /// The VM is a member of the cluster module with this UUID; membership precedes power-on.
+    /// Adds the VM to the cluster module with this UUID. If the VM is off, this precedes power-on.
     Join(String),
-    /// The VM is in this power state.
+    /// Changes the power state.
     Power(PowerState, Mode),
-    /// The VM is restarted, as was asked for at this time.
+    /// Restarts the VM. The timestamp is the time for which the restart was requested.
     Restart(Mode, Timestamp),
 }
 
-/// How a VM is turned off, suspended or restarted.
+/// The method to power off, suspend or restart a VM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// By vCenter, whatever the guest does.
+    /// vCenter changes the state without asking the guest.
     #[default]
     Hard,
-    /// By the guest, however long that takes.
+    /// The guest changes the state, without a timeout.
     Soft,
-    /// By the guest, and by vCenter if the guest does not do it in time.
+    /// The guest changes the state; after a timeout, vCenter does.
     TrySoft,
 }
 
 impl Mode {
-    /// The mode that a field of the spec names.
+    /// Parses a mode field of the spec. The default is `Hard`.
     pub fn of(field: Option<&str>) -> Self {
         match field {
             Some("soft") => Self::Soft,
@@ -49,7 +49,7 @@ impl Mode {
         }
     }
 
-    /// How the spec wants the VM to get into `state`.
+    /// Returns the mode that the spec requests for a change to `state`.
     pub fn into_state(vm: &VirtualMachine, state: PowerState) -> Self {
         match state {
             PowerState::On => Self::Hard,
@@ -60,12 +60,12 @@ impl Mode {
 }
 
 impl Step {
-    /// Sets options of the VM's ExtraConfig.
+    /// Returns a step that sets ExtraConfig options.
     pub fn set_options(options: Vec<(String, String)>) -> Self {
         Self::Reconfigure(Box::new(ConfigSpec { extra_config: options.into(), ..ConfigSpec::default() }))
     }
 
-    /// The cluster module that the step is about.
+    /// Returns the cluster module that the step joins.
     pub fn module(&self) -> Option<&str> {
         match self {
             Self::Join(module) => Some(module),
@@ -73,7 +73,7 @@ impl Step {
         }
     }
 
-    /// The step in a word, for logs: settings may hold secrets.
+    /// Returns a word for logs. The settings aren't logged, because they may contain secrets.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Reconfigure(_) => "reconfigure",
@@ -87,7 +87,7 @@ impl Step {
         }
     }
 
-    /// Whether `machine` is so already. What vCenter's stream does not show is never taken for granted.
+    /// Returns true if the step is already done. A result that the inventory stream doesn't show counts as not done.
     pub fn is_done(&self, vsphere_vm: &Vm) -> bool {
         match self {
             Self::Reconfigure(spec) => bears(vsphere_vm, spec),
@@ -99,26 +99,26 @@ impl Step {
     }
 }
 
-/// The number in a hardware version such as `vmx-19`.
+/// Parses the VM's virtual hardware version, such as 19 from `vmx-19`.
 pub fn hardware_version(vsphere_vm: &Vm) -> Option<u32> {
     vsphere_vm.hardware_version.strip_prefix("vmx-")?.parse().ok()
 }
 
-/// When the VM was last restarted on request.
+/// Returns the time of the last requested restart.
 pub fn last_restart(vsphere_vm: &Vm) -> Option<Timestamp> {
     let nanoseconds = vsphere_vm.extra_config.get(LAST_RESTART)?.parse().ok()?;
     Timestamp::from_nanosecond(nanoseconds).ok()
 }
 
-/// The note that the VM was restarted at that time.
+/// Returns the ExtraConfig entry that records the restart requested for `at`.
 pub fn restart_note(at: Timestamp) -> (String, String) {
     (LAST_RESTART.to_owned(), at.as_nanosecond().to_string())
 }
 
-/// Whether every setting of `spec` that the stream shows is the VM's; one that it does not show counts as missing.
+/// Returns true if the VM has every setting in `spec`. A setting that the inventory stream doesn't show counts as missing.
 fn bears(vsphere_vm: &Vm, spec: &ConfigSpec) -> bool {
     let shown = ConfigSpec {
-        // It is set together with the CPUs, and not shown.
+        // The number of cores is set together with the CPUs, and the stream doesn't show it.
         num_cores_per_socket: spec
             .num_cores_per_socket
             .filter(|_| spec.num_cpus.is_none_or(|cpus| cpus != vsphere_vm.num_cpus)),
@@ -142,7 +142,7 @@ fn bears(vsphere_vm: &Vm, spec: &ConfigSpec) -> bool {
     shown == ConfigSpec::default()
 }
 
-/// Whether a VM's guarantee and limit are the wanted ones; what is not given is nothing and unlimited.
+/// Returns true if both allocations have the same reservation and limit, which default to zero and unlimited.
 pub fn allocated(is: Allocation, wanted: Allocation) -> bool {
     explicit(is) == explicit(wanted)
 }

@@ -1,4 +1,4 @@
-//! Plan and status together: what is done for a VM, and what is shown of it.
+//! Tests the plan and the status together.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ mod deletion;
 mod lifecycle;
 mod outages;
 
-/// What is planned for `vm` when vCenter has this of it, and its conditions, one a line.
+/// Returns the plan for `vm` if vCenter contains `found`, and its conditions, one per line.
 fn planned(
     vm: &VirtualMachine,
     found: Found,
@@ -181,12 +181,12 @@ fn a_vm_that_was_there_is_not_made_again() {
     assert!(existed(&vm));
     vm.status = None;
     assert!(!existed(&vm));
-    // Status is lost in a move; the annotation travels.
+    // A move loses the status and keeps the annotation.
     vm.metadata.annotations = Some([(annotation::FIRST_BOOT_DONE.to_owned(), "true".to_owned())].into());
     assert!(existed(&vm));
 }
 
-/// Otherwise no other VM could use the address that a DHCP server gives away again.
+/// If the lost VM kept its address, other VMs couldn't use the address after a DHCP server assigns it again.
 #[test]
 fn a_vm_that_vcenter_lost_keeps_no_address() {
     let mut vm = running();
@@ -381,7 +381,7 @@ fn the_built_in_classes_are_sizes() {
 }
 
 proptest! {
-    /// A VM as the plan made it needs nothing more, and its status is the same however often it is computed.
+    /// A VM as its plan describes it doesn't need changes, and its status doesn't change when it is computed again.
     #[test]
     fn a_plan_of_what_is_so_is_empty(on in any::<bool>(), ip in any::<bool>(), answers in any::<bool>()) {
         let mut vm = fixtures::virtual_machine();

@@ -1,7 +1,7 @@
-//! When a status is written early, or not yet.
+//! Decides whether a status is written early or postponed.
 //!
-//! A status costs a write. Of two hundred VMs that are being cloned at once, each would cost one more to say what
-//! the next one says better. So the first in a while gets an early status, and every one that takes really long.
+//! Each status costs a write. If two hundred VMs are cloned at once, an early status for each costs two hundred writes that the
+//! next statuses make obsolete. So only one VM per interval gets an early status. A VM that takes very long always gets one.
 
 use std::time::{Duration, Instant};
 
@@ -18,22 +18,22 @@ use super::facts::Facts;
 use super::identity::find::Found;
 use super::readiness::address;
 
-/// What takes longer gets a status, if nothing like it did a while ago.
+/// The time after which a slow step gets an early status, if the throttle admits it.
 const SLOW: Duration = Duration::from_secs(2);
-/// What takes longer gets a status whatever that costs.
+/// The time after which a slow step always gets a status.
 const LONG: Duration = Duration::from_mins(1);
-/// Between two early statuses.
+/// The minimum interval between early statuses.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long to wait, and whether everybody gets a status then.
+/// The successive delays before an early status, and true if the status is then written without asking the throttle.
 pub const WAITS: [(Duration, bool); 2] = [(SLOW, false), (LONG.saturating_sub(SLOW), true)];
 
-/// Keeps early statuses rare: one in a while, of whatever VM.
+/// Limits early statuses to one per interval, across all VMs.
 #[derive(Default)]
 pub struct StatusThrottle(Mutex<Option<Instant>>);
 
 impl StatusThrottle {
-    /// Whether this one may be written early; the next may in a while.
+    /// Returns true if an early status may be written now. The next early status may be written after the interval.
     pub fn admit(&self, now: Instant) -> bool {
         let mut last = self.0.lock();
         if last.is_some_and(|last| now.duration_since(last) < INTERVAL) {
@@ -44,7 +44,8 @@ impl StatusThrottle {
     }
 }
 
-/// How long a new object needs no status of something that only takes time; `None` where it needs one.
+/// Returns how long a new object's status can wait if the cause of the error only needs time; `None` if the status must be
+/// written now.
 pub fn quiet_after_error(vm: &VirtualMachine, error: &Error, now: Timestamp) -> Option<Duration> {
     let passing = match error {
         Error::Blocked(Blocked::Unmet(unmet)) => unmet.underway,
@@ -57,14 +58,14 @@ pub fn quiet_after_error(vm: &VirtualMachine, error: &Error, now: Timestamp) -> 
     (passing && unreported && age < LONG).then(|| LONG.saturating_sub(age))
 }
 
-/// How long a VM that was just created and has no address yet needs no status: it may have one in a moment.
+/// Returns how long the status of a new VM without an address can wait. The VM may get an address soon.
 pub fn quiet_while_booting(vm: &VirtualMachine, created: Option<&Vm>, facts: &Facts) -> Option<Duration> {
     let new = matches!(facts.found, Found::Absent) && vm.status.is_none();
     let boots = created?.power_state == Some(PowerState::On) && address(created?).is_none();
     (new && boots).then_some(SLOW)
 }
 
-/// Whether a status can wait for the next one: all that it adds is that the guest booted as it should.
+/// Returns true if the only news is that the guest booted as expected. Such a status can wait for the next one.
 pub fn can_wait(old: Option<&VirtualMachineStatus>, new: &VirtualMachineStatus) -> bool {
     let (Some(old), Some(booted)) = (old, conditions::find(&new.conditions, GUEST_BOOTSTRAP)) else {
         return false;

@@ -1,4 +1,4 @@
-//! What is filled in before the rules are applied.
+//! Tests for defaults.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{USER, facts, object, reasons, vm};
 use crate::admission::fill;
 use crate::admission::known::Settings;
 
-/// The object with the operations carried out; they only set members, or append.
+/// Returns the object after the operations, which only set fields or append.
 fn patched(vm: &VirtualMachine, operations: &[Value]) -> VirtualMachine {
     let mut object = serde_json::to_value(vm).unwrap();
     for operation in operations {

@@ -1,4 +1,4 @@
-//! The parts that talk to vCenter, against a real simulator process and without Kubernetes.
+//! Tests of the vCenter operations on a simulated vCenter, without Kubernetes.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ use crate::virtualmachine::storage::promotion::{PromotionState, observe_promotio
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::storage::record::DiskRecord;
 
-/// The disks that are not the VM's own, by what the stream shows.
+/// Returns the disks that don't belong to the VM, according to the inventory.
 fn foreign(vsphere_vm: &Vm) -> Vec<vsphere::Disk> {
     DiskRecord::default().foreign(vsphere_vm, vsphere_vm.devices.as_ref().unwrap())
 }
 
-/// The names of the templates that go when no object needs one.
+/// Collects templates that aren't needed, and returns their names.
 async fn collect(vcenter: &VCenter) -> Vec<String> {
     templates::collect(&super::templates().0, vcenter, |_, _| false).await.unwrap()
 }
@@ -141,7 +141,7 @@ async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
     let template_key = template_key_of(sim.library_named("subscribed"), &sim, &vcenter).await;
     let cached = async || vcenter.client.library_item(&template_key.item).await.unwrap().cached;
     assert!(!cached().await);
-    // What an image says of itself is here, whether its disks are or not.
+    // The descriptor is available whether the disks are downloaded or not.
     let descriptor = vcenter.client.ovf_descriptor(&template_key.item).await.unwrap();
     assert!(descriptor.contains("Envelope"));
     template(&vcenter, &template_key).await;
@@ -159,12 +159,12 @@ async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
     assert_eq!(guestinfo["guestinfo.metadata"], "bWV0YQ==");
     assert_eq!(vsphere_vm.cpu_allocation.reservation, Some(4588));
 
-    // As if the answer had been lost, or another leader had been faster.
+    // As after a lost response, or if another leader was faster.
     let again = within("the second clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!(again.moref, vsphere_vm.moref);
     assert_eq!(names(&sim).await, ["cp-0"]);
 
-    // Another object's VM of the same name is neither taken nor touched.
+    // Another object's VM with the same name is neither adopted nor changed.
     let mut other = fixtures::facts(Found::Absent);
     other.mark = mark::Mark::new("other", "cp-0", "s1");
     let refused = clone_vm(&intent, &other, &vcenter).await;
@@ -249,7 +249,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert_eq!(disks::changes(&object, &vsphere_vm, &devices, &storage).unwrap(), None);
     assert_eq!(devices.disks.iter().map(|disk| disk.capacity >> 30).skip(1).collect::<Vec<_>>(), [3, 2]);
 
-    // Somebody attaches a disk of his own: it outlives the VM.
+    // A user attaches another disk, which outlives the VM.
     let (controller, unit) = devices.free_place(&[]).unwrap();
     let create = vsphere::DiskChange::Create {
         key: -1,
@@ -280,7 +280,7 @@ async fn a_disk_that_was_hung_on_a_vm_just_now_is_spared(sim: Sim) {
         assert!(foreign(&vsphere_vm).is_empty(), "{vsphere_vm:?}");
         let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
         sim.post(&format!("/v1/vms/{}/disks", vsphere_vm.moref.id()), order).await;
-        // By a view of the VM that does not have it.
+        // `vsphere_vm` doesn't contain that disk.
         within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
         assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]), "{power_on}");
     }
@@ -298,7 +298,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     assert_eq!(collect(&vcenter).await, nothing, "its VM says so");
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
 
-    // A VM that says nothing of it still rests on it.
+    // The disks of a VM without the record still depend on the template.
     forget_base(&vsphere_vm.moref, &vcenter).await;
     assert_eq!(collect(&vcenter).await, nothing, "its disks say so");
 
@@ -327,7 +327,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     let PromotionState::Due(disks) = state(&vm, &vsphere_vm).await else { panic!("a linked clone") };
     assert_eq!(disks.len(), 1);
 
-    // What vCenter can't do is reported, and not tried again before somebody changes the object.
+    // A failure in vCenter is reported, and retried only after the object changes.
     let fault = json!({"method": "PromoteDisks_Task", "kind": "taskFault", "fault": "FileFault", "message": "no space", "count": 1});
     sim.post("/v1/faults", fault).await;
     begin_promotion(&promotions, &vm, &vsphere_vm.moref, &disks, &vcenter);
@@ -337,7 +337,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     vm.metadata.generation = vm.metadata.generation.map(|generation| generation + 1);
     assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Due(disks.clone()));
 
-    // Begun, and begun again as after a crash: the second finds the first's task, and waits for it.
+    // Begin twice, as after a crash: the second finds the first's task and waits for it.
     let late = super::vcenter(&sim).await;
     sim.post("/v1/faults", json!({"method": "PromoteDisks_Task", "kind": "hold", "count": 1})).await;
     sim.forget_requests().await;
@@ -360,7 +360,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     assert_eq!(sim.calls("PromoteDisks_Task").await, 0);
     assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Finished, "its disks are its own");
 
-    // A crash later on: the disks show that there is nothing left to do.
+    // After another crash, the disks show that the promotion is complete.
     promotions.forget(&ObjectRef::from_obj(&vm));
     assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Finished);
     let promotion = observe_promotion(&vm, &vsphere_vm, &vcenter, &promotions).await;

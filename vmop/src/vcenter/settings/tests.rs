@@ -1,4 +1,4 @@
-//! Tests of the provider configuration.
+//! Tests for the provider configuration.
 
 use super::*;
 

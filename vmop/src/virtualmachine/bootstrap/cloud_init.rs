@@ -1,4 +1,4 @@
-//! The data of cloud-init: metadata that we build, userdata that the user gives.
+//! Cloud-init data: generated metadata, and userdata from the user.
 
 use api::vmop::VirtualMachine;
 use bounds::Confidential;
@@ -13,10 +13,10 @@ use super::netplan::network;
 use super::user_data::{Composed, Uncomposed, UserData, invalid};
 use crate::virtualmachine::nic::adapter::Nic;
 
-/// Keys of the userdata: cloud-init's name, and Cluster API's.
+/// The keys for userdata, in order of precedence: cloud-init's name, then Cluster API's name.
 const USERDATA_KEYS: [&str; 2] = ["user-data", "value"];
 
-/// Cloud-init by guestinfo: six keys, packed.
+/// Returns bootstrap data that cloud-init reads from guestinfo: six keys, with compressed values.
 pub(super) fn guestinfo(
     vm: &VirtualMachine,
     data: &UserData,
@@ -38,7 +38,7 @@ pub(super) fn guestinfo(
     Ok(Bootstrap { extra_config, v_app: VApp::Removed, customization: None })
 }
 
-/// Cloud-init by vCenter's guest customization.
+/// Returns bootstrap data for cloud-init through vCenter's guest customization.
 pub(super) fn customised(
     vm: &VirtualMachine,
     data: &UserData,
@@ -60,7 +60,8 @@ pub(super) fn customised(
     Ok(Bootstrap { v_app: VApp::Changed(v_app), customization: Some(spec), ..Bootstrap::default() })
 }
 
-/// The keys of guestinfo as they are; of metadata without a network, with what the network provider gave.
+/// Copies the user's guestinfo keys. Metadata that doesn't contain a network gets the network provider's configuration. Fails
+/// if there are no such keys, or if a value is longer than `VALUE_LIMIT`.
 pub(super) fn verbatim(
     vm: &VirtualMachine,
     data: &UserData,
@@ -89,7 +90,8 @@ pub(super) fn verbatim(
     Ok(bootstrap)
 }
 
-/// Metadata that can't be read, or says what network there is, stays as it is.
+/// Adds the network to the metadata if the network provider configures a NIC, and if the metadata can be parsed and doesn't
+/// contain a network yet.
 fn add_network(
     vm: &VirtualMachine,
     input: &BootstrapInput<'_>,
@@ -112,7 +114,7 @@ fn add_network(
     Ok(())
 }
 
-/// Whether the network provider says something about a NIC.
+/// Returns true if the network provider configures a NIC.
 pub(super) fn is_given(nics: &[Nic]) -> bool {
     nics.iter().any(|nic| !nic.is_plain())
 }
@@ -132,7 +134,7 @@ fn userdata(data: &UserData, budget: &Budget) -> Composed<Option<Confidential<St
     Err(invalid(format!("{} {what}", data.source)).into())
 }
 
-/// Our own metadata; every key that the user gives wins.
+/// Returns the generated metadata, in which the user's keys take precedence.
 fn metadata(
     vm: &VirtualMachine,
     data: &UserData,
@@ -142,11 +144,11 @@ fn metadata(
     let name = vm.name_any();
     let addressed = input.nics.iter().any(|nic| nic.addressing.has_ipv4());
     let mut ours = Metadata {
-        // Not the object's UID: it changes when the object is moved to another cluster.
+        // The object's UID isn't suitable: it changes when the object is moved to another cluster.
         instance_id: data.instance_id.clone().unwrap_or_else(|| input.identity.bios.to_string()),
         local_hostname: Some(name.clone()),
         hostname: Some(name),
-        // An address that the provider gave comes for sure; one that nobody promises is not waited for.
+        // Only wait for addresses that the network provider assigned. The guest may never get other addresses.
         wait_on_network: addressed.then_some(WaitOnNetwork { ipv4: Some(true), ipv6: None }),
         ..Metadata::default()
     };
@@ -166,12 +168,12 @@ fn metadata(
         _ => Map::new(),
     };
     merged.extend(theirs);
-    // The error would quote the value.
+    // The parse error would quote the value.
     let not_metadata = "has a key whose value does not have the type that cloud-init expects. Correct it";
     Ok(serde_json::from_value(Value::Object(merged)).map_err(|_| data.wrong("metadata", not_metadata))?)
 }
 
-/// A key that holds a mapping in YAML or JSON.
+/// Parses a key whose value is a YAML or JSON mapping.
 fn mapping(data: &UserData, key: &str, budget: &Budget) -> Composed<Option<Map<String, Value>>> {
     let Some(plain) = data.plain(key, budget)? else { return Ok(None) };
     cloudinit::mapping(plain.expose(), budget).map(Some).map_err(|error| data.refused(key, &error))

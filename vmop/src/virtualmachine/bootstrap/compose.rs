@@ -1,7 +1,7 @@
-//! Composes the bootstrap data of a guest from what its user gives, by the transport that the user names.
+//! Composes a guest's bootstrap data from the user's data, for the transport that the user selects.
 //!
-//! All of it goes into the one call that creates the VM. Nothing here waits for what vCenter chooses: a NIC that the guest
-//! has to know gets a MAC of ours where the network provider chose none.
+//! All bootstrap data is part of the single call that creates the VM, so it can't depend on values that vCenter chooses. If the
+//! data identifies the NICs by MAC, a MAC is generated for each NIC to which the network provider didn't assign one.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::unmet::Need;
 use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::nic::adapter::Nic;
 
-/// What composing the bootstrap data of one VM may use. A Secret or ConfigMap has one MiB for all keys; a guest reads
-/// 64 KiB of a key of guestinfo, which nobody packs that tightly.
+/// The limits for composing one VM's bootstrap data. A Secret or ConfigMap is limited to 1 MiB, and a guest reads at most 64
+/// KiB per guestinfo key. Real data doesn't compress well enough to exceed these limits.
 pub const LIMITS: Limits = Limits { bytes: 16 << 20, time: Duration::from_secs(10) };
 
-/// Whether the guest's data describes its NICs one by one, by their MACs.
+/// Returns true if the guest's data identifies its NICs by MAC.
 pub fn names_nics(data: &UserData, nics: &[Nic], network: &GuestNetwork) -> bool {
     match data.transport {
         Transport::CloudInit | Transport::CloudinitPrep => is_configured(nics, network),
@@ -32,7 +32,7 @@ pub fn names_nics(data: &UserData, nics: &[Nic], network: &GuestNetwork) -> bool
     }
 }
 
-/// Composes the bootstrap data of the guest of `vm` where no other work waits for it, within [`LIMITS`].
+/// Composes the bootstrap data for `vm` within [`LIMITS`], on a thread where it doesn't delay other work.
 pub async fn compose_within_limits(
     vm: &VirtualMachine,
     data: UserData,
@@ -40,7 +40,7 @@ pub async fn compose_within_limits(
 ) -> Need<Bootstrap> {
     let source = data.source.clone();
     let composed = if data.data.is_empty() {
-        // Nobody wrote anything: it takes no time.
+        // Without user data, this is fast.
         compose(vm, &data, input, &Budget::new(LIMITS.bytes))
     } else {
         let (vm, identity, present, defers) = (vm.clone(), input.identity, input.present, input.defers);
@@ -61,7 +61,7 @@ pub async fn compose_within_limits(
     composed.map_err(|error| error.into_unmet(&source))
 }
 
-/// The bootstrap data of the guest of `vm`. Whatever is read and made for it is spent of the budget.
+/// Composes the bootstrap data for `vm`. All data that is read and created counts against the budget.
 pub fn compose(
     vm: &VirtualMachine,
     data: &UserData,
@@ -80,7 +80,7 @@ pub fn compose(
     };
     let linux = match data.transport {
         Transport::None | Transport::OvfEnv => true,
-        // Cloud-init sets up the guest by itself, and VMware Tools would reboot it halfway.
+        // Cloud-init sets up the guest on its own, and guest customization would reboot the guest halfway.
         Transport::ExtraConfig => bootstrap.v_app != VApp::Removed,
         Transport::CloudInit | Transport::CloudinitPrep | Transport::VAppConfig => false,
         Transport::Sysprep => {

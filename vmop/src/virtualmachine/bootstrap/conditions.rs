@@ -1,9 +1,9 @@
-//! How the guest's customisation goes.
+//! The guest customization condition.
 
 use api::conditions::{Condition, ERROR, INFO, vmop as known};
 use vsphere::Vm;
 
-/// How the guest's customisation goes; nothing where there is none.
+/// Returns the guest customization condition, or `None` if vCenter doesn't report a known customization status.
 pub fn customization_condition(vsphere_vm: &Vm) -> Option<Condition> {
     let customized = vsphere_vm.guest.customization.as_ref()?;
     let underway =

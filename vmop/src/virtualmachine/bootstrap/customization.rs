@@ -1,4 +1,4 @@
-//! What vCenter's guest customization sets up: name and addresses, by VMware Tools or by Sysprep.
+//! vCenter guest customization: the guest's name and addresses, through VMware Tools or Sysprep.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use super::user_data::Composed;
 use super::values::{Renderer, mask};
 use crate::virtualmachine::nic::adapter::{Addressing, Nic};
 
-/// A Linux gets its name and addresses.
+/// Returns the customization for Linux, which sets the name and addresses.
 pub(super) fn linux(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> CustomizationSpec {
     let name = vm.name_any();
     let (host_name, domain) = name.split_once('.').unwrap_or((&name, ""));
@@ -20,10 +20,10 @@ pub(super) fn linux(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Customiz
     spec(vm, identity, input)
 }
 
-/// The key of Windows' answer file.
+/// The key in the Secret or ConfigMap that contains the Windows answer file.
 pub(super) const UNATTEND: &str = "unattend";
 
-/// A Windows gets an answer file, with its templates carried out.
+/// Returns the customization for Windows, an answer file with rendered templates.
 pub(super) fn sysprep(renderer: &Renderer<'_>) -> Composed<CustomizationSpec> {
     const KEY: &str = UNATTEND;
     let missing = || renderer.data.wrong(KEY, "is missing. Add Windows' answer file");
@@ -60,7 +60,7 @@ fn adapter(nic: &Nic) -> CustomizationAdapter {
                     gateways: gateway.into_iter().collect(),
                 });
             }
-            // Guest customization gives a NIC one IPv4 address.
+            // Guest customization supports only one IPv4 address per NIC.
             IpAddr::V4(_) => {}
             IpAddr::V6(ip) => {
                 adapter.ipv6.push((ip.to_string(), address.prefix));

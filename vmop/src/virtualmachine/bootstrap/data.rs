@@ -1,4 +1,4 @@
-//! The bootstrap data of a guest, by whichever transport.
+//! A guest's bootstrap data, for all transports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::nic::adapter::Nic;
 use crate::virtualmachine::step::Step;
 
-/// The keys that cloud-init reads. All are always written: a template's own must not shine through.
+/// The keys that cloud-init reads. All of them are always written, to override the template's values.
 pub const GUESTINFO: [&str; 6] = [
     "guestinfo.metadata",
     "guestinfo.metadata.encoding",
@@ -22,17 +22,17 @@ pub const GUESTINFO: [&str; 6] = [
     "guestinfo.vendordata",
     "guestinfo.vendordata.encoding",
 ];
-/// ExtraConfig: a hash of what the user gave when the bootstrap data was last set, so that only his changes set it again.
+/// ExtraConfig key: the hash of the user's data that was last set. The data is set again only if the hash or the NICs change.
 pub const HASH: &str = "vmservice.bootstrapHash";
 
-/// The bootstrap data of a guest. Never printed: it holds the cluster's keys.
+/// A guest's bootstrap data. `Debug` omits the values, because they contain cluster keys.
 #[derive(Clone, Default, PartialEq)]
 pub struct Bootstrap {
     /// ExtraConfig keys and values.
     pub extra_config: BTreeMap<String, String>,
-    /// What becomes of the OVF properties.
+    /// The change to the OVF properties.
     pub v_app: VApp,
-    /// What vCenter has set up in the guest at its first start.
+    /// The guest customization that vCenter applies at the guest's next start.
     pub customization: Option<CustomizationSpec>,
 }
 
@@ -46,51 +46,49 @@ impl fmt::Debug for Bootstrap {
     }
 }
 
-/// What becomes of the OVF properties of the template.
+/// The change to the OVF properties from the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum VApp {
-    /// They stay.
+    /// Keeps the properties.
     #[default]
     Left,
-    /// They go: cloud-init would prefer them to guestinfo.
+    /// Removes the properties, because cloud-init would prefer them to guestinfo.
     Removed,
-    /// These get values.
+    /// Sets property values.
     Changed(VAppConfigSpec),
 }
 
-/// What bootstrap data is composed of beside what the user gives.
+/// The input from which bootstrap data is composed, in addition to the user's data.
 #[derive(Clone, Copy, Debug)]
 pub struct BootstrapInput<'a> {
-    /// The UUIDs of the VM.
     pub identity: Identity,
-    /// Its NICs as they shall be; none leaves those that it has.
+    /// The wanted NICs; empty if the VM keeps its NICs.
     pub nics: &'a [Nic],
-    /// How many NICs it has where none are wanted.
+    /// The number of NICs that the VM has, and keeps if `nics` is empty.
     pub present: usize,
-    /// Its OVF properties.
     pub properties: &'a [VAppProperty],
-    /// Its image lets cloud-init wait for VMware Tools.
+    /// True if cloud-init in the image can wait for VMware Tools.
     pub defers: bool,
-    /// Name servers and what else all guests get.
+    /// Name servers and other settings for all guests.
     pub network: &'a GuestNetwork,
 }
 
 impl BootstrapInput<'_> {
-    /// How many NICs the VM will have.
+    /// Returns the number of NICs that the VM will have.
     pub fn nic_count(&self) -> usize {
         if self.nics.is_empty() { self.present } else { self.nics.len() }
     }
 }
 
 impl Bootstrap {
-    /// ExtraConfig in whole: keys that cloud-init reads and that are not set are blank, whatever the template has.
+    /// Returns all ExtraConfig entries. Unset cloud-init keys are blank, to override the template's values.
     pub fn entries(&self) -> impl Iterator<Item = (String, String)> {
         let blank = GUESTINFO.iter().filter(|key| !self.extra_config.contains_key(**key));
         let set = self.extra_config.iter().map(|(key, value)| (key.clone(), value.clone()));
         set.chain(blank.map(|key| ((*key).to_owned(), String::new())))
     }
 
-    /// The change of OVF properties, and whether they go.
+    /// Returns the OVF property changes, and `Some(true)` if the properties are removed.
     pub fn v_app_config(&self) -> (Option<VAppConfigSpec>, Option<bool>) {
         match &self.v_app {
             VApp::Left => (None, None),
@@ -99,7 +97,7 @@ impl Bootstrap {
         }
     }
 
-    /// The steps that set the bootstrap data of a VM that is off. The last one notes the hash.
+    /// Returns the steps that set the bootstrap data for a VM that is off. The last step also records the hash.
     pub fn steps(&self) -> Vec<Step> {
         let customise = self.customization.clone().map(|spec| Step::Customize(Box::new(spec)));
         let (v_app_config, v_app_config_removed) = self.v_app_config();
@@ -109,7 +107,7 @@ impl Bootstrap {
     }
 }
 
-/// Search domains are for the nodes of clusters only: others may not live in the cluster's domain.
+/// Returns the search domains. Only cluster nodes get them, because other VMs might not be in the cluster's domain.
 pub fn search_domains<'a>(vm: &VirtualMachine, input: &BootstrapInput<'a>) -> &'a [String] {
     let roles = [label::CAPW_CLUSTER_ROLE, label::CAPV_CLUSTER_ROLE];
     let node = roles.iter().any(|role| vm.labels().contains_key(*role));

@@ -1,4 +1,4 @@
-//! The bootstrap data of a guest: read from where its user keeps it, composed, and set again where the user changes it.
+//! Guest bootstrap data: read from a Secret or ConfigMap, composed for a transport, and set again if the user changes it.
 
 mod cloud_init;
 pub mod compose;

@@ -1,4 +1,4 @@
-//! Cloud-init's network configuration, version 2, of the NICs of a VM.
+//! Cloud-init network configuration, version 2, for a VM's NICs.
 
 use std::net::IpAddr;
 
@@ -9,13 +9,14 @@ use super::data::{BootstrapInput, search_domains};
 use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 
-/// Whether the guest's network needs configuration: something that it would not do by itself.
+/// Returns true if the VM has NICs and the guest's default network configuration isn't enough: there are name servers, an MTU,
+/// MACs or static addresses to set.
 pub(super) fn is_configured(nics: &[Nic], network: &GuestNetwork) -> bool {
     let for_all = !network.nameservers.is_empty() || network.mtu.is_some();
     !nics.is_empty() && (for_all || !nics.iter().all(Nic::is_plain))
 }
 
-/// The network of the guest; `None` where nothing is known that it would not do by itself.
+/// Returns the guest's network configuration, or `None` if the guest's default configuration is enough.
 pub(super) fn network(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Option<Value> {
     if !is_configured(input.nics, input.network) {
         return None;
@@ -33,11 +34,11 @@ pub(super) fn network(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Option
     Some(json!({ "version": 2, "ethernets": ethernets }))
 }
 
-/// One NIC in netplan's words, key by key; longer than a procedure may be.
+/// Returns the netplan configuration for a NIC. `name` is the interface name that the guest sets if the NIC's MAC is known.
 fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Value {
     let mut map = Map::new();
     if let Some(mac) = &nic.mac {
-        // A driver or a name won't do: cloud-init then writes for systemd-networkd that the NIC's name is `ethN`, whatever it is.
+        // Match by MAC: for a driver or name match, cloud-init's systemd-networkd output assumes that the NIC's name is `ethN`.
         map.insert("match".into(), json!({ "macaddress": mac.to_ascii_lowercase().replace('-', ":") }));
         map.insert("set-name".into(), name.into());
     }
@@ -72,10 +73,10 @@ fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'
     map.into()
 }
 
-/// The ways out by the first router of each kind of address.
+/// Returns default routes through the first gateway of each address family.
 ///
-/// Cloud-init deprecates `gateway4` and `gateway6`, and refuses `to: default` where it writes for systemd-networkd. 22.4
-/// writes `::/64` there for `::/0`; the two halves of all addresses lead out in any case.
+/// Cloud-init deprecates `gateway4` and `gateway6`, and rejects `to: default` in configurations for systemd-networkd. For
+/// these, version 22.4 converts `::/0` to `::/64`, so both halves of the IPv6 address space are routed as well.
 fn routes(addresses: &[Address]) -> Vec<Value> {
     let first =
         |is_v4: bool| addresses.iter().filter_map(|address| address.gateway).find(|to| to.is_ipv4() == is_v4);

@@ -1,4 +1,4 @@
-//! Reads the guest's data from its Secret or ConfigMap, and composes the bootstrap data of it.
+//! Reads the guest's data from its Secret or ConfigMap, and composes the bootstrap data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,19 +27,21 @@ use crate::virtualmachine::nic::request::NicRequest;
 #[cfg(test)]
 mod tests;
 
-/// What becomes of the watch of the guest's data: while that is not right, a change of it has the VM reconciled.
+/// The change to the watch of the guest's data source. While the data isn't usable, a change to its Secret or ConfigMap
+/// requeues the VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DataSourceWatch {
-    /// It stays as it is.
+    /// Keeps the current watch.
     #[default]
     Keep,
-    /// The object of that kind and name is watched, until it is another version than this one.
+    /// Watches the object with this kind and name until its resource version differs from the given version, which is `None`
+    /// for a missing object.
     Watch(DataSourceKind, String, Option<String>),
-    /// Nothing is watched any more.
+    /// Stops watching.
     Stop,
 }
 
-/// What the user gives the guest, and where that was read.
+/// The user's data, and the object and version from which it was read.
 pub struct DataSource {
     user_data: Need<UserData>,
     read_from: Option<(DataSourceKind, String, Option<String>)>,
@@ -47,7 +49,7 @@ pub struct DataSource {
 
 type Data = (Option<String>, BTreeMap<String, Vec<u8>>);
 
-/// Reads the guest's data now.
+/// Reads the guest's data.
 pub async fn read_data_source(vm: &VirtualMachine, api: &Api) -> Result<DataSource, Error> {
     let namespace = vm.namespace().unwrap_or_default();
     let (kind, name, read) = match source(vm) {
@@ -89,13 +91,13 @@ fn map_data(map: ConfigMap) -> Data {
 }
 
 impl DataSource {
-    /// That data, which was read nowhere.
+    /// Wraps data that wasn't read from an object.
     #[cfg(test)]
     pub fn of(user_data: Need<UserData>) -> Self {
         Self { user_data, read_from: None }
     }
 
-    /// The NICs of a VM that is to be created, each with a MAC if the guest has to know them.
+    /// Returns the NICs of a VM to be created. They get generated MACs if the bootstrap data identifies NICs by MAC.
     pub fn with_macs(&self, nics: Vec<Nic>, identity: Identity, network: &GuestNetwork) -> Vec<Nic> {
         let named = |data: &UserData| names_nics(data, &nics, network);
         if !self.user_data.as_ref().is_ok_and(named) {
@@ -104,7 +106,7 @@ impl DataSource {
         nics.into_iter().enumerate().map(|(at, nic)| nic.with_mac(identity, at)).collect()
     }
 
-    /// The bootstrap data of a VM that is to be created, and what becomes of the watch.
+    /// Composes the bootstrap data for a VM to be created, and returns the change to the watch.
     pub async fn compose_new(
         self,
         vm: &VirtualMachine,
@@ -127,7 +129,7 @@ impl DataSource {
                 };
                 compose_within_limits(vm, data, &input).await
             }
-            // Without these no VM is created, and the bootstrap data would depend on them.
+            // The bootstrap data depends on NICs and template, and without them the VM isn't created.
             (Ok(_), ..) => Ok(Bootstrap::default()),
         };
         let watch = watch_for(read_from, need.is_ok());
@@ -142,28 +144,28 @@ fn watch_for(read_from: Option<(DataSourceKind, String, Option<String>)>, is_rig
     }
 }
 
-/// New bootstrap data for a VM that exists.
+/// New bootstrap data for an existing VM.
 #[derive(Debug)]
 pub struct BootstrapUpdate {
-    /// The data; `None` where the guest has what it shall have.
+    /// The data; `None` if the guest already has it.
     pub data: Need<Option<Bootstrap>>,
-    /// What has to be requested of the network provider to compose it.
+    /// The network provider requests that are needed to compose the data.
     pub nic_requests: Vec<NicRequest>,
-    /// What becomes of the watch of the guest's data.
+    /// The change to the watch of the guest's data source.
     pub watch: DataSourceWatch,
 }
 
 impl BootstrapUpdate {
-    /// The guest has what it shall have.
+    /// Returns an update that doesn't change anything.
     pub fn none() -> Self {
         Self { data: Ok(None), nic_requests: Vec::new(), watch: DataSourceWatch::Keep }
     }
 }
 
-/// The bootstrap data of a VM that exists, is off and is to be powered on: none, unless its user changed it, or the VM
-/// gets other `nics`.
+/// Composes bootstrap data for an existing VM that is off and will be powered on, if its user changed the data or the VM gets
+/// other `nics`.
 ///
-/// What the guest has taken out of guestinfo since is no change.
+/// A VM without a recorded [`HASH`] doesn't get new data. Guestinfo keys that the guest removed don't count as a change.
 pub async fn observe_update(
     vm: &VirtualMachine,
     vsphere_vm: &Arc<Vm>,
@@ -177,7 +179,7 @@ pub async fn observe_update(
     let DataSource { user_data, read_from } = read_data_source(vm, access.api).await?;
     let data = match user_data {
         Ok(data) if nics.is_some() || data.hash(identity.bios) != *hash => data,
-        // Bootstrap data may be deleted once the VM has booted.
+        // The user may delete the data once the VM has booted.
         Ok(_) | Err(_) => return Ok(BootstrapUpdate::none()),
     };
     let NicFacts { nics, requests } = match nics {
@@ -201,26 +203,25 @@ pub async fn observe_update(
     Ok(BootstrapUpdate { data: need.map(Some), nic_requests: requests, watch })
 }
 
-/// What is read to compose the bootstrap data of a VM that exists.
+/// The sources from which the bootstrap data of an existing VM is composed.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
-    /// The API server, for the Secret or ConfigMap.
+    /// The API client that reads the Secret or ConfigMap.
     pub api: &'a Api,
-    /// The vCenter.
     pub vcenter: &'a VCenter,
-    /// What is watched.
+    /// The caches of all watched kinds.
     pub caches: &'a Caches,
-    /// Name servers and what else all guests get.
+    /// Name servers and other settings for all guests.
     pub network: &'a GuestNetwork,
 }
 
-/// The NICs with the MACs that they have.
+/// Adds the present NICs' MACs to the wanted NICs that don't have one. NICs correspond by index.
 fn with_known_macs(nics: Vec<Nic>, present: &[VirtualNic]) -> Vec<Nic> {
     let known = present.iter().map(|here| here.address.clone()).chain(std::iter::repeat(None));
     nics.into_iter().zip(known).map(|(nic, known)| Nic { mac: nic.mac.or(known), ..nic }).collect()
 }
 
-/// The OVF properties of a VM, and its devices.
+/// Reads the VM's OVF properties and devices.
 async fn read_appliance(
     vsphere_vm: &Vm,
     vcenter: &VCenter,

@@ -1,4 +1,4 @@
-//! The OVF properties of an appliance, set to what the user gave.
+//! Sets an appliance's OVF properties to the user's values.
 
 use bounds::printable;
 use vsphere::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
@@ -9,12 +9,12 @@ use super::property_type::unmet_type;
 use super::user_data::{Composed, Transport, UserData, invalid};
 use super::values::Renderer;
 
-/// So many keys are named in a message, each with so many characters.
+/// The maximum number of keys in a message, and the maximum characters per key.
 const NAMED: usize = 10;
 const KEY: usize = 100;
 
-/// Sets each property that is given. A key that is no property of the image, or that users may not set, is refused: the guest
-/// would start without the value.
+/// Sets each property that the user gives. Keys that the image doesn't have or that users may not set are rejected, because
+/// the guest would start without the value.
 pub(super) fn changed(renderer: &Renderer<'_>) -> Composed<Bootstrap> {
     let input = renderer.input;
     check_keys(renderer.data, input.properties)?;
@@ -37,11 +37,11 @@ pub(super) fn changed(renderer: &Renderer<'_>) -> Composed<Bootstrap> {
     Ok(Bootstrap { v_app, ..Bootstrap::default() })
 }
 
-/// Refuses keys that set nothing.
+/// Rejects keys that aren't OVF properties of the image, or that users may not set. The key of Sysprep's answer file is exempt.
 fn check_keys(data: &UserData, properties: &[VAppProperty]) -> Composed<()> {
     let has_answers = data.transport == Transport::Sysprep;
     if has_answers && !data.data.contains_key(UNATTEND) {
-        // That the answer file is missing matters more.
+        // The missing answer file is reported instead.
         return Ok(());
     }
     let is_other = |key: &str| has_answers && key == UNATTEND;

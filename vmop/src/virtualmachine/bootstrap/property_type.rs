@@ -1,16 +1,16 @@
-//! The types of OVF properties, in vCenter's words, and whether a value is of one. Pure.
+//! Checks values against OVF property types, in vCenter's notation. Pure.
 //!
-//! vCenter refuses a value of another type when the VM is created or powered on, and quotes it. The texts here quote the type only:
-//! it is the image's, and the value can come from a Secret.
+//! vCenter rejects a value of the wrong type when the VM is created or powered on, and quotes the value in its error. The
+//! messages here quote only the type, which comes from the image, because the value may come from a Secret.
 
 use std::net::IpAddr;
 
 use bounds::printable;
 
-/// So many characters of a type are shown.
+/// The maximum number of characters of a type in a message.
 const LONGEST: usize = 200;
 
-/// Returns what a property of this type needs if the value is not of the type. Unknown types take every value, as does an empty
+/// Returns a message if the value doesn't have the type. Unknown types accept every value, and all types accept an empty
 /// value, which unsets a property.
 pub fn unmet_type(kind: &str, value: &str) -> Option<String> {
     if value.is_empty() || is_of_type(kind, value) {
@@ -32,7 +32,7 @@ fn is_of_type(kind: &str, value: &str) -> bool {
         }
         "boolean" => value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false"),
         "ip" => value.parse::<IpAddr>().is_ok(),
-        // A descriptor's own words, which vCenter turns into ranges.
+        // Types from OVF descriptors, which vCenter converts to ranges.
         "uint8" => value.parse::<u8>().is_ok(),
         "sint8" => value.parse::<i8>().is_ok(),
         "uint16" => value.parse::<u16>().is_ok(),
@@ -53,13 +53,14 @@ fn is_integer(value: &str) -> bool {
     value.parse::<i64>().is_ok() || value.parse::<u64>().is_ok()
 }
 
-/// The choices are strings of JSON, divided by commas, up to a bracket. Choices that can't be read allow every value.
+/// Returns true if the value is a choice. `choices` is a JSON array of strings without its opening bracket. If it can't be
+/// parsed, every value is allowed.
 fn is_choice(choices: &str, value: &str) -> bool {
     let all = serde_json::from_str::<Vec<String>>(&format!("[{choices}"));
     all.map_or(true, |all| all.iter().any(|choice| choice == value))
 }
 
-/// The range is `least..most`, each of which may be left out.
+/// Returns true if the length is in the inclusive range `min..max`. Both bounds are optional.
 fn is_within(length: usize, range: &str) -> bool {
     let (least, most) = range.split_once("..").unwrap_or_default();
     let bound = |text: &str| text.trim().parse::<usize>().ok();

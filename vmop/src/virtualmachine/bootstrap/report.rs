@@ -1,4 +1,4 @@
-//! What the guest reports of its own bootstrap, and what its silence means. Whatever it reports is a stranger's text.
+//! The guest's report on its bootstrap, and the meaning of a missing report. Reports are untrusted input.
 
 use api::conditions::{self, Condition, INFO, TRUE, WARNING, vmop as known};
 use api::vmop::VirtualMachine;
@@ -10,14 +10,15 @@ use vsphere::inventory::PowerState;
 use crate::virtualmachine::condition_types;
 use crate::virtualmachine::power::operation::tools_running;
 
-/// So many characters of a guest's message are repeated.
+/// The maximum number of characters that are copied from a guest's message.
 const MESSAGE: usize = 512;
-/// So many characters may a guest's reason have.
+/// The maximum length of a guest's reason, in bytes.
 const REASON: usize = 64;
-/// ExtraConfig: the address that cloud-init writes when it has found its data.
+/// ExtraConfig key: the address that cloud-init writes when it has found its data.
 const CLOUD_INIT_ADDRESS: &str = "guestinfo.local-ipv4";
 
-/// What the guest says of its own bootstrap; that it says nothing, once it had `timeout` for it.
+/// Returns the condition that the guest reports, or an unknown condition if an expected report is missing after `timeout`.
+/// Otherwise returns `None`.
 pub fn bootstrap_condition(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -35,7 +36,8 @@ pub fn bootstrap_condition(
     })
 }
 
-/// When a guest that is to report on its bootstrap should have; nothing where it has, or is not to, or is off.
+/// Returns when the guest's report is due, or `None` if there isn't a timeout, the VM isn't on, the guest doesn't have to
+/// report, or the guest has already reported.
 pub fn report_due(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -62,7 +64,7 @@ fn of_report(reported: &str) -> Condition {
     let status = parts.next().unwrap_or_default();
     let reason = parts.next().filter(|reason| is_reason(reason)).map(str::to_owned);
     let message = parts.next().map(printable).filter(|message| !message.is_empty());
-    // As Go's ParseBool, by which VM Operator reads it.
+    // The values that Go's ParseBool accepts, which VM Operator uses.
     if ["1", "t", "T", "true", "TRUE", "True"].contains(&status) {
         return Condition { reason, message, ..Condition::is_true(condition_types::GUEST_BOOTSTRAP) };
     }
@@ -74,7 +76,8 @@ fn of_report(reported: &str) -> Condition {
     }
 }
 
-/// Whether the API server takes it for a reason.
+/// Returns true if the API server accepts the string as a reason: at most [`REASON`] ASCII letters, digits and underscores that
+/// begin with a letter and don't end with an underscore.
 fn is_reason(text: &str) -> bool {
     text.len() <= REASON
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -82,7 +85,8 @@ fn is_reason(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// One line of letters, digits and ASCII's signs: nothing that steers a terminal or turns the direction of writing.
+/// Returns the text as a single line of letters, digits and ASCII characters, limited to [`MESSAGE`] characters. Terminal and
+/// text direction control characters are replaced.
 fn printable(text: &str) -> String {
     let shown = |c: char| match c {
         c if c.is_whitespace() || c.is_control() => ' ',
@@ -94,7 +98,7 @@ fn printable(text: &str) -> String {
     line.chars().take(MESSAGE).collect()
 }
 
-/// What is known of a guest that says nothing, and where to look.
+/// Describes the state of a guest that doesn't report, and says where the user should look.
 fn silence(vsphere_vm: &Vm, timeout: SignedDuration) -> String {
     let has_begun =
         vsphere_vm.extra_config.get(CLOUD_INIT_ADDRESS).is_some_and(|address| !address.is_empty());

@@ -1,4 +1,4 @@
-//! The bootstrap data of a guest, transport by transport.
+//! Tests for the bootstrap data of each transport.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn nic(mac: Option<&str>, addressing: Addressing) -> Nic {
     Nic { mac: mac.map(str::to_owned), addressing, ..Nic::plain(NicKind::Vmxnet3, backing) }
 }
 
-/// A nic with an address, and one that has DHCP.
+/// Returns a NIC with a static address and one that uses DHCP.
 fn nics() -> Vec<Nic> {
     let addresses = fixed(&[("10.0.0.5", 24, "10.0.0.1"), ("2001:db8::5", 64, "2001:db8::1")]);
     vec![nic(Some("00-50-56-AA-00-01"), addresses), nic(None, Addressing::Dhcp)]
@@ -67,7 +67,7 @@ fn read(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<UserData> {
     user_data(vm, "Secret ns/s".into(), fixtures::secret_data(data))
 }
 
-/// The input for a VM with one NIC. Its image lets cloud-init wait.
+/// Returns the input for a VM with one NIC and an image whose cloud-init can wait.
 fn input<'a>(
     nics: &'a [Nic],
     properties: &'a [VAppProperty],
@@ -91,7 +91,7 @@ fn with(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<Bootstrap> {
     on(vm, data, &nics(), &network())
 }
 
-/// All of it as people would want to read it: what is packed is unpacked.
+/// Formats all bootstrap data for snapshots, decompressed.
 fn shown(bootstrap: &Bootstrap) -> String {
     let mut lines = Vec::new();
     let decoded = cloudinit::decode(&bootstrap.extra_config, &enough()).unwrap();
@@ -129,7 +129,7 @@ fn shown(bootstrap: &Bootstrap) -> String {
         },
     ));
     lines.push(format!("customization: {customization:#?}"));
-    // Not printed with the rest: it is secret.
+    // `Debug` omits these, because they are secret.
     match bootstrap.customization.as_ref().map(|spec| &spec.identity) {
         Some(CustomizationIdentity::SysprepText(text)) => lines.push(format!("answer file: {text:?}")),
         Some(CustomizationIdentity::CloudinitPrep { userdata, .. }) => {
@@ -175,7 +175,7 @@ fn without_a_transport_the_guest_gets_its_name_and_addresses() {
 fn extra_config_is_the_keys_of_guestinfo_and_no_others() {
     let data = [("guestinfo.appliance", "a: {{ .Not }}"), ("disk.enableUUID", "FALSE")];
     insta::assert_snapshot!(shown(&with(&with_transport("ExtraConfig"), &data).unwrap()));
-    // Data without a transport is the same.
+    // ExtraConfig is the default transport for data.
     assert_eq!(with(&with_transport("ExtraConfig"), &data), {
         let mut vm = with_transport("ExtraConfig");
         vm.spec.vm_metadata.as_mut().unwrap().transport = None;
@@ -236,7 +236,7 @@ fn a_users_own_metadata_and_network_win() {
     insta::assert_snapshot!(shown(&with(&with_transport("CloudInit"), &data).unwrap()));
 }
 
-/// The network in the metadata of a VM that is created with these NICs.
+/// Returns the network in the metadata of a VM that is created with these NICs.
 fn network_config(nics: &[Nic], network: &GuestNetwork) -> String {
     let vm = with_transport("CloudInit");
     let identity = fixtures::facts(Found::Absent).identity;
@@ -247,7 +247,7 @@ fn network_config(nics: &[Nic], network: &GuestNetwork) -> String {
     metadata.other.get("network").map_or_else(String::new, ToString::to_string)
 }
 
-/// Every shape of network that metadata can have, and some that need none.
+/// Returns every kind of network configuration in metadata, and cases that don't need one.
 fn networks() -> Vec<String> {
     let none = GuestNetwork::default();
     let address = fixed(&[("10.0.0.5", 24, "10.0.0.1")]);
@@ -390,7 +390,7 @@ fn a_vm_without_nics_is_customized_by_what_its_template_has() {
 #[test]
 fn what_is_wrong_is_reported_with_the_key_and_never_with_its_value() {
     let secret = "SECRET".repeat(20_000);
-    // Nothing that can be packed.
+    // Random data that can't be compressed.
     let mut state = 1_u64;
     let mut sign = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,4 +1,4 @@
-//! What the user gives the guest, as it lies in a Secret or ConfigMap.
+//! The user's data for the guest, as stored in a Secret or ConfigMap.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,49 +13,48 @@ use sha2::{Digest, Sha256};
 
 use crate::unmet::{Need, Unmet};
 
-/// Where the guest's data is kept.
+/// The object that contains the guest's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// Nowhere.
+    /// The spec doesn't name an object.
     None,
-    /// In a Secret.
+    /// The Secret with this name.
     Secret(&'a str),
-    /// In a ConfigMap.
+    /// The ConfigMap with this name.
     ConfigMap(&'a str),
 }
 
-/// The transport of the bootstrap data.
+/// The transport by which the guest gets its bootstrap data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// None is named: the guest gets its name and addresses, no more.
+    /// The default: the guest only gets its name and addresses.
     #[default]
     None,
-    /// The keys of guestinfo, as they are.
+    /// Guestinfo keys, copied unchanged.
     ExtraConfig,
-    /// Cloud-init, which reads guestinfo.
+    /// Cloud-init through guestinfo.
     CloudInit,
-    /// Cloud-init, by vCenter's guest customization.
+    /// Cloud-init through vCenter's guest customization.
     CloudinitPrep,
-    /// OVF properties, and the guest is given its name and addresses.
+    /// OVF properties, and guest customization for the name and addresses.
     OvfEnv,
     /// OVF properties.
     VAppConfig,
-    /// Windows' answer file, and OVF properties.
+    /// A Windows answer file and OVF properties.
     Sysprep,
 }
 
-/// What the user gives the guest. `Debug` prints only keys: it holds the cluster's keys.
+/// The user's data for the guest. `Debug` omits the values, because they contain cluster keys.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct UserData {
-    /// By which way.
     pub transport: Transport,
-    /// Whether vCenter's guest customization is kept away from the guest.
+    /// True if vCenter's guest customization is disabled.
     pub uncustomised: bool,
-    /// Another instance-id than the VM's own, for cloud-init.
+    /// A cloud-init instance ID that replaces the VM's own.
     pub instance_id: Option<String>,
-    /// The Secret or ConfigMap, for people.
+    /// A description of the Secret or ConfigMap for messages; empty without one.
     pub source: String,
-    /// What lies there.
+    /// The contents of the Secret or ConfigMap.
     pub data: BTreeMap<String, Confidential<Vec<u8>>>,
 }
 
@@ -69,7 +68,7 @@ impl fmt::Debug for UserData {
     }
 }
 
-/// Where the guest's data is kept, as the spec says.
+/// Returns the object that contains the guest's data according to the spec.
 pub fn source(vm: &VirtualMachine) -> Need<Source<'_>> {
     let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Source::None) };
     let named = |name: &'_ Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
@@ -83,7 +82,7 @@ pub fn source(vm: &VirtualMachine) -> Need<Source<'_>> {
     }
 }
 
-/// The transport that spec and annotations name. Data without one goes by ExtraConfig.
+/// Returns the transport from the spec and annotations. The default for data without a transport is ExtraConfig.
 pub fn transport(vm: &VirtualMachine) -> Need<Transport> {
     let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Transport::None) };
     let prep = vm.annotations().get(annotation::CLOUDINIT_TYPE).is_some_and(|kind| kind == "cloudinitprep");
@@ -102,7 +101,7 @@ pub fn transport(vm: &VirtualMachine) -> Need<Transport> {
     })
 }
 
-/// What the user of `vm` gives with this data.
+/// Combines the data with the user's settings from `vm`. `source` describes the object that contains the data, for messages.
 pub fn user_data(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec<u8>>) -> Need<UserData> {
     let data = data.into_iter().map(|(key, value)| (key, Confidential::new(value))).collect();
     let annotated = |key: &str| vm.annotations().get(key).filter(|value| !value.is_empty());
@@ -116,7 +115,7 @@ pub fn user_data(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec
 }
 
 impl UserData {
-    /// Stands for everything that the user gave, and for nothing else; of no use without the VM's UUID.
+    /// Returns a hash of the user's data and settings. The hash is useless without the `salt`, which is the VM's BIOS UUID.
     pub fn hash(&self, salt: uuid::Uuid) -> String {
         let mut hash = Sha256::new();
         let mut part = |bytes: &[u8]| {
@@ -132,7 +131,7 @@ impl UserData {
         api::names::hex(&hash.finalize()[..8])
     }
 
-    /// The value of a key, as text.
+    /// Returns a key's value as a UTF-8 string, or `None` if the value is missing or empty.
     pub(super) fn text(&self, key: &str, budget: &Budget) -> Composed<Option<Confidential<String>>> {
         let Some(value) = self.given(key) else { return Ok(None) };
         let text = std::str::from_utf8(value);
@@ -141,7 +140,8 @@ impl UserData {
         Ok(Some(Confidential::new(text.to_owned())))
     }
 
-    /// The value of a key in plain: unpacked where it is base64 or gzip in base64.
+    /// Returns a key's value as a UTF-8 string, decoded if it is gzip, base64, or gzip in base64. Returns `None` if the value
+    /// is missing or empty.
     pub(super) fn plain(&self, key: &str, budget: &Budget) -> Composed<Option<Confidential<String>>> {
         let Some(value) = self.given(key) else { return Ok(None) };
         let plain = cloudinit::unpacked(value, budget).map_err(|error| self.refused(key, &error))?;
@@ -151,13 +151,13 @@ impl UserData {
         Ok(Some(Confidential::new(plain)))
     }
 
-    /// The value of a key that is not empty.
+    /// Returns a key's value if it isn't empty.
     fn given(&self, key: &str) -> Option<&[u8]> {
         let value = self.data.get(key)?.expose();
         (!value.is_empty()).then_some(value)
     }
 
-    /// Why the value of a key can't be read.
+    /// Returns the error for a value that can't be read.
     pub(super) fn refused(&self, key: &str, error: &cloudinit::Error) -> Uncomposed {
         match error {
             cloudinit::Error::Exceeded(exceeded) => self.exceeded(key, *exceeded),
@@ -165,7 +165,7 @@ impl UserData {
         }
     }
 
-    /// What a key needs more of than there is.
+    /// Returns the error for a key that exceeds a limit.
     pub(super) fn exceeded(&self, key: &str, exceeded: Exceeded) -> Uncomposed {
         match exceeded {
             Exceeded::Bytes { limit } => self.wrong(key, &needs_more_than(limit)).into(),
@@ -173,7 +173,7 @@ impl UserData {
         }
     }
 
-    /// What is wrong with a key.
+    /// Returns the error for a key with a wrong value.
     pub(super) fn wrong(&self, key: &str, what: &str) -> Unmet {
         invalid(format!("{}: {key} {what}", self.source))
     }
@@ -186,12 +186,12 @@ fn needs_more_than(limit: usize) -> String {
     )
 }
 
-/// Why bootstrap data is not composed.
+/// The reasons why bootstrap data can't be composed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uncomposed {
-    /// Somebody must change something.
+    /// The user must change something.
     Unmet(Unmet),
-    /// It needs more bytes or time than it may use.
+    /// Composing would exceed the limits on bytes or time.
     Exceeded(Exceeded),
 }
 
@@ -208,14 +208,14 @@ impl From<Exceeded> for Uncomposed {
 }
 
 impl Uncomposed {
-    /// The same for the VM's condition, of data that lies in `source`.
+    /// Converts the error for the VM's condition. `source` describes the object that contains the data.
     pub fn into_unmet(self, source: &str) -> Unmet {
         match self {
             Self::Unmet(unmet) => unmet,
             Self::Exceeded(Exceeded::Bytes { limit }) => {
                 invalid(format!("{source} {}", needs_more_than(limit)))
             }
-            // Another try may find the processors less busy.
+            // A retry may find the processors less busy.
             Self::Exceeded(Exceeded::Time) => Unmet {
                 unwatched: true,
                 ..invalid(format!(
@@ -226,10 +226,10 @@ impl Uncomposed {
     }
 }
 
-/// A part of the bootstrap data, or why it is not composed.
+/// A part of the bootstrap data, or the reason why it can't be composed.
 pub type Composed<T> = Result<T, Uncomposed>;
 
-/// Something about the guest's data that somebody must mend.
+/// Returns an error about the guest's data that the user must correct.
 pub(super) fn invalid(message: String) -> Unmet {
     Unmet::wrong(reason::BOOTSTRAP_NOT_READY, message)
 }

@@ -1,4 +1,4 @@
-//! What templates of bootstrap data can refer to, and the functions that they call.
+//! Values and functions that bootstrap data templates can use.
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,18 +15,18 @@ use crate::virtualmachine::nic::adapter::{Addressing, Nic, prefix_of};
 
 const NOT_IPV4: &str = "an argument is not an IPv4 address";
 
-/// Carries out the templates of one VM's bootstrap data.
+/// Renders the templates in one VM's bootstrap data.
 pub(super) struct Renderer<'a> {
     pub(super) vm: &'a VirtualMachine,
     pub(super) data: &'a UserData,
     pub(super) input: &'a BootstrapInput<'a>,
     pub(super) budget: &'a Budget,
-    /// What templates can refer to, once the first one needs it.
+    /// The values that templates can use. They are computed for the first template that needs them.
     values: OnceCell<Value>,
 }
 
 impl<'a> Renderer<'a> {
-    /// Carries out no template yet.
+    /// Creates a renderer. The template values are computed later.
     pub(super) fn new(
         vm: &'a VirtualMachine,
         data: &'a UserData,
@@ -36,7 +36,7 @@ impl<'a> Renderer<'a> {
         Self { vm, data, input, budget, values: OnceCell::new() }
     }
 
-    /// The text of a key with its templates carried out; a `\{` stands for a brace.
+    /// Returns a key's value with its templates rendered, and with the escaped braces `\{` and `\}` replaced by braces.
     pub(super) fn render(&self, key: &str, text: &Confidential<String>) -> Composed<String> {
         let text = text.expose().as_str();
         let exceeded = |exceeded| self.data.exceeded(key, exceeded);
@@ -60,14 +60,14 @@ impl<'a> Renderer<'a> {
         if let Some(values) = self.values.get() {
             return Ok(values);
         }
-        // The object is no longer than the API server lets it be.
+        // The values can be built before they count against the budget, because the API server limits the object's size.
         let values = template_values(self.vm, self.input);
         self.budget.spend(cost(&values))?;
         Ok(self.values.get_or_init(|| values))
     }
 }
 
-/// A mask of so many bits, as numbers with dots.
+/// Formats the IPv4 mask for a prefix length in dotted notation.
 pub(super) fn mask(prefix: u8) -> String {
     let bits = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
     Ipv4Addr::from(bits).to_string()
@@ -89,14 +89,14 @@ fn device(nic: &Nic) -> Value {
         "Gateway4": gateway.map(|gateway| gateway.to_string()).unwrap_or_default(),
         "IPAddresses": addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
-    // What vCenter is still to choose is no field: a template that needs it fails rather than lies.
+    // Without a MAC, the field is missing, so that a template that uses it fails instead of getting a wrong value.
     if let Some(mac) = &nic.mac {
         device["MacAddress"] = mac.replace(':', "-").into();
     }
     device
 }
 
-/// The VM's object as Go sees it: metadata's fields are the object's own too.
+/// Returns the VM's object as Go templates see it: the metadata fields are also fields of the object itself.
 fn object(vm: &VirtualMachine) -> Value {
     let sparse = |value: Value| match value {
         Value::Object(mut map) => {
@@ -114,7 +114,7 @@ fn object(vm: &VirtualMachine) -> Value {
     object.into()
 }
 
-/// vm-operator's functions, on the data's `Net`.
+/// vm-operator's template functions. They read the template value `V1alpha1.Net`.
 struct Net<'a>(&'a Value);
 
 type Called = Result<Value, Failure>;
@@ -189,7 +189,7 @@ fn ip(text: &str) -> Result<IpAddr, &'static str> {
     text.parse().map_err(|_| "an argument is not an IP address")
 }
 
-/// An address with its prefix length, such as `10.0.0.5/24`.
+/// Parses an address with a prefix length, such as `10.0.0.5/24`.
 fn cidr(text: &str) -> Result<(IpAddr, u8), &'static str> {
     let bad = "an argument is not an address with a prefix length";
     let (address, prefix) = text.split_once('/').ok_or(bad)?;
@@ -202,7 +202,8 @@ fn longest(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address with another mask: `/24`, `255.255.255.0`, or none.
+/// Replaces an address's prefix length with `mask`: a prefix length such as `/24`, a mask such as `255.255.255.0`, or an empty
+/// string, which removes the prefix length.
 fn format_ip(address: &str, mask: &str) -> Called {
     let address = cidr(address).map(|(address, _)| address).or_else(|_| ip(address))?;
     if mask.is_empty() {
@@ -218,7 +219,7 @@ fn format_ip(address: &str, mask: &str) -> Called {
     Ok(format!("{address}/{prefix}").into())
 }
 
-/// The address with the mask of its class, as networks once had.
+/// Appends the prefix length of the historical IPv4 address class.
 fn with_class(address: &str) -> Called {
     let prefix = match ip(address)? {
         IpAddr::V4(ip) => match ip.octets()[0] {

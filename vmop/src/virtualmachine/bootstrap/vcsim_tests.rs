@@ -1,4 +1,4 @@
-//! Every transport against a real simulator process: what the VM has then, and what its guest was set up with.
+//! Tests every transport with a real simulator process: the VM's settings, and the guest's setup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::virtualmachine::step::{Mode, Step};
 
 const MAC: &str = "00:50:56:aa:00:01";
 
-/// A simulator with a template, and what the guests learn of the network.
+/// A simulator with a template, and the network settings for guests.
 struct Stage {
     sim: Sim,
     vcenter: Arc<VCenter>,
@@ -49,7 +49,7 @@ impl Stage {
         Nic { mac: mac.map(str::to_owned), addressing, ..Nic::plain(NicKind::Vmxnet3, backing) }
     }
 
-    /// A nic whose MAC and address the network provider chose, and one of which it says nothing.
+    /// Returns a NIC with a MAC and address from the network provider, and one without.
     async fn nics(&self) -> Vec<Nic> {
         let addresses = fixed(&[("10.0.0.5", 24, "10.0.0.1"), ("2001:db8::5", 64, "2001:db8::1")]);
         vec![
@@ -71,7 +71,7 @@ impl Stage {
         compose(vm, &data, &input, &Budget::new(LIMITS.bytes)).unwrap()
     }
 
-    /// The VM, made by the one call and running where its object says so.
+    /// Creates the VM with a single call, which also powers the VM on if its object says so.
     async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic]) -> Made {
         let facts = fixtures::facts(Found::Absent);
         let bootstrap = self.composed(vm, data, nics);
@@ -84,7 +84,7 @@ impl Stage {
         self.seen(&vsphere_vm.moref).await
     }
 
-    /// The VM as vCenter has it.
+    /// Reads the VM from vCenter.
     async fn seen(&self, vsphere_vm: &MoRef) -> Made {
         let paths = ["config.extraConfig", "config.vAppConfig", "config.hardware.device", "guest"];
         let read = self.vcenter.client.retrieve(std::slice::from_ref(vsphere_vm), &paths).await.unwrap();
@@ -113,7 +113,7 @@ impl Stage {
         }
     }
 
-    /// The steps, one after another, each of which vCenter must take.
+    /// Carries out the steps in order. vCenter must accept each of them.
     async fn taken(&self, vsphere_vm: &MoRef, steps: &[Step]) {
         for step in steps {
             within(step.word(), take_step(vsphere_vm, step, &self.vcenter)).await.unwrap();
@@ -129,7 +129,7 @@ fn first(value: &Value) -> Value {
     value.items().first().cloned().unwrap_or_default()
 }
 
-/// A VM as vCenter has it.
+/// A VM in vCenter.
 #[derive(Debug)]
 struct Made {
     vsphere_vm: MoRef,
@@ -137,15 +137,15 @@ struct Made {
     properties: BTreeMap<String, String>,
     nics: Vec<vsphere::VirtualNic>,
     host_name: String,
-    /// The first address of each nic, as the guest reports it.
+    /// The first address of each NIC, as the guest reports it.
     addresses: Vec<String>,
     macs: Vec<String>,
-    /// How far vCenter's guest customization is.
+    /// The state of vCenter's guest customization.
     customised: String,
 }
 
 impl Made {
-    /// The guest was set up by VMware Tools, with its name and the provider's address.
+    /// Asserts that VMware Tools set the guest's name and the network provider's address.
     fn is_set_up(&self) {
         assert_eq!(self.customised, "TOOLSDEPLOYPKG_SUCCEEDED", "{self:?}");
         assert_eq!((self.host_name.as_str(), self.addresses[0].as_str()), ("cp-0", "10.0.0.5"), "{self:?}");
@@ -158,14 +158,14 @@ impl Made {
         assert!(!self.extra_config.contains_key("vmware.tools.gosc.ignoretoolscheck"));
     }
 
-    /// Cloud-init has nothing to read.
+    /// Asserts that cloud-init doesn't find any data.
     fn has_no_guestinfo(&self) {
         let composed =
             GUESTINFO.iter().filter(|key| self.extra_config.get(**key).is_some_and(|v| !v.is_empty()));
         assert_eq!(composed.count(), 0, "{self:?}");
     }
 
-    /// What cloud-init reads of the network.
+    /// Returns the network that cloud-init reads.
     fn network(&self) -> serde_json::Value {
         let decoded = cloudinit::decode(&self.extra_config, &Budget::new(1 << 20)).unwrap();
         decoded.metadata(&Budget::new(1 << 20)).unwrap().other["network"]["ethernets"].clone()
@@ -290,7 +290,8 @@ async fn a_vm_that_is_off_gets_a_change_once(sim: Sim) {
     assert_eq!(made.properties["address"], "old");
     assert_eq!(made.customised, "TOOLSDEPLOYPKG_PENDING");
     let second = stage.composed(&with_transport("OvfEnv"), &[("address", "new")], &nics);
-    // The customisation of the clone still waits, with another address: vCenter takes no second one, so it goes.
+    // The clone's customization, with another address, is still pending. vCenter rejects a second customization, so the pending
+    // one is replaced.
     let mut steps = second.steps();
     stage.taken(&made.vsphere_vm, &steps).await;
     assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_PENDING");
@@ -301,7 +302,7 @@ async fn a_vm_that_is_off_gets_a_change_once(sim: Sim) {
     let made = stage.seen(&made.vsphere_vm).await;
     assert_eq!(made.properties["address"], "new");
     made.is_set_up();
-    // Once it has started, another one is taken.
+    // After the guest has started, vCenter accepts another customization.
     stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::Off, Mode::Hard)]).await;
     stage.taken(&made.vsphere_vm, &second.steps()).await;
     assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_PENDING");

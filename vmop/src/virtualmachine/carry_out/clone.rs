@@ -1,4 +1,4 @@
-//! The one call that creates a VM, and what may have become of an earlier one.
+//! The clone call that creates a VM, and the adoption of a VM from an earlier call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,13 @@ use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::{Blocked, Claim, Error};
 use crate::virtualmachine::facts::Facts;
 
-/// How long the inventory may take to show a VM that vCenter has cloned.
+/// The maximum time until the inventory shows a cloned VM.
 const ENTER: Duration = Duration::from_secs(30);
-/// How long it may lag behind a VM that had been there before we asked.
+/// The maximum time until the inventory shows a VM that existed before the clone call.
 const SOON: Duration = Duration::from_secs(2);
 
-/// The VM exists; what the clone named and is gone is looked up anew next time.
+/// Creates the VM. If the clone names an object that is gone, all cached lookups are discarded, so that the next reconcile
+/// repeats them.
 pub async fn create(
     plan: Box<ClonePlan>,
     slot: Option<Turn>,
@@ -40,11 +41,12 @@ pub async fn create(
     made.map_err(|error| name_template(error, &template, vcenter))
 }
 
-/// Faults of a clone whose source lacks a file. A VM's own device changes can cause some of them, too.
+/// Faults that vCenter reports if a file of the clone's source is missing. Device changes can cause some of them, too.
 const SOURCE_FAULTS: [&str; 4] =
     ["InvalidDeviceSpec", "InvalidDeviceBacking", "FileNotFound", "CannotAccessFile"];
 
-/// Adds the template to a failure that a missing disk of it can cause: neither vCenter's fault nor the VM's spec names it.
+/// Adds the template to an error that a missing template disk may cause, because neither the fault nor the VM's spec names the
+/// template.
 fn name_template(error: Error, template: &MoRef, vcenter: &VCenter) -> Error {
     let is_source = |error: &vsphere::Error| {
         error.fault().is_some_and(|fault| SOURCE_FAULTS.contains(&fault.type_name.as_str()))
@@ -60,9 +62,9 @@ fn name_template(error: Error, template: &MoRef, vcenter: &VCenter) -> Error {
     }
 }
 
-/// The VM exists: cloned now, or adopted if an earlier try got through.
+/// Clones the VM, or adopts the VM from an earlier attempt that succeeded.
 ///
-/// What it is made of is let go, and the `slot` for it, as soon as vCenter has answered.
+/// The clone specification and the `slot` are released as soon as vCenter has accepted or rejected the call.
 pub async fn clone_or_adopt(
     plan: Box<ClonePlan>,
     slot: Option<Turn>,
@@ -82,7 +84,7 @@ pub async fn clone_or_adopt(
         Ok(done) => match done.moref() {
             Some(moref) => {
                 let vsphere_vm = vcenter.inventory.wait_for_vm(moref, ENTER).await?;
-                // The inventory may show that it runs after the task's end.
+                // The inventory may show that the VM runs only after the task has ended.
                 let on = |vsphere_vm: &Vm| vsphere_vm.power_state == Some(PowerState::On);
                 Ok(if runs { wait_until(vsphere_vm, vcenter, on).await } else { vsphere_vm })
             }
@@ -97,14 +99,15 @@ pub async fn clone_or_adopt(
     }
 }
 
-/// What is in the box, whose place is free from here on.
+/// Moves the plan out of its box, and frees the box.
 fn unbox(plan: Box<ClonePlan>) -> ClonePlan {
     *plan
 }
 
-/// The VM that has the name, if it is ours: then an earlier try got through.
+/// Returns the VM with this name if an earlier attempt created it for this object. Fails if the name belongs to another VM or
+/// object.
 ///
-/// One that is still being made has no reference yet; the stream tells when it has.
+/// A VM that is still being created doesn't have a reference yet. The inventory stream shows the VM once it has one.
 async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {
     let named = |inventory: &Inventory| inventory.by_name(folder, name).present();
     let found = vcenter.inventory.wait_until(SOON, named).await;
@@ -135,7 +138,7 @@ async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> 
     Err(Blocked::Claimed(Claim { what, holder: facts.mark.describe_holder(&vsphere_vm) }).into())
 }
 
-/// Something that the clone names is gone from vCenter: look it up anew, all of it.
+/// Discards the cached template, storage and policy, because an object that the clone specification names is gone from vCenter.
 async fn look_up_anew(template: &MoRef, vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) {
     ctx.templates.forget(template);
     vcenter.forget_storage().await;

@@ -1,4 +1,4 @@
-//! The end of a VM in vCenter: power off, detach what is not its own, destroy.
+//! Destroys a VM in vCenter: powers it off, detaches foreign disks, and destroys it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use crate::vcenter::VCenter;
 use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::storage::record::DiskRecord;
 
-/// How long the inventory may take to show that a VM is off, or gone.
+/// The maximum time until the inventory shows that a VM is off or gone.
 const SHOWN: Duration = Duration::from_secs(10);
 
 fn is_off(vsphere_vm: &Vm) -> bool {
     vsphere_vm.power_state.is_none_or(|state| state == PowerState::Off)
 }
 
-/// The VM is off; as it is then, or `None` if it is gone.
+/// Powers off the VM, and returns its state after that, or `None` if it is gone.
 ///
-/// What somebody did to it before, such as hanging a disk on it, the stream tells before it tells of its end.
+/// The inventory stream shows earlier changes to the VM, such as an attached disk, before it shows that the VM is off.
 pub async fn power_off(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<Option<Arc<Vm>>, Error> {
     if !is_off(vsphere_vm) {
         match set_power(&vsphere_vm.moref, PowerState::Off, vcenter).await {
             Err(Error::Vcenter(error)) if error.is_not_found() => {
                 return confirm_gone(vsphere_vm, vcenter).await.map(|()| None);
             }
-            // The stream lags: destroying tells.
+            // The stream lags. The destroy call shows if the VM is off.
             Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
             other => other?,
         }
     }
     let shown = |inventory: &Inventory| match inventory.vm(&vsphere_vm.moref) {
         Presence::Present(vsphere_vm) if is_off(&vsphere_vm) => Some(vsphere_vm),
-        // Outside our folders, or gone meanwhile: destroying shows.
+        // The VM is outside our folders or gone. The destroy call shows which.
         Presence::Absent => Some(Arc::new(vsphere_vm.clone())),
         Presence::Present(_) | Presence::Unavailable(_) | Presence::Unknown => None,
     };
@@ -44,7 +44,7 @@ pub async fn power_off(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<Option<Arc<
     off.map(Some).ok_or_else(|| Error::Unsettled(format!("{} is being powered off", vsphere_vm.name)))
 }
 
-/// The VM is off and destroyed, with its own disks.
+/// Powers off the VM, detaches foreign disks, and destroys the VM with its own disks.
 pub async fn destroy(vsphere_vm: &Vm, record: &DiskRecord, vcenter: &VCenter) -> Result<(), Error> {
     let lags = is_off(vsphere_vm);
     let Some(vsphere_vm) = power_off(vsphere_vm, vcenter).await? else { return Ok(()) };
@@ -61,7 +61,7 @@ pub async fn destroy(vsphere_vm: &Vm, record: &DiskRecord, vcenter: &VCenter) ->
     }
 }
 
-/// Asks vCenter whether the VM is gone, where something was not found: it may be only the memory of a task.
+/// Checks in vCenter if the VM is gone. The object that a call didn't find may only be a task that vCenter has forgotten.
 async fn confirm_gone(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
     match vcenter.client.devices(&vsphere_vm.moref).await {
         Err(error) if error.is_not_found() => Ok(()),
@@ -70,10 +70,10 @@ async fn confirm_gone(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
     }
 }
 
-/// Disks that are not the VM's own are detached: what destroys a VM destroys all that hangs on it.
+/// Detaches foreign disks, because destroying a VM destroys all attached disks.
 ///
-/// Of a VM that was off before, the inventory may not show the latest: vCenter is asked. So it is where something is to
-/// be detached: nothing else may change meanwhile.
+/// If the VM was off before, the inventory may lag, so the devices are read from vCenter. The devices are also read before a
+/// detach, so that the detach fails if they change meanwhile.
 async fn detach_foreign_disks(
     vsphere_vm: &Vm,
     record: &DiskRecord,
@@ -102,11 +102,11 @@ async fn detach_foreign_disks(
     Ok(())
 }
 
-/// The property with the first snapshots of a VM.
+/// The property that contains a VM's root snapshots.
 const SNAPSHOTS: &str = "rootSnapshot";
 
-/// Refuses to detach disks while the VM has snapshots, unless snapshots leave the disks out. vCenter refuses to detach a disk that a
-/// snapshot contains, or destroys the disk's files with the VM, because the snapshot needs them.
+/// Refuses to detach disks while the VM has snapshots that can contain them. vCenter either refuses to detach such a disk, or
+/// destroys its files with the VM, because the snapshot needs them.
 async fn confirm_no_snapshots(vsphere_vm: &Vm, foreign: &[Disk], vcenter: &VCenter) -> Result<(), Error> {
     let disks = foreign.iter().filter(|disk| !disk.is_independent()).count();
     if disks == 0 {

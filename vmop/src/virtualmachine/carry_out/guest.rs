@@ -1,4 +1,4 @@
-//! Requests to a guest: it is asked once, and the inventory shows when it has done it.
+//! Requests to a guest. Each is sent once, and the inventory shows when the guest has carried it out.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
@@ -14,9 +14,10 @@ use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::Error;
 use crate::virtualmachine::power::operation::{guest_asked_since, soft_power_note};
 
-/// Asks the guest to bring its VM into `state`; `until` is when vCenter does it, if the guest does not.
+/// Asks the guest to bring its VM into `state`. After `until`, a later reconcile changes the power state in vCenter instead.
 ///
-/// Since when it is asked is on the object before it is asked, so that a restart of this program gives it no more time.
+/// The time of the request is recorded in the object before the request, so that a restart of this program doesn't extend the
+/// wait.
 pub async fn ask_guest(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -42,7 +43,7 @@ pub async fn ask_guest(
     };
     match answer {
         Ok(()) => Ok(()),
-        // The guest can't, and need not.
+        // The guest can't do it. A hard power operation is allowed instead.
         Err(error) if until.is_some() && matches!(error.kind(), Kind::InvalidState) => {
             ctx.guest_requests.forget(&object);
             set_power(&vsphere_vm.moref, state, vcenter).await

@@ -1,4 +1,4 @@
-//! Every write for a VM. Nothing else calls a method of vCenter that changes something.
+//! All writes for a VM. Only this module calls vCenter methods that change something.
 
 pub mod clone;
 pub mod destroy;
@@ -24,9 +24,9 @@ use super::plan::Plan;
 use super::step::Step;
 use crate::vcenter::{MEMBERSHIP, VCenter};
 
-/// Carries out the plan; the VM, where it was created or changed.
+/// Carries out the plan, and returns the VM if it was created or changed.
 ///
-/// The `slot` that creating a VM takes is given back when vCenter has it, or has refused.
+/// The creation `slot` is released when vCenter has accepted or rejected the clone.
 pub fn carry_out<'a>(
     plan: Plan,
     slot: Option<Turn>,
@@ -52,7 +52,7 @@ pub fn carry_out<'a>(
     .boxed()
 }
 
-/// Takes the steps; a cluster module that turns out to be gone is made again.
+/// Carries out the steps. If a cluster module turns out to be gone, requests its replacement.
 async fn take_steps(
     vm: &VirtualMachine,
     vsphere_vm: Arc<Vm>,

@@ -1,4 +1,4 @@
-//! Writes to the VirtualMachine itself, beside its status: identity, finalizer and what has to travel with it.
+//! Writes to the VirtualMachine except its status: identity, finalizer, and metadata that must travel with the object.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::virtualmachine::power::state::wanted_power;
 use crate::virtualmachine::size::resize;
 use crate::virtualmachine::storage::record::DiskRecord;
 
-/// Persists our finalizer and both UUIDs: all that has to be there before anything exists outside.
+/// Persists our finalizer and both UUIDs, which must exist before any external effect.
 pub async fn prepare(
     vm: &Arc<VirtualMachine>,
     ctx: &Context,
@@ -50,13 +50,13 @@ pub async fn prepare(
         });
     }
     if now {
-        // Which now it was must not be asked twice.
+        // `now` is replaced by a fixed time, so that one request can't cause two restarts.
         patch["spec"]["nextRestartTime"] = restart_now(vm, jiff::Timestamp::now()).to_string().into();
     }
     Ok((Arc::new(Box::pin(ctx.api.patch(&**vm, patch)).await?), identity))
 }
 
-/// The plan, once it is sure that it rests on what the API server has; `cached` is the object as it was in the cache.
+/// Returns the plan after checking that it is based on the API server's state. `cached` is the object from the cache.
 pub fn confirm_plan<'a>(
     plan: Result<Plan, Error>,
     cached: &'a Arc<VirtualMachine>,
@@ -65,10 +65,10 @@ pub fn confirm_plan<'a>(
 ) -> BoxFuture<'a, Result<Plan, Error>> {
     async move {
         match plan? {
-            // Also where our finalizer was put on just now: the API server drops an object although it has one if that came
-            // between the look and the deed of a deletion.
+            // Also check if our finalizer was just added: the API server drops an object despite a finalizer that was
+            // added between the check and the deletion.
             plan @ Plan::Create { .. } => confirm_current(vm, ctx).await.map(|()| plan),
-            // What was written just now was written on condition that it was current.
+            // If `vm` isn't `cached`, it was just written, on the condition that it was current.
             plan @ Plan::Change { .. } if Arc::ptr_eq(cached, vm) => {
                 confirm_current(vm, ctx).await.map(|()| plan)
             }
@@ -78,9 +78,9 @@ pub fn confirm_plan<'a>(
     .boxed()
 }
 
-/// Checks that the API server itself has the object as the cache shows it, in all that decides what is done to its VM.
+/// Checks that the API server's object has the same [`decisive_state`] as the cached object.
 ///
-/// After a restart the cache may come from an API server that lags behind: it shows objects that are gone since.
+/// After a restart, the cache may come from an API server that lags, and contain objects that are already gone.
 pub async fn confirm_current(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let live = ctx.api.live(vm).await?;
     if live.is_some_and(|live| decisive_state(&live) == decisive_state(vm)) {
@@ -89,9 +89,10 @@ pub async fn confirm_current(vm: &VirtualMachine, ctx: &Context) -> Result<(), E
     Err(stale_cache::<VirtualMachine>(vm.metadata.namespace.as_deref(), &vm.name_any()).into())
 }
 
-/// Notes in the object what has to travel with it: that its VM existed once, and by which class it was sized.
+/// Records in the object the facts that must travel with it: that its VM existed, the class by which the VM was sized, and the
+/// VM's disks.
 ///
-/// A request to the guest that has been carried out is removed, and who has the VM paused is noted.
+/// Also removes the record of a completed request to the guest, and records who paused the VM.
 pub fn note_progress<'a>(
     vm: Arc<VirtualMachine>,
     facts: &'a Facts,
@@ -106,7 +107,7 @@ pub fn note_progress<'a>(
         if arrived {
             ctx.guest_requests.forget(&ObjectRef::from_obj(&*vm));
         }
-        // What is done only to a VM that is off has been done, if it was off and all steps were taken.
+        // The changes that require a VM to be off are complete if it was off and all steps succeeded.
         let was_off =
             matches!(&facts.found, Found::Ours(before) if before.power_state == Some(PowerState::Off));
         let off = was_off || vsphere_vm.power_state == Some(PowerState::Off);
@@ -120,16 +121,16 @@ pub fn note_progress<'a>(
     .boxed()
 }
 
-/// What was reached.
+/// The progress of a reconcile.
 #[derive(Clone, Copy)]
 struct Progress {
-    /// The VM is in the power state that its spec asks for.
+    /// True if the VM is in the power state that its spec requests.
     arrived: bool,
-    /// It has all settings of its class.
+    /// True if all settings of the VM's class are applied.
     settings_applied: bool,
 }
 
-/// What of the object's metadata has to be other; null where nothing has.
+/// Returns the metadata patch, or null if the metadata is up to date.
 fn metadata_patch(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, progress: Progress) -> Value {
     let mut annotations = Map::new();
     let first = !vm.annotations().contains_key(annotation::FIRST_BOOT_DONE);
@@ -158,7 +159,7 @@ fn metadata_patch(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, progress:
     if patch.is_empty() { Value::Null } else { patch.into() }
 }
 
-/// Notes in the object who has its VM paused.
+/// Records in the object who paused its VM.
 pub async fn note_pause(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let vsphere_vm = parse_identity(vm)
         .ok()

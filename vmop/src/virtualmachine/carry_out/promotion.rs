@@ -1,4 +1,4 @@
-//! Has vCenter promote linked disks, and follows that beside all reconciles.
+//! Promotes linked disks in vCenter, in background tasks that don't block reconciles.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use vsphere::{Disk, Error, MoRef};
 use crate::vcenter::VCenter;
 use crate::virtualmachine::storage::promotions::{PromotionProgress, Promotions};
 
-/// A promotion that failed for a reason that may pass is begun anew after this.
+/// The delay before a promotion that failed for a possibly temporary reason is retried.
 const RETRY: Duration = Duration::from_mins(5);
 
-/// Has vCenter promote the disks; the object is enqueued when that has ended.
+/// Begins the promotion in a background task, which enqueues the object after the promotion has ended.
 pub fn begin_promotion(
     promotions: &Arc<Promotions>,
     vm: &VirtualMachine,
@@ -57,20 +57,20 @@ async fn follow(
     promotions.retry(object);
 }
 
-/// Promotes the disks; where vCenter is at it already, it is not asked again.
+/// Promotes the disks, or waits for a promotion that is already running.
 async fn promote(vsphere_vm: &MoRef, disks: &[Disk], vcenter: &VCenter) -> Result<(), Error> {
     let task = match running_promotion(vsphere_vm, vcenter).await? {
         Some(task) => task,
         None => vcenter.client.promote_disks(vsphere_vm, disks).await?,
     };
     match vcenter.inventory.wait_for_task(&task).await {
-        // vCenter has forgotten the task, so it is over; the disks show what came of it.
+        // vCenter has forgotten the task, so it has ended. The disks show the result.
         Err(error) if error.is_not_found() && error.method() == "Task" => Ok(()),
         ended => ended.map(drop),
     }
 }
 
-/// The promotion of the VM's disks that was begun before, by whomever.
+/// Returns a running promotion task for the VM's disks, even if another client started it.
 pub async fn running_promotion(vsphere_vm: &MoRef, vcenter: &VCenter) -> Result<Option<MoRef>, Error> {
     let paths = ["info.state", "info.descriptionId"];
     let tasks = vcenter.client.retrieve_members(vsphere_vm, "recentTask", "Task", &paths).await?;

@@ -1,4 +1,4 @@
-//! What a VM needs of others is requested: objects of network and storage providers, a template, watches.
+//! Sends a VM's requests to other components: network and storage objects, a template, watches.
 
 use api::vmop::VirtualMachine;
 use futures::FutureExt;
@@ -15,13 +15,14 @@ use crate::virtualmachine::nic::request::create_requests;
 use crate::virtualmachine::requests::{ProbeRequest, Requests};
 use crate::virtualmachine::storage::claims::apply_attachments;
 
-/// Makes all of the requests.
+/// Sets the probe target and the data source watch, requests image syncs, templates and module replacements, and writes the
+/// volume and NIC objects.
 pub fn make_requests<'a>(
     vm: &'a VirtualMachine,
     requests: &Requests<'a>,
     ctx: &'a Context,
 ) -> BoxFuture<'a, Result<(), Error>> {
-    // No `..`: a request that nobody makes must not compile.
+    // Without `..`, so that a new request that isn't sent doesn't compile.
     let Requests {
         probe: probe_target,
         data_source,
@@ -64,13 +65,13 @@ pub fn make_requests<'a>(
     .boxed()
 }
 
-/// Has the policy of the VM make a cluster module anew, which somebody removed.
+/// Requests that the VM's resource policy replaces a cluster module that was removed.
 pub fn replace_module(vm: &VirtualMachine, module: &str, vcenter: &VCenter, ctx: &Context) {
     vcenter.memberships.forget(module);
     realize_policy_anew(vm, vcenter, ctx);
 }
 
-/// Has the resource policy of the VM realized anew.
+/// Requests that the VM's resource policy is realized again.
 pub fn realize_policy_anew(vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) {
     let namespace = vm.namespace().unwrap_or_default();
     if let Some(policy) = &vm.spec.resource_policy_name {

@@ -1,4 +1,4 @@
-//! The steps of a plan, taken one after another.
+//! Carries out a plan's steps in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,16 @@ use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::power::operation::{PowerOperation, power_operation};
 use crate::virtualmachine::step::{Mode, Step, restart_note};
 
-/// How long a reconcile waits for the inventory to show what a step has come to.
+/// The maximum time that a reconcile waits until the inventory shows the result of a step.
 const SHOWN: Duration = Duration::from_secs(2);
 
-/// The fault of a VM whose guest is to be customized already.
+/// The fault for a VM whose guest already has a pending customization.
 const PENDING: &str = "CustomizationPending";
 
-/// Takes the steps; the VM as it is then, for all that the inventory shows.
+/// Carries out the steps, and returns the VM in its last state in the inventory.
 ///
-/// Where the guest has to do one, it is asked, and the steps after it are for the reconcile that finds it done.
+/// If the guest must carry out a power step, the step is only requested. The remaining steps are left to the reconcile that
+/// finds that step done.
 pub async fn take_all(
     mut vsphere_vm: Arc<Vm>,
     steps: &[Step],
@@ -33,7 +34,7 @@ pub async fn take_all(
     ctx: &Context,
 ) -> Result<Arc<Vm>, Error> {
     for step in steps {
-        // The inventory goes on while a step is carried out.
+        // The inventory changes while a step is carried out.
         match vcenter.inventory.vm(&vsphere_vm.moref) {
             Presence::Present(now) => vsphere_vm = now,
             Presence::Unavailable(now) => return Err(Blocked::Unavailable(now).into()),
@@ -61,7 +62,7 @@ pub async fn take_all(
     Ok(vsphere_vm)
 }
 
-/// Takes one step.
+/// Carries out one step, and waits until its vCenter task has ended.
 pub async fn take_step(vsphere_vm: &MoRef, step: &Step, vcenter: &VCenter) -> Result<(), Error> {
     tracing::info!(%vsphere_vm, step = step.word(), "changing the VM");
     match step {
@@ -77,7 +78,7 @@ pub async fn take_step(vsphere_vm: &MoRef, step: &Step, vcenter: &VCenter) -> Re
         Step::Join(module) => Ok(vcenter.memberships.join(&vcenter.client, module, vsphere_vm).await?),
         Step::Power(state, _) => set_power(vsphere_vm, *state, vcenter).await,
         Step::Restart(mode, at) => {
-            // Noted after the deed: a crash between the two restarts a booting guest once more, but loses no restart.
+            // Recorded after the restart: a crash in between repeats a restart, but doesn't lose one.
             match mode {
                 Mode::Hard => finish_task(vcenter.client.reset(vsphere_vm).await, vcenter).await?,
                 Mode::Soft | Mode::TrySoft => vcenter.client.reboot_guest(vsphere_vm).await?,
@@ -88,7 +89,8 @@ pub async fn take_step(vsphere_vm: &MoRef, step: &Step, vcenter: &VCenter) -> Re
     }
 }
 
-/// An upgrade to a version that the VM's host does not know fails until the spec or the host changes.
+/// Converts the error for a hardware version that the VM's host doesn't support to an error that isn't retried, because the
+/// cause lasts until the spec or the host changes.
 fn unsupported_version(error: Error, version: u32) -> Error {
     match error {
         Error::Vcenter(error) if error.fault().is_some_and(|fault| fault.type_name == "NotSupported") => {
@@ -101,10 +103,10 @@ fn unsupported_version(error: Error, version: u32) -> Error {
     }
 }
 
-/// Has the guest customized at its next start, in place of a customization that waited for that.
+/// Customizes the guest at its next start, and replaces a pending customization.
 ///
-/// vCenter takes no second customization before the first was carried out or removed. One that can't be removed does not
-/// hold the VM back: it is the guest's then.
+/// vCenter rejects a second customization until the first one is carried out or removed. If the pending customization can't be
+/// removed, it is kept and the new one is dropped, so that the VM isn't blocked.
 async fn customize(vsphere_vm: &MoRef, spec: &CustomizationSpec, vcenter: &VCenter) -> Result<(), Error> {
     match finish_task(vcenter.client.customize_vm(vsphere_vm, spec.clone()).await, vcenter).await {
         Err(error) if is_pending(&error) => {}
@@ -129,12 +131,12 @@ async fn customize(vsphere_vm: &MoRef, spec: &CustomizationSpec, vcenter: &VCent
     }
 }
 
-/// Whether vCenter refuses because the VM's guest is to be customized already.
+/// Returns true if vCenter rejects the call because a customization is already pending.
 fn is_pending(error: &Error) -> bool {
     matches!(error, Error::Vcenter(error) if error.fault().is_some_and(|fault| fault.type_name == PENDING))
 }
 
-/// The VM as it is once the inventory shows it so, or after a while as it was.
+/// Waits until the inventory shows the VM in the expected state, and returns it. Returns the old state after a timeout.
 pub async fn wait_until(vsphere_vm: Arc<Vm>, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
     let shown = |inventory: &Inventory| inventory.vm(&vsphere_vm.moref).present().filter(|now| so(now));
     vcenter.inventory.wait_until(SHOWN, shown).await.unwrap_or_else(|| Arc::clone(&vsphere_vm))

@@ -1,4 +1,4 @@
-//! What vCenter has of a VM.
+//! Finds a VM in vCenter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,39 +18,40 @@ use crate::vcenter::{Placement, Problem, VCenter};
 use crate::virtualmachine::error::Claim;
 use crate::virtualmachine::placement::namespace::namespace_placements;
 
-/// How far the inventory may lag behind what vCenter answers; a VM of ours has entered by then.
+/// The maximum time by which the inventory lags behind vCenter's responses. After this time, the inventory contains all our
+/// VMs.
 const LAG: Duration = Duration::from_secs(1);
 
-/// What vCenter has of a VM.
+/// The result of the search for a VM in vCenter.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Nobody can know: vCenter can't be reached, or its inventory is not complete.
+    /// It is unknown whether the VM exists: vCenter can't be reached, or its inventory is incomplete.
     Unknown(Problem),
-    /// Nothing, and nothing ever was: it is to be created.
+    /// The VM never existed and must be created.
     Absent,
-    /// Nothing, and there is no place for it.
+    /// The VM can't be searched for or created, because its placement is missing.
     Nowhere(Unmet),
-    /// Our VM.
+    /// The object's VM.
     Ours(Arc<Vm>),
-    /// Our VM, or one that may be ours, and vCenter does not reach it: nothing is decided from it.
+    /// The object's VM, or a VM that may be the object's. vCenter can't reach the VM, so its state isn't a basis for decisions.
     Unavailable(Arc<Vm>),
-    /// Our VM, where we do not look.
+    /// The object's VM, outside the watched folders.
     Moved(Arc<Vm>),
-    /// It existed, and is gone; the message says how.
+    /// The VM existed and is gone. The message says how.
     Lost(String),
-    /// Somebody else has its identity.
+    /// Another VM has the object's UUID or name.
     Claimed(Claim),
 }
 
-/// Where a VM is looked for: the placement of its namespace and, where it has one, of its resource policy.
+/// The placements that are searched for a VM.
 pub struct SearchPlaces<'a> {
-    /// In its namespace.
+    /// The placement of the namespace.
     pub namespace: &'a Need<Placement>,
-    /// Its own: of its resource policy, else of its namespace.
+    /// The VM's own placement: from its resource policy if it has one, otherwise from its namespace.
     pub own: &'a Need<Placement>,
 }
 
-/// What vCenter has of `vm`.
+/// Searches for the object's VM in vCenter.
 pub async fn find(
     vm: &VirtualMachine,
     identity: Identity,
@@ -80,7 +81,7 @@ pub async fn find(
     }
 }
 
-/// Has all folders watched that the VM may lie in; of all zones, as one whose zone is chosen anew must be seen where it is.
+/// Watches all folders that may contain the VM, in all zones, because a VM whose zone changed must still be found.
 async fn watch_folders(
     vm: &VirtualMachine,
     home: &Need<Placement>,
@@ -104,7 +105,7 @@ async fn watch_folders(
     None
 }
 
-/// What the cache says: the VM by its UUID, else by its name.
+/// Searches the cache for the VM by its UUID, then by its name.
 fn find_in_cache(
     vm: &VirtualMachine,
     identity: Identity,
@@ -121,7 +122,7 @@ fn find_in_cache(
     }
     let name = vm.name_any();
     match vcenter.inventory.by_name(&placement?.folder, &name) {
-        // Whose it is shows when it can be reached.
+        // The owner is only known once the VM can be reached.
         Presence::Unavailable(vsphere_vm) => Some(Found::Unavailable(vsphere_vm)),
         Presence::Present(vsphere_vm) if identity.is_of(&vsphere_vm) => {
             Some(check_mark(mark, vsphere_vm, || format!("The name {name} in its folder")))
@@ -142,10 +143,10 @@ fn check_mark(mark: &Mark, vsphere_vm: Arc<Vm>, what: impl FnOnce() -> String) -
     }
 }
 
-/// A VM whose configuration was never read and that may be this object's.
+/// Returns a VM whose configuration was never read and that may be this object's.
 ///
-/// It is the one that the status names, or it bears its name. An object that had a VM and has no status, as after a move
-/// to another cluster, may have any of them.
+/// This is the VM in the object's status, or one with the object's name. If the object had a VM and has lost its status, as
+/// after a move to another cluster, any VM whose configuration was never read may be the object's.
 pub fn unidentified(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Arc<Vm>> {
     let id = vm.status.as_ref().and_then(|status| status.unique_id.as_deref());
     let name = vm.name_any();
@@ -156,14 +157,14 @@ pub fn unidentified(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Arc<Vm>> {
     vcenter.inventory.unidentified().into_iter().find(may_be)
 }
 
-/// Whether it is called so. One that vCenter can't read may be shown by the path of its file, as
-/// `/vmfs/volumes/5f3…/cp-0/cp-0.vmx`.
+/// Returns true if the VM or its `.vmx` file has the name. A VM that vCenter can't read may be shown with its file path, such
+/// as `/vmfs/volumes/5f3…/cp-0/cp-0.vmx`.
 fn bears_name(vsphere_vm: &Vm, name: &str) -> bool {
     let file = vsphere_vm.name.rsplit('/').next().unwrap_or_default();
     vsphere_vm.name == name || file.strip_suffix(".vmx") == Some(name)
 }
 
-/// A VM that was there and is not in the cache: moved away, or gone.
+/// Searches for a VM that existed and isn't in the cache. That VM was moved away or is gone.
 async fn find_elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, vcenter: &VCenter) -> Found {
     match vcenter.inventory.locate(identity.instance, last_reference(vm).as_ref()).await {
         Ok(Location::Here(vsphere_vm)) if mark.is_on(&vsphere_vm) => Found::Ours(vsphere_vm),
@@ -174,21 +175,21 @@ async fn find_elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, vc
     }
 }
 
-/// The VM that the status names: the last that was seen of it.
+/// Returns the reference to the object's VM that the status recorded last.
 pub fn last_reference(vm: &VirtualMachine) -> Option<MoRef> {
     let id = vm.status.as_ref()?.unique_id.as_deref()?;
     Some(MoRef::new("VirtualMachine", id))
 }
 
-/// Whether a controller created the object: then its UUIDs are random.
+/// Returns true if the object has a controller owner reference. The UUIDs of such objects are random.
 fn is_controlled(vm: &VirtualMachine) -> bool {
     vm.owner_references().iter().any(|owner| owner.controller == Some(true))
 }
 
-/// The VM that has our BIOS UUID, if there is one: in the inventory, and, for an object whose UUIDs were given by hand or
-/// drawn for it alone, anywhere in vCenter.
+/// Searches for the VM that has the object's BIOS UUID, and returns `None` if there isn't one. The search covers the inventory
+/// and, if the object doesn't have a controller, all of vCenter, because a user may have chosen the object's UUIDs.
 ///
-/// Nobody's owner references spare the look into the inventory, where all VMs of other namespaces are.
+/// The inventory is searched even if the object has a controller, because the inventory contains other namespaces' VMs.
 pub async fn find_holder(
     vm: &VirtualMachine,
     identity: Identity,

@@ -1,4 +1,4 @@
-//! What is known of a VM that was destroyed or removed in vCenter.
+//! Describes VMs that were destroyed or removed in vCenter.
 
 use api::conditions::{self, vmop as known};
 use api::vmop::VirtualMachine;
@@ -8,10 +8,11 @@ use vsphere::{MoRef, Removal};
 
 use crate::vcenter::VCenter;
 
-/// How much older than its object the removal of a VM may be: the object may have been moved here since.
+/// The maximum time by which a VM's removal may precede its object's creation. The object may have been moved to this cluster
+/// after the removal.
 const SLACK: SignedDuration = SignedDuration::from_hours(24);
 
-/// The message of a VM that is lost: as it was reported, once it names the event of vCenter; vCenter is asked until then.
+/// Returns the message about a lost VM. Reads vCenter's events, unless the object's condition already names the event.
 pub async fn describe_loss(vm: &VirtualMachine, vcenter: &VCenter) -> String {
     match known_loss(vm) {
         Some(message) => message.to_owned(),
@@ -19,7 +20,7 @@ pub async fn describe_loss(vm: &VirtualMachine, vcenter: &VCenter) -> String {
     }
 }
 
-/// The message of the condition, where it names the event already: vCenter forgets its events.
+/// Returns the condition's message if it already names an event. The message is kept, because vCenter deletes old events.
 fn known_loss(vm: &VirtualMachine) -> Option<&str> {
     let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     conditions::find(conditions, known::VIRTUAL_MACHINE_CREATED)
@@ -50,8 +51,8 @@ fn is_of(vm: &VirtualMachine, removal: &Removal) -> bool {
     }
 }
 
-/// The message of a VM that is gone, with the event of vCenter that tells of it, such as
-/// `VmRemovedEvent at 2026-11-21T13:00:00Z by VSPHERE.LOCAL\Administrator`. Whoever owns the object decides what becomes of it.
+/// Returns the message about a lost VM, with the vCenter event if known, such as `VmRemovedEvent at 2026-11-21T13:00:00Z by
+/// VSPHERE.LOCAL\Administrator`. The message says who can replace the VM: the object's controller or the user.
 pub fn loss_message(vm: &VirtualMachine, removal: Option<&Removal>) -> String {
     let event = removal.map_or_else(String::new, |removal| {
         let at = removal.at.map_or_else(String::new, |at| format!(" at {at:.0}"));

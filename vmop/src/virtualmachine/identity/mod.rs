@@ -1,4 +1,4 @@
-//! Who a VM is: its UUIDs, and what vCenter has of it.
+//! VM identity: the UUIDs of a VM, and the search for the VM in vCenter.
 
 pub mod find;
 pub mod lost;

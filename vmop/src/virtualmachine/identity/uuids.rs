@@ -1,4 +1,4 @@
-//! The UUIDs of a VM, which are persisted in its object before anything exists in vCenter.
+//! The UUIDs of a VM, which are persisted in its object before anything is created in vCenter.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
@@ -11,20 +11,20 @@ use crate::virtualmachine::error::Blocked;
 /// The UUIDs of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The BIOS UUID: `vsphere://<uuid>` of a node.
+    /// The BIOS UUID, as in a node's `vsphere://<uuid>`.
     pub bios: Uuid,
-    /// The instance UUID, unique in vCenter.
+    /// The instance UUID, which is unique in vCenter.
     pub instance: Uuid,
 }
 
 impl Identity {
-    /// Whether `vsphere_vm` is this VM; vCenter may have changed one of two UUIDs, never both.
+    /// Returns true if one of the UUIDs matches. vCenter may change one of them, but never both.
     pub fn is_of(self, vsphere_vm: &Vm) -> bool {
         vsphere_vm.uuid == Some(self.bios) || vsphere_vm.instance_uuid == Some(self.instance)
     }
 }
 
-/// The UUIDs in the spec; `None` where one is missing still.
+/// Returns the UUIDs in the spec, or `None` if one is missing. Fails if one isn't a UUID.
 pub fn parse_identity(vm: &VirtualMachine) -> Result<Option<Identity>, Blocked> {
     let parsed = |field: &str, text: &Option<String>| match text.as_deref().filter(|text| !text.is_empty()) {
         None => Ok(None),
@@ -37,7 +37,7 @@ pub fn parse_identity(vm: &VirtualMachine) -> Result<Option<Identity>, Blocked> 
     Ok(bios.zip(instance).map(|(bios, instance)| Identity { bios, instance }))
 }
 
-/// The UUIDs of an object that names none or one: the one it names, else `drawn`, for both.
+/// Returns the UUIDs of an object. A missing UUID is copied from the other field. If both are missing, both UUIDs are `drawn`.
 pub fn complete_identity(vm: &VirtualMachine, drawn: Uuid) -> Result<Identity, Blocked> {
     let mut filled = vm.clone();
     let given =
@@ -52,13 +52,15 @@ pub fn complete_identity(vm: &VirtualMachine, drawn: Uuid) -> Result<Identity, B
     parse_identity(&filled)?.ok_or_else(spec)
 }
 
-/// Whether the VM was created once; the annotation travels with the object, the status does not.
+/// Returns true if the VM was ever created. The annotation is kept when the object is moved to another cluster, but the status
+/// isn't.
 pub fn existed(vm: &VirtualMachine) -> bool {
     vm.annotations().contains_key(annotation::FIRST_BOOT_DONE)
         || vm.status.as_ref().is_some_and(|status| status.unique_id.is_some())
 }
 
-/// What of the object decides what is done to its VM; the API server must have it so before something irreversible.
+/// Returns the object's state that decides what is done to its VM. The state must be current before an irreversible action. The
+/// tuple contains the generation, true if the object is being deleted, and true if its VM was ever created.
 pub fn decisive_state(vm: &VirtualMachine) -> (Option<i64>, bool, bool) {
     (vm.metadata.generation, vm.metadata.deletion_timestamp.is_some(), existed(vm))
 }

@@ -1,4 +1,4 @@
-//! A NIC as it shall be.
+//! The desired state of a NIC.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,35 +10,36 @@ use vsphere::{Backing, NicKind};
 use crate::unmet::{Need, Unmet};
 use crate::virtualmachine::identity::uuids::Identity;
 
-/// A NIC as it shall be.
+/// The desired state of a NIC.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nic {
-    /// What the guest sees.
+    /// The adapter type that the guest sees.
     pub kind: NicKind,
-    /// The network that it is connected to.
+    /// The vSphere network that the NIC is connected to.
     pub backing: Backing,
-    /// Its MAC, where the network provider chose it or the guest has to know it beforehand; else vCenter chooses.
+    /// The MAC, if the network provider assigned it or the bootstrap data needs it in advance. Otherwise vCenter chooses the
+    /// MAC.
     pub mac: Option<String>,
-    /// What the network provider calls the port.
+    /// The network provider's ID for the port.
     pub external_id: Option<String>,
-    /// How the guest gets its addresses.
+    /// The method by which the guest gets its addresses.
     pub addressing: Addressing,
 }
 
 impl Nic {
-    /// A NIC of which no network provider says anything.
+    /// Creates a NIC without settings from a network provider.
     pub fn plain(kind: NicKind, backing: Backing) -> Self {
         Self { kind, backing, mac: None, external_id: None, addressing: Addressing::Dhcp }
     }
 
-    /// Whether a guest without configuration does with it what it shall.
+    /// Returns true if the guest's default behavior is right for this NIC: DHCP, and any MAC.
     pub fn is_plain(&self) -> bool {
         self.mac.is_none() && self.addressing == Addressing::Dhcp
     }
 
-    /// The NIC at that place of a VM, with a MAC of our own where nobody chose one.
+    /// Returns the VM's NIC at this index, with a generated MAC if it doesn't have one.
     ///
-    /// It is locally administered, and the same whenever it is drawn for that place of that VM.
+    /// The MAC is locally administered, and always the same for the same VM and index.
     pub fn with_mac(self, identity: Identity, at: usize) -> Self {
         let draw = || {
             let digest = Sha256::digest(format!("{}/{at}", identity.instance));
@@ -48,20 +49,20 @@ impl Nic {
     }
 }
 
-/// How the guest gets the addresses of a NIC.
+/// The method by which the guest gets the addresses of a NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Addressing {
-    /// By DHCP.
+    /// DHCP.
     #[default]
     Dhcp,
-    /// These.
+    /// Static addresses.
     Static(Vec<Address>),
-    /// Not at all.
+    /// The guest doesn't configure an address.
     Unaddressed,
 }
 
 impl Addressing {
-    /// Whether there is a static IPv4 address.
+    /// Returns true if there is a static IPv4 address.
     pub fn has_ipv4(&self) -> bool {
         matches!(self, Self::Static(addresses) if addresses.iter().any(|address| address.ip.is_ipv4()))
     }
@@ -70,11 +71,10 @@ impl Addressing {
 /// A static address of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The address.
     pub ip: IpAddr,
-    /// The length of the subnet's prefix.
+    /// The prefix length of the subnet.
     pub prefix: u8,
-    /// The router.
+    /// The subnet's gateway.
     pub gateway: Option<IpAddr>,
 }
 
@@ -84,7 +84,7 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// The kind of NIC that an interface asks for.
+/// Returns the adapter type that an interface requests, or the default, vmxnet3.
 pub fn nic_kind(interface: &VirtualMachineNetworkInterface) -> Need<NicKind> {
     match interface.ethernet_card_type.as_deref().unwrap_or_default() {
         "" | "vmxnet3" => Ok(NicKind::Vmxnet3),
@@ -99,7 +99,7 @@ pub fn nic_kind(interface: &VirtualMachineNetworkInterface) -> Need<NicKind> {
     }
 }
 
-/// How many bits a mask has; a mask with a gap is none.
+/// Returns the prefix length of an IPv4 or IPv6 mask, or `None` if the string isn't a contiguous mask.
 pub fn prefix_of(mask: &str) -> Option<u8> {
     let (bits, ones, width) = match mask.parse().ok()? {
         IpAddr::V4(mask) => (u128::from(u32::from(mask)), u32::from(mask).leading_ones(), 32),

@@ -1,4 +1,4 @@
-//! The change of the NICs of a VM that exists, where its spec names others than it was created with.
+//! The NIC change for an existing VM whose spec names other interfaces than before.
 
 use api::vmop::VirtualMachine;
 use vsphere::{Backing, ConfigSpec, DeviceChange, VirtualNic};
@@ -8,31 +8,31 @@ use super::device_changes::{connected, new_keys, removed, without_nics};
 use crate::device_check::{changing_note, nics_note};
 use crate::virtualmachine::step::Step;
 
-/// The NICs that a VM that is off gets before it runs.
+/// The NIC change for a VM that is off, carried out before power-on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NicChange {
-    /// What makes the present NICs the wanted ones.
+    /// The device changes from the present to the wanted NICs.
     changes: Vec<DeviceChange>,
-    /// The wanted NICs, with the MACs that they have already.
+    /// The wanted NICs, with the MACs that are already known.
     pub nics: Vec<Nic>,
     note: (String, String),
 }
 
-/// Whether a NIC that is there can be the wanted one.
+/// Returns true if a present NIC can become the wanted one.
 type Fits<'a> = &'a dyn Fn(&VirtualNic, &Nic) -> bool;
 
 impl NicChange {
-    /// The `present` NICs become the `wanted` ones.
+    /// Plans the change from the `present` to the `wanted` NICs.
     ///
-    /// A NIC stays the one that its MAC names, else the one that is connected where it is, else the next of its kind:
-    /// its guest knows it by its MAC. Where the change was `asked` for already, vCenter may have made a port group of an
-    /// opaque network: that is no difference then.
+    /// The guest identifies NICs by MAC. Therefore a wanted NIC reuses the present NIC of its kind that has the same MAC,
+    /// otherwise one that has the same backing, otherwise the next one. If the change was already requested (`asked`), a port
+    /// group in place of an opaque network isn't a difference, because vCenter may convert an opaque network to a port group.
     pub fn new(vm: &VirtualMachine, present: &[VirtualNic], wanted: Vec<Nic>, asked: bool) -> Self {
         let wanted: Vec<_> = wanted
             .into_iter()
             .map(|nic| Nic { mac: nic.mac.map(|mac| mac.to_ascii_lowercase()), ..nic })
             .collect();
-        // A VM that names no NIC and is to have no other keeps what it has.
+        // Without wanted NICs, the VM keeps its NICs, unless it must not have any.
         let left = if wanted.is_empty() && !without_nics(vm) { &[] } else { present };
         let mut left: Vec<_> = left.iter().collect();
         let mut kept = vec![None; wanted.len()];
@@ -69,7 +69,8 @@ impl NicChange {
         Self { changes, nics, note: nics_note(vm) }
     }
 
-    /// The step that changes the NICs, if there is a change. The guest learns of them when there is none left: their MACs are known then.
+    /// Returns the step that changes the NICs, or `None` if they match. The guest gets its bootstrap data only after the NICs
+    /// match, because only then are all MACs known.
     pub fn step(&self) -> Option<Step> {
         let spec = ConfigSpec {
             device_change: self.changes.clone(),
@@ -79,7 +80,8 @@ impl NicChange {
         (!self.changes.is_empty()).then(|| Step::Reconfigure(Box::new(spec)))
     }
 
-    /// The step that notes that the guest has learnt of the NICs; it comes last, so that after a crash in between the guest learns of them once more.
+    /// Returns the step that records that the guest got the NICs. It is the last step, so that a crash before it repeats the
+    /// update.
     pub fn note_step(&self) -> Step {
         Step::set_options(vec![self.note.clone()])
     }
@@ -105,7 +107,7 @@ mod tests {
         Nic { mac: mac.map(str::to_owned), ..Nic::plain(NicKind::Vmxnet3, backing(network)) }
     }
 
-    /// The changes in short, and the MACs that the guest gets.
+    /// Returns the changes in short form, and the MACs that the guest gets.
     fn change_nics(present: &[VirtualNic], wanted: Vec<Nic>) -> (String, Vec<Option<String>>) {
         let change = NicChange::new(&fixtures::virtual_machine(), present, wanted, false);
         let network = |nic: &VirtualNic| match &nic.backing {

@@ -1,9 +1,10 @@
-//! Whose an address is that several guests report.
+//! Decides which VM owns an address that several guests report.
 //!
-//! In a range that the administrator has given to guests, a guest may report any address, another VM's too. The first that
-//! had it keeps it: the status of a VirtualMachine records its addresses, and keeps them while its guest reports none (as it
-//! does while it restarts). A guest that reports only addresses of other VMs has left its own: after a DHCP server has
-//! exchanged the leases of several VMs, each of them reports the address that the next one had. A VM that vCenter lost has no guest.
+//! A guest may report any address in the ranges that the administrator assigned to guests, even another VM's. The first VM that
+//! had the address keeps it: its status records the addresses, and keeps them while the guest doesn't report any, such as
+//! during a restart. A guest that reports only addresses that belong to other VMs has released its own: after a DHCP server
+//! exchanged the leases of several VMs, each VM reports an address that another VM had. A VM that vCenter lost releases its
+//! addresses too.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,19 +15,19 @@ use kube::ResourceExt;
 
 use crate::caches::held;
 
-/// The addresses that a guest reports, by whose they are.
+/// The addresses that a guest reports, after the ownership decision.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// Those of its VM.
+    /// The VM's own addresses.
     pub own: Vec<IpAddr>,
-    /// What its user is shown of one that is another VM's, where none is left.
+    /// A message for the user if all reported addresses belong to other VMs.
     pub conflict: Option<String>,
 }
 
-/// Returns the addresses that no other VM can use while this VM's guest reports no address.
+/// Returns the addresses that the VM keeps while its guest doesn't report any, so that other VMs can't use them.
 ///
-/// `own` are the VM's present endpoint addresses. `has_left` is true if the VM does not use its last addresses any more: its guest reports
-/// only addresses of other VMs, or vCenter lost the VM. They are released, and the other VMs keep theirs.
+/// `own` contains the VM's current endpoint addresses. `has_left` is true if the VM no longer uses its last addresses, because
+/// its guest reports only other VMs' addresses or because vCenter lost the VM. In that case, the last addresses are released.
 pub fn kept(old: &VirtualMachineStatus, own: &[String], has_left: bool) -> Vec<String> {
     if !own.is_empty() || has_left {
         return Vec::new();
@@ -35,10 +36,10 @@ pub fn kept(old: &VirtualMachineStatus, own: &[String], has_left: bool) -> Vec<S
     last.clone()
 }
 
-/// Separates the addresses of `vm` from those of other VMs. `holders` returns the VMs that have an address, `is_assigned` is true
-/// if the network provider assigned the address to that VM.
+/// Separates the VM's own addresses from other VMs' addresses. `holders` returns the VMs that have an address, and
+/// `is_assigned` returns true if the network provider assigned the address to that VM.
 ///
-/// Any number of VMs can report the same address, so `holders` is lazy: the search stops at the first VM that had it earlier.
+/// Any number of VMs can report the same address, so `holders` is lazy: the search stops at the first VM with a better claim.
 pub fn divide<H: Iterator<Item = Arc<VirtualMachine>>>(
     vm: &VirtualMachine,
     reported: Vec<IpAddr>,
@@ -67,7 +68,7 @@ pub fn divide<H: Iterator<Item = Arc<VirtualMachine>>>(
     claims
 }
 
-/// Of two that have an address, and got it from no network provider, the older object is taken to have been first.
+/// Returns a sort key by age. If two VMs have an address that isn't assigned, the older object is assumed to have had it first.
 fn age(vm: &VirtualMachine) -> (Option<&Time>, Option<&str>) {
     (vm.metadata.creation_timestamp.as_ref(), vm.metadata.uid.as_deref())
 }
@@ -78,7 +79,7 @@ fn is_same(one: &VirtualMachine, other: &VirtualMachine) -> bool {
 
 const NOT_USED: &str = "The address gets no traffic here and is not probed";
 
-/// Users learn no names of other namespaces.
+/// Returns the message about a conflict. It doesn't reveal names from other namespaces.
 fn conflict(vm: &VirtualMachine, holder: &VirtualMachine, ip: IpAddr) -> String {
     if holder.metadata.namespace != vm.metadata.namespace {
         return format!(

@@ -1,4 +1,4 @@
-//! The changes of a template's devices that give its clone the wanted NICs.
+//! Device changes that give a clone the wanted NICs in place of its template's NICs.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
@@ -7,23 +7,24 @@ use vsphere::{DeviceChange, NicBacking, VirtualNic};
 
 use super::adapter::Nic;
 
-/// Whether the VM shall have no NIC, whatever its template has.
+/// Returns true if the VM must not have NICs, even if its template has some: the spec doesn't name interfaces, and an
+/// annotation disables the default NIC.
 pub fn without_nics(vm: &VirtualMachine) -> bool {
     vm.spec.network_interfaces.is_empty() && vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
 }
 
-/// How a clone gets its NICs, each in the part of its specification that vCenter reads it in.
+/// The NIC changes of a clone, split by the part of the clone specification from which vCenter reads them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CloneNics {
-    /// For the location: the networks of the template's NICs that fit.
+    /// For the relocate spec: the networks of template NICs that are reused.
     pub backings: Vec<NicBacking>,
-    /// For the settings: everything else.
+    /// For the config spec: all other changes.
     pub changes: Vec<DeviceChange>,
 }
 
-/// Turns the template's NICs into the wanted ones: connects those that fit anew, swaps and adds the others.
+/// Plans the change from the template's NICs to the wanted ones: reconnects NICs of the right kind, and replaces or adds others.
 ///
-/// Without wanted NICs the template's stay as they are, unless there shall be `none`.
+/// Without wanted NICs, the template's NICs are kept, or removed if `none` is true.
 pub fn clone_nics(present: &[VirtualNic], wanted: &[Nic], none: bool) -> CloneNics {
     let mut nics = CloneNics::default();
     if wanted.is_empty() && !none {
@@ -46,7 +47,7 @@ pub fn clone_nics(present: &[VirtualNic], wanted: &[Nic], none: bool) -> CloneNi
     nics
 }
 
-/// The keys of new NICs, unlike those of devices that are passed through (from -200 down).
+/// Returns up to 100 device keys for new NICs. Passthrough devices use keys from -200 downwards.
 pub fn new_keys() -> impl Iterator<Item = i32> {
     (-199..=-100).rev()
 }

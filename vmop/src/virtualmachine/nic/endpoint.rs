@@ -1,7 +1,7 @@
-//! The addresses of a VM that others may be sent to.
+//! Endpoint addresses: VM addresses to which traffic may be sent.
 //!
-//! A guest reports whatever address it likes. Services, machines and probes use only those that its network provider
-//! assigned, or that lie in a range which the administrator has given to guests.
+//! A guest can report any address. Services, machines and probes only use addresses that the network provider assigned or
+//! that are in a range that the administrator assigned to guests.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,8 @@ use ipnet::IpNet;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-/// Whether anybody but the guest itself can use an address: it stands for one computer, and not for the one that dials it.
+/// Returns true if other computers can connect to the address: it isn't a loopback, link-local, unspecified, multicast or
+/// broadcast address.
 pub fn is_routable(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {
@@ -25,7 +26,8 @@ pub fn is_routable(ip: IpAddr) -> bool {
     }
 }
 
-/// The addresses of a VM that others may be sent to, the one that it reports as its own first.
+/// Returns the endpoint addresses of a VM that is on: the routable addresses that its guest reports and that the network
+/// provider `assigned` or that are in one of the `ranges`. The guest's primary address is the first one.
 pub fn endpoint_addresses(vsphere_vm: &Vm, assigned: &[IpAddr], ranges: &[IpNet]) -> Vec<IpAddr> {
     if vsphere_vm.power_state != Some(PowerState::On) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The NICs of a VM: what the spec asks for, what network providers answer, and what vCenter is given.
+//! VM NICs: requested by the spec, realized by network providers, and configured in vCenter.
 
 pub mod adapter;
 pub mod change;

@@ -1,4 +1,4 @@
-//! Which network each NIC of a VM is connected to, and what has to be requested for that.
+//! Reads the network for each NIC of a VM, and determines the requests to network providers.
 
 use std::net::IpAddr;
 
@@ -23,15 +23,15 @@ use crate::vcenter::VCenter;
 use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::error::Error;
 
-/// The NICs that a VM shall have, and what has to be requested of the network provider for that.
+/// A VM's desired NICs, and the requests to network providers that they need.
 pub struct NicFacts {
-    /// The NICs.
     pub nics: Need<Vec<Nic>>,
-    /// The objects that are to be created.
+    /// The objects to create.
     pub requests: Vec<NicRequest>,
 }
 
-/// The NICs that a VM in `pool` shall have; one that names none gets one on the configured network.
+/// Returns the desired NICs for a VM in `pool`. A VM that doesn't name interfaces gets one NIC on the default network, unless
+/// the default NIC is disabled.
 pub async fn observe_nics(
     vm: &VirtualMachine,
     pool: Option<&MoRef>,
@@ -46,7 +46,7 @@ pub async fn observe_nics(
     };
     let mut facts = NicFacts { nics: Ok(Vec::with_capacity(interfaces.len())), requests: Vec::new() };
     for interface in interfaces {
-        // All are looked at: the provider can be at all of them at the same time.
+        // Check all interfaces, so that the network provider can work on them at the same time.
         let nic = observe_nic(vm, interface, pool, vcenter, caches, &mut facts.requests).await?;
         match (&mut facts.nics, nic) {
             (Ok(nics), Ok(nic)) => nics.push(nic),
@@ -58,7 +58,8 @@ pub async fn observe_nics(
     Ok(facts)
 }
 
-/// Whether a VM that names no NIC keeps what its template has, or gets none at all.
+/// Returns true if a VM that doesn't name interfaces doesn't get a default NIC: an annotation disables it, or neither a default
+/// network nor a network provider that uses objects is configured.
 fn without_default(vm: &VirtualMachine, vcenter: &VCenter) -> bool {
     let settings = &vcenter.settings;
     vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
@@ -110,7 +111,7 @@ async fn observe_nic(
     }
 }
 
-/// A network of vCenter is for the namespaces that it was given to.
+/// Checks that the namespace may use the vCenter network.
 fn check_allowed(namespace: &str, name: Option<&str>, vcenter: &VCenter, caches: &Caches) -> Need<()> {
     let settings = &vcenter.settings;
     let default = default_network(settings.network_provider, settings.network.as_deref());
@@ -123,7 +124,8 @@ fn sentence(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// The addresses that network providers have assigned to the NICs of a VM, as far as is known now.
+/// Returns the addresses that network providers have assigned to the VM's NICs, as far as the caches show. Objects that belong
+/// to other VMs don't count.
 pub fn assigned_addresses(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Vec<IpAddr> {
     let default = [VirtualMachineNetworkInterface::default()];
     let interfaces = vm.spec.network_interfaces.as_slice();
@@ -163,7 +165,8 @@ fn network_providers(vcenter: &VCenter, caches: &Caches) -> NetworkProviders {
     }
 }
 
-/// The answer of the network provider; `None` where the object is not there.
+/// Returns the settings that the network provider published in the object with this `name`, or `None` if the object doesn't
+/// exist.
 fn read_answer(
     vm: &VirtualMachine,
     object: InterfaceKind,
@@ -186,15 +189,15 @@ fn read_answer(
     })
 }
 
-/// An object that is another VM's is no answer: two VMs would have one MAC and one address. Neither is one that is being
-/// deleted, such as an earlier VM's of that name: it is requested anew once it is gone.
+/// Checks that the object isn't another VM's, because two VMs would have the same MAC and address, and that it isn't being
+/// deleted, such as the object of an earlier VM with the same name. A deleted object is requested again after it is gone.
 fn check_usable<K: Resource<DynamicType = ()>>(object: &K, vm: &VirtualMachine) -> Need<()> {
     let named = named(object);
     if let Some(other) = other_user(object, vm) {
         let message = format!(
             "{named} is the network adapter of VirtualMachine {other}. Rename this VirtualMachine, or use another network or interface"
         );
-        // Nobody tells this VM when the other's object goes.
+        // The deletion of the other VM's object doesn't enqueue this VM.
         return Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, message));
     }
     match object.meta().deletion_timestamp {
@@ -217,7 +220,7 @@ fn absent(namespace: &str, source: &NicSource<'_>) -> Unmet {
     }
 }
 
-/// A NIC on the network of that name, else on the configured one.
+/// Returns a NIC on the network with this name, or on the default network.
 async fn nic_on_named(name: Option<&str>, kind: NicKind, vcenter: &VCenter) -> Result<Need<Nic>, Error> {
     let Some(name) = name.or(vcenter.settings.network.as_deref()) else {
         let message = "The provider configuration has no Network to connect the network adapter to. Add the key, or set networkName";
@@ -226,7 +229,7 @@ async fn nic_on_named(name: Option<&str>, kind: NicKind, vcenter: &VCenter) -> R
     Ok(found(vcenter.network(name).await, vcenter)?.map(|network| Nic::plain(kind, network.backing)))
 }
 
-/// A NIC as the network provider says.
+/// Returns a NIC with the network provider's settings.
 async fn realized_nic(
     kind: NicKind,
     realization: Realization,

@@ -1,4 +1,4 @@
-//! What a network provider says of a NIC in the status of its object: the network, the MAC and the addresses.
+//! Parses the status in which a network provider publishes a NIC's network, MAC and addresses.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use kit::events::named;
 use super::adapter::{Address, Addressing, prefix_of};
 use crate::unmet::{Need, Unmet};
 
-/// A network by the provider's name of it.
+/// The network provider's ID for a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkId {
     /// A port group, such as `dvportgroup-17`.
@@ -19,20 +19,20 @@ pub enum NetworkId {
     Segment(String),
 }
 
-/// What a network provider says of a NIC.
+/// The network provider's settings for a NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Realization {
-    /// What the NIC is connected to.
+    /// The network that the NIC is connected to.
     pub network: NetworkId,
-    /// Its MAC; `None` leaves it to vCenter.
+    /// The MAC; `None` if vCenter chooses it.
     pub mac: Option<String>,
-    /// What the provider calls the port.
+    /// The network provider's ID for the port.
     pub external_id: Option<String>,
-    /// How the guest gets its addresses.
+    /// The method by which the guest gets its addresses.
     pub addressing: Addressing,
 }
 
-/// Checks that the VirtualNetwork of that name is Ready.
+/// Checks that the VirtualNetwork is Ready.
 pub fn check_network(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -> Need<()> {
     let named = format!("VirtualNetwork {namespace}/{name}");
     let Some(network) = network else {
@@ -42,7 +42,7 @@ pub fn check_network(namespace: &str, name: &str, network: Option<&VirtualNetwor
     if conditions::holds(conditions, net::READY) { Ok(()) } else { Err(not_ready(&named)) }
 }
 
-/// What net-operator says; `segments` where the network lies in NSX.
+/// Reads net-operator's settings from the interface's status. `segments` is true if the network ID is an NSX segment.
 pub fn read_net_operator(interface: &NetworkInterface, segments: bool) -> Need<Realization> {
     let named = named(interface);
     let status = interface.status.clone().unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn read_net_operator(interface: &NetworkInterface, segments: bool) -> Need<R
     })
 }
 
-/// What NSX says.
+/// Reads NSX's settings from the interface's status.
 pub fn read_nsx(interface: &VirtualNetworkInterface) -> Need<Realization> {
     let named = named(interface);
     let status = interface.status.clone().unwrap_or_default();
@@ -87,13 +87,13 @@ pub fn read_nsx(interface: &VirtualNetworkInterface) -> Need<Realization> {
     })
 }
 
-/// The addresses that net-operator has assigned, whether the interface is Ready at the moment or not.
+/// Returns the addresses that net-operator has assigned, even if the interface isn't Ready at the moment.
 pub fn net_operator_addresses(interface: &NetworkInterface) -> Vec<IpAddr> {
     let status = interface.status.iter();
     status.flat_map(|status| &status.ip_configs).filter_map(|config| config.ip.parse().ok()).collect()
 }
 
-/// The addresses that NSX has assigned, whether the interface is Ready at the moment or not.
+/// Returns the addresses that NSX has assigned, even if the interface isn't Ready at the moment.
 pub fn nsx_addresses(interface: &VirtualNetworkInterface) -> Vec<IpAddr> {
     let status = interface.status.iter();
     status.flat_map(|status| &status.ip_addresses).filter_map(|given| given.ip.parse().ok()).collect()
@@ -103,7 +103,7 @@ fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// A MAC as vCenter and guests write it.
+/// Normalizes a MAC to the format of vCenter and guests.
 fn mac(given: Option<String>) -> Option<String> {
     filled(given).map(|mac| mac.replace('-', ":").to_ascii_lowercase())
 }
@@ -121,7 +121,7 @@ fn ready(named: &str, conditions: &[Condition]) -> Need<()> {
     }
 }
 
-/// The network provider has not answered yet.
+/// Returns the unmet need for an object that the network provider hasn't realized yet. `named` describes the object.
 pub fn not_ready(named: &str) -> Unmet {
     let message = format!("{named} is not Ready yet; waiting for the network provider");
     Unmet::underway(reason::NETWORK_NOT_READY, message)
@@ -147,7 +147,7 @@ fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str)
     }
 }
 
-/// The network of a NIC is not ready, and stays so until a user or an administrator changes something.
+/// Returns the unmet need for a network that won't be ready until a user or an administrator changes something.
 pub(super) fn wrong(message: impl Into<String>) -> Unmet {
     Unmet::wrong(reason::NETWORK_NOT_READY, message)
 }

@@ -1,4 +1,4 @@
-//! The objects by which network providers are asked for the NICs of a VM.
+//! The objects that request a VM's NICs from network providers.
 
 use api::names::annotation;
 use api::net::netoperator::{self, NetworkInterface, NetworkInterfaceSpec};
@@ -15,16 +15,16 @@ use serde::Serialize;
 use crate::caches::Caches;
 use crate::virtualmachine::error::Error;
 
-/// The kind of object by which a network provider is asked for a NIC.
+/// The kind of object that requests a NIC from a network provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterfaceKind {
-    /// net-operator, by a NetworkInterface.
+    /// A NetworkInterface, for net-operator.
     NetOperator,
-    /// NSX, by a VirtualNetworkInterface.
+    /// A VirtualNetworkInterface, for NSX.
     Nsx,
 }
 
-/// The name of the object, as vm-operator gives it.
+/// Returns the name of the object that requests a NIC on `network` for the VM, as vm-operator forms it.
 pub fn request_name(vm: &VirtualMachine, kind: InterfaceKind, network: Option<&str>) -> String {
     let own = vm.name_any();
     let name = network.map_or_else(|| own.clone(), |network| format!("{network}-{own}"));
@@ -34,16 +34,16 @@ pub fn request_name(vm: &VirtualMachine, kind: InterfaceKind, network: Option<&s
     }
 }
 
-/// An object that is asked of a network provider.
+/// A request to a network provider.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NicRequest {
-    /// Of net-operator.
+    /// A request to net-operator.
     NetOperator(Box<NetworkInterface>),
-    /// Of NSX.
+    /// A request to NSX.
     Nsx(Box<VirtualNetworkInterface>),
 }
 
-/// The objects that may have been asked for, for the NICs of `vm`.
+/// Returns the names of all objects that may have been created for the NICs of `vm`.
 pub fn request_names(vm: &VirtualMachine) -> Vec<(InterfaceKind, String)> {
     let default = [VirtualMachineNetworkInterface::default()];
     let interfaces = vm.spec.network_interfaces.as_slice();
@@ -56,10 +56,10 @@ pub fn request_names(vm: &VirtualMachine) -> Vec<(InterfaceKind, String)> {
     names.flat_map(both).collect()
 }
 
-/// The object by which a network provider is asked for a NIC of `vm`.
+/// Returns the object that requests a NIC for `vm` from a network provider.
 ///
-/// It names its VM in an annotation and has no owner reference: an object that was moved to another cluster leaves a
-/// VM behind that runs, and garbage collection would give its MAC and its address to others.
+/// The object names its VM in an annotation and doesn't have an owner reference: if an object is moved to another cluster, its
+/// VM keeps running, and garbage collection would release its MAC and address.
 pub fn nic_request(
     vm: &VirtualMachine,
     kind: InterfaceKind,
@@ -86,18 +86,18 @@ pub fn nic_request(
     }
 }
 
-/// The other VirtualMachine that an interface object is for, if it is for another than `vm`.
+/// Returns the name of the VirtualMachine that an interface object is for, or `None` if that is `vm` or isn't known.
 ///
-/// Names collide: the one of network `a` and VM `b-c` is that of network `a-b` and VM `c`.
+/// Names can collide: network `a` with VM `b-c`, and network `a-b` with VM `c`, have the same object name.
 pub fn other_user<K: Resource>(object: &K, vm: &VirtualMachine) -> Option<String> {
     let noted = object.annotations().get(annotation::VIRTUAL_MACHINE).map(String::as_str);
-    // vm-operator gives its objects an owner instead.
+    // vm-operator uses an owner reference instead.
     let owned = || object.owner_references().iter().find(|owner| owner.kind == "VirtualMachine");
     let user = noted.or_else(|| owned().map(|owner| owner.name.as_str()))?;
     (user != vm.name_any()).then(|| user.to_owned())
 }
 
-/// Creates the objects; their status is the providers' to write, and has the VM reconciled.
+/// Creates the objects. When a network provider writes their status, the VM is reconciled.
 pub async fn create_requests(requests: &[NicRequest], api: &Api) -> Result<(), Error> {
     for request in requests {
         match request {
@@ -108,7 +108,7 @@ pub async fn create_requests(requests: &[NicRequest], api: &Api) -> Result<(), E
     Ok(())
 }
 
-/// Creates an object, and leaves one of its name as it is: it may be another VM's.
+/// Creates an object. An existing object with this name is left unchanged, because it may be another VM's.
 async fn create_request<K: Watchable + Serialize>(object: &K, api: &Api) -> Result<(), Error> {
     match api.create(object).await {
         Err(error) if is_already_exists(&error) => {
@@ -119,16 +119,16 @@ async fn create_request<K: Watchable + Serialize>(object: &K, api: &Api) -> Resu
     }
 }
 
-/// Deletes the objects that the spec does not name any more, once no NIC uses them.
+/// Deletes the objects that the spec no longer names. Call this after their NICs are removed.
 pub async fn delete_outdated(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
     delete_all_but(&request_names(vm), vm, api, caches).await
 }
 
-/// Deletes the objects of a VM that is gone: nobody else does.
+/// Deletes the NIC objects of a VM that is gone. Other components don't delete them.
 pub async fn delete_requests(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
     let namespace = vm.metadata.namespace.as_deref();
     for (kind, name) in request_names(vm) {
-        // One that was asked for a moment ago may not be in the cache yet.
+        // An object that was just created may not be in the cache yet.
         match kind {
             InterfaceKind::NetOperator => drop(caches.interfaces.cache().current(namespace, &name)?),
             InterfaceKind::Nsx => drop(caches.nsx_interfaces.cache().current(namespace, &name)?),

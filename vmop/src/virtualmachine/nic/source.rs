@@ -1,4 +1,4 @@
-//! Where it is found out which network a NIC is connected to.
+//! Decides which source defines the network of a NIC.
 
 use api::conditions::vmop as reason;
 use api::net;
@@ -12,34 +12,33 @@ use super::request::{InterfaceKind, request_name};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::settings::NetworkProvider;
 
-/// Where it is found out which network a NIC is connected to.
+/// The source that defines the network of a NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NicSource<'a> {
-    /// By the network's name in vCenter, else the configured one.
+    /// The vCenter network with this name, or the default network.
     Named(Option<&'a str>),
-    /// By the configured network, once the VirtualNetwork of that name is realised.
+    /// The default network, once the VirtualNetwork with this name is realized.
     VirtualNetwork(&'a str),
-    /// By an object of that name that the user made.
+    /// An object with this name that the user created.
     Given(InterfaceKind, &'a str),
-    /// By an object of that name that we ask for.
+    /// An object with this name that this controller creates.
     Requested(InterfaceKind, String),
 }
 
-/// What is known of the network providers.
+/// The available network providers.
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkProviders {
-    /// The configured one.
+    /// The configured network provider.
     pub configured: Option<NetworkProvider>,
-    /// Whether a network is configured for NICs that name none.
+    /// True if a default network is configured.
     pub default_network: bool,
-    /// Whether NetworkInterfaces are served.
+    /// True if the API server serves NetworkInterfaces.
     pub net_operator: bool,
-    /// Whether VirtualNetworkInterfaces are served.
+    /// True if the API server serves VirtualNetworkInterfaces.
     pub nsx: bool,
 }
 
-/// Where it is found out which network a NIC of `vm` is connected to. One table of provider and type, longer than a
-/// procedure may be.
+/// Returns the source that defines the network of a NIC. The function is long because it is a table of providers and types.
 pub fn nic_source<'a>(
     vm: &VirtualMachine,
     interface: &'a VirtualMachineNetworkInterface,

@@ -1,4 +1,4 @@
-//! What network providers are asked for, and what is read from their answers.
+//! Tests for requests to network providers and for the statuses that they publish.
 
 use serde_json::{Value, json};
 

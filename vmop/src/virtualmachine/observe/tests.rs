@@ -1,4 +1,4 @@
-//! What is read of a VM that runs, with a real simulator.
+//! Tests what is read about a running VM, with a real simulator.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::virtualmachine::status::{Outcome, status};
 
 mod power_on;
 
-/// A VM whose guest reports an address.
+/// Returns a VM whose guest reports an address.
 async fn reporting(sim: &Sim, vcenter: &Arc<VCenter>, facts: &Facts) -> Vm {
     let template = template(vcenter, &template_key(sim, vcenter).await).await;
     let intent = wanted(sim, vcenter, &template, facts).await;

@@ -1,4 +1,4 @@
-//! Whether a VM lies where it should.
+//! The condition that shows if a VM is in its folder and resource pool.
 
 use api::conditions::{Condition, WARNING, vmop as known};
 use vsphere::Vm;

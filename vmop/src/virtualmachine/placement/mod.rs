@@ -1,4 +1,4 @@
-//! Where a VM lies: folder, resource pool, zone and cluster module.
+//! VM placement: folder, resource pool, zone and cluster module.
 
 pub mod conditions;
 pub mod module;

@@ -1,4 +1,4 @@
-//! The cluster module that a VM is a member of, for anti-affinity.
+//! The cluster module of a VM, for anti-affinity.
 
 use api::conditions::vmop as known;
 use api::names::annotation;
@@ -12,16 +12,17 @@ use super::policy::not_realized_yet;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::VCenter;
 
-/// What there is to do about the cluster module of a VM.
+/// The changes to a VM's cluster module membership.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// The module that the VM is still to become a member of, before it runs.
+    /// The module that the VM must still join. A VM that is off joins it before power-on.
     pub to_join: Option<String>,
-    /// The module that its policy names and vCenter does not have.
+    /// The module that the policy names but that doesn't exist in vCenter.
     pub vanished: Option<String>,
 }
 
-/// The cluster module of a VM in `pool`; of one that exists, whether it is a member already.
+/// Returns the required changes to the cluster module membership. `pool` selects the cluster, and only a running VM's current
+/// membership is read.
 pub async fn membership(
     vm: &VirtualMachine,
     pool: Option<&MoRef>,
@@ -29,7 +30,7 @@ pub async fn membership(
     vcenter: &VCenter,
 ) -> Need<Membership> {
     let Some(module) = wanted_module(vm, pool, vcenter)? else { return Ok(Membership::default()) };
-    // A VM that is off joins when it is powered on; one that runs may have got its group later.
+    // A VM that is off joins at power-on. A running VM may have been assigned to its group after power-on.
     let running = vsphere_vm.filter(|vsphere_vm| vsphere_vm.power_state == Some(PowerState::On));
     let Some(running) = running else {
         return Ok(Membership { to_join: Some(module), vanished: None });
@@ -37,14 +38,15 @@ pub async fn membership(
     match vcenter.memberships.holds(&vcenter.client, &module, &running.moref).await {
         Ok(holds) => Ok(Membership { to_join: Some(module).filter(|_| !holds), vanished: None }),
         Err(error) => {
-            // A VM that runs goes on without.
+            // A running VM continues without the module.
             tracing::warn!(module, %error, "cannot read a cluster module");
             Ok(Membership { to_join: None, vanished: Some(module).filter(|_| error.is_not_found()) })
         }
     }
 }
 
-/// The cluster module of the VM's group, if it has one; of the cluster that `pool` is in.
+/// Returns the module of the VM's group in the cluster of `pool`, or `None` if the VM doesn't name both a policy and a group,
+/// or if the policy doesn't have modules.
 fn wanted_module(vm: &VirtualMachine, pool: Option<&MoRef>, vcenter: &VCenter) -> Need<Option<String>> {
     let policy = vm.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty());
     let group = vm.annotations().get(annotation::CLUSTER_MODULE_GROUP).filter(|group| !group.is_empty());

@@ -1,4 +1,4 @@
-//! Folder and pool that a namespace has for its VMs, by its zones, its annotations or the provider configuration.
+//! A namespace's folders and resource pools, from its zones, its annotations or the provider configuration.
 
 use api::names::label;
 use api::vmop::VirtualMachine;
@@ -10,7 +10,7 @@ use crate::caches::Caches;
 use crate::unmet::Need;
 use crate::vcenter::{Placement, VCenter};
 
-/// The zones of a namespace; none where there are no zones at all.
+/// Returns the namespace's zones. The result is empty if there aren't any.
 pub fn namespace_zones(namespace: &str, caches: &Caches) -> Vec<ZonePlacements> {
     parse_zones(
         namespace,
@@ -19,7 +19,8 @@ pub fn namespace_zones(namespace: &str, caches: &Caches) -> Vec<ZonePlacements> 
     )
 }
 
-/// All folders and pools of a namespace: those of its zones, or the one of its annotations.
+/// Returns all placements of a namespace: the placements in its zones, or the placement from its annotations and the provider
+/// configuration.
 pub fn namespace_placements(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Vec<Placement>> {
     let zones = namespace_zones(namespace, caches);
     if zones.is_empty() {
@@ -28,7 +29,8 @@ pub fn namespace_placements(namespace: &str, vcenter: &VCenter, caches: &Caches)
     Ok(zones.into_iter().flat_map(|zone| zone.placements).collect())
 }
 
-/// Folder and pool of the namespace for this VM: in its zone, or where the annotations say.
+/// Returns the namespace's placement for this VM: in the VM's zone, or from the namespace's annotations and the provider
+/// configuration.
 pub fn vm_home(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
     let namespace = vm.namespace().unwrap_or_default();
     let zones = namespace_zones(&namespace, caches);
@@ -44,7 +46,7 @@ fn annotated(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Placem
     namespace_placement(namespace, annotated, &vcenter.settings)
 }
 
-/// The zone that a VM lies in: by its label, its pool, what was reported, or where it would be created.
+/// Returns the VM's zone: from its label, its resource pool, the last status, or the choice for a new VM, in this order.
 pub fn vm_zone(vm: &VirtualMachine, vsphere_vm: &Vm, caches: &Caches) -> Option<String> {
     let asked = vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty()).cloned();
     let zones = namespace_zones(&vm.namespace().unwrap_or_default(), caches);

@@ -1,4 +1,4 @@
-//! Folder and pool of a VM: those of its resource policy, or its namespace's.
+//! A VM's folder and resource pool, from its resource policy or its namespace.
 
 use api::conditions::{self, vmop as reason};
 use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
@@ -9,7 +9,7 @@ use crate::caches::Caches;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::{Placement, VCenter};
 
-/// Where the VM itself lies: in its policy's folder and pool, or its namespace's.
+/// Returns the VM's placement: from its resource policy, or `home` without one.
 pub fn vm_placement(
     vm: &VirtualMachine,
     home: &Placement,
@@ -31,7 +31,7 @@ pub fn vm_placement(
     Err(unrealized(&named, &policy))
 }
 
-/// Why a policy that exists has no folder and pool yet.
+/// Returns why an existing policy doesn't have a folder and pool yet.
 fn unrealized(named: &str, policy: &VirtualMachineSetResourcePolicy) -> Unmet {
     let all = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let ready = conditions::find(all, conditions::READY);
@@ -42,7 +42,7 @@ fn unrealized(named: &str, policy: &VirtualMachineSetResourcePolicy) -> Unmet {
     }
 }
 
-/// The policy takes a moment.
+/// Returns the unmet need while a policy is still being created in vCenter.
 pub fn not_realized_yet(named: &str) -> Unmet {
     Unmet::underway(reason::RESOURCE_POLICY_NOT_READY, format!("{named} is being created in vCenter"))
 }

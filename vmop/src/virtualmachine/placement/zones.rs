@@ -1,4 +1,4 @@
-//! The zones of a namespace, and which of them a VM lies in.
+//! The zones of a namespace, and the choice of a VM's zone.
 
 use std::sync::Arc;
 
@@ -14,16 +14,15 @@ use crate::unmet::{Need, Unmet};
 use crate::vcenter::Placement;
 use crate::vcenter::settings::Settings;
 
-/// A zone of a namespace, with where its VMs lie there.
+/// A zone of a namespace, with its placements for VMs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZonePlacements {
-    /// The zone's name.
     pub name: String,
-    /// One for each of its pools.
+    /// The placements, one per resource pool.
     pub placements: Vec<Placement>,
 }
 
-/// Where the namespace's VMs lie, as its annotations or the configuration say.
+/// Returns the namespace's placement from its annotations or the provider configuration.
 pub fn namespace_placement(
     namespace: &str,
     annotated: impl Fn(&str) -> Option<String>,
@@ -45,9 +44,10 @@ pub fn namespace_placement(
     })
 }
 
-/// The zones of a namespace, by name: its own Zone objects, and AvailabilityZones that name it.
+/// Parses the zones of a namespace, sorted by name: its `own` Zone objects, and the cluster-`wide` AvailabilityZones that name
+/// the namespace. A Zone takes precedence over an AvailabilityZone with the same name.
 ///
-/// One without a folder or a pool is left out: no VM can lie there.
+/// Zones without a folder or a pool are skipped, because they can't contain VMs.
 pub fn parse_zones(
     namespace: &str,
     own: &[Arc<Zone>],
@@ -82,9 +82,10 @@ fn placements<'a>(
     (!places.is_empty()).then_some(ZonePlacements { name, placements: places })
 }
 
-/// The zone that the VM shall lie in, and its place there: always the same, spread over what there is.
+/// Chooses the VM's zone and placement. The choice is stable and spreads VMs over all zones and pools. A zone label on the VM
+/// restricts the choice to that zone.
 ///
-/// `None` where the namespace has no zones.
+/// Returns `None` if the namespace doesn't have zones.
 pub fn choose_zone<'a>(
     vm: &VirtualMachine,
     zones: &'a [ZonePlacements],
@@ -96,7 +97,7 @@ pub fn choose_zone<'a>(
     }
     let all: Vec<_> = zones.iter().filter(|zone| asked.is_none_or(|asked| *asked == zone.name)).collect();
     let name = vm.name_any();
-    // First the zone, then the pool: a zone with many pools gets no more than its share.
+    // Choose the zone before the pool, so that a zone with many pools doesn't get more than its share.
     let zone = all.into_iter().max_by_key(|zone| stable_hash([&namespace, &name, &zone.name]));
     let Some(zone) = zone else {
         let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();

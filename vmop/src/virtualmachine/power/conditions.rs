@@ -1,4 +1,4 @@
-//! Whether a VM is in the power state that its spec asks for, and why not yet.
+//! Conditions for the power state and restarts.
 
 use api::conditions::{Condition, ERROR, INFO, WARNING, vmop as known};
 use api::names::annotation;
@@ -40,8 +40,7 @@ pub fn power_condition(
     }
 }
 
-/// Why the VM is not yet in the power state that is wanted. One table of cases with their messages, longer than a
-/// procedure may be.
+/// Returns the condition for a power state change that isn't complete. The function is long because it is a table of cases.
 fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Timestamp) -> Condition {
     let (wanted, is_word) = (wanted_power(vm), power_word(is));
     let word = power_word(wanted);
@@ -90,7 +89,8 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
     }
 }
 
-/// The condition of a restart that can't be done; none of any other.
+/// Returns a condition if a requested restart can't be done: its time is invalid, or a soft restart is due and VMware Tools
+/// aren't running.
 pub fn restart_condition(vm: &VirtualMachine, vsphere_vm: &Vm, now: jiff::Timestamp) -> Option<Condition> {
     let asked = vm.spec.next_restart_time.as_deref().filter(|time| !time.is_empty())?;
     if asked != "now" && asked.parse::<jiff::Timestamp>().is_err() {

@@ -1,4 +1,4 @@
-//! The guests that this process has asked to shut down or to stand by.
+//! Tracks the guests that this process has asked to shut down or to stand by.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use vsphere::inventory::PowerState;
 
 /// The guests that this process has asked to shut down or to stand by.
 ///
-/// After a restart of this program a guest is asked once more, which does no harm.
+/// After a restart of this program, a guest is asked again, which is harmless.
 #[derive(Default)]
 pub struct GuestRequests(Mutex<HashMap<ObjectRef<VirtualMachine>, PowerState>>);
 
 impl GuestRequests {
-    /// Forgets the request.
+    /// Forgets the request to the guest of this VM.
     pub fn forget(&self, vm: &ObjectRef<VirtualMachine>) {
         self.0.lock().remove(vm);
     }
 
-    /// Keeps the request; false if it was made already.
+    /// Records the request. Returns false if the same request was already recorded.
     pub fn insert(&self, vm: &ObjectRef<VirtualMachine>, state: PowerState) -> bool {
         self.0.lock().insert(vm.clone(), state) != Some(state)
     }

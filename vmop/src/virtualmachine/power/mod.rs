@@ -1,4 +1,4 @@
-//! The power state of a VM: what is wanted, how vCenter or the guest brings the VM there, and restarts.
+//! The power state of a VM: desired state, power operations through vCenter or the guest, and restarts.
 
 pub mod conditions;
 pub mod guest_requests;

@@ -1,4 +1,4 @@
-//! How a VM is brought into a power state, or restarted: by vCenter at once, or by its guest, which may take its time.
+//! Power operations and restarts: immediately through vCenter, or through the guest, which may take time.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
@@ -10,24 +10,24 @@ use vsphere::inventory::{PowerState, ToolsState};
 use super::state::{power_word, wanted_power};
 use crate::virtualmachine::step::{Mode, Step, last_restart};
 
-/// How long a guest has before `trySoft` becomes hard, as vm-operator has it.
+/// The time after which a `trySoft` operation becomes hard, as in vm-operator.
 pub const SOFT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
-/// A restart that is asked for so soon after another is another.
+/// The minimum interval between two distinct restart requests.
 const NEXT: SignedDuration = SignedDuration::from_micros(1);
 
-/// How a VM is brought into a power state, or restarted.
+/// The method for a power operation or a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerOperation {
-    /// vCenter does it now.
+    /// vCenter carries out the operation immediately.
     Hard,
-    /// The guest is asked; after this time vCenter does it, or never.
+    /// The guest is asked. vCenter carries out the operation at the given time, or never if the time is `None`.
     Guest(Option<Timestamp>),
-    /// The guest would have to be asked, and can't: VMware Tools don't run.
+    /// The guest should be asked, but VMware Tools aren't running.
     ToolsNotRunning,
 }
 
-/// How the VM is brought into `state` in that mode.
+/// Returns the method that brings the VM into `state` with this mode.
 pub fn power_operation(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -35,7 +35,7 @@ pub fn power_operation(
     mode: Mode,
     now: Timestamp,
 ) -> PowerOperation {
-    // Only a running guest can be asked, and only to end or to rest.
+    // Only a running guest can be asked, and only to shut down or to stand by.
     if state == PowerState::On || vsphere_vm.power_state != Some(PowerState::On) {
         return PowerOperation::Hard;
     }
@@ -51,43 +51,44 @@ pub fn power_operation(
     }
 }
 
-/// Whether the guest can be asked for anything.
+/// Returns true if VMware Tools are running, so that the guest can receive requests.
 pub fn tools_running(vsphere_vm: &Vm) -> bool {
     vsphere_vm.guest.tools == Some(ToolsState::Running)
 }
 
-/// Since when the guest is asked to bring the VM into `state`. A time that is yet to come is none: the clock was set back.
+/// Returns when the guest was asked to bring the VM into `state`. A future time is ignored: the clock was set back.
 pub fn guest_asked_since(vm: &VirtualMachine, state: PowerState, now: Timestamp) -> Option<Timestamp> {
     let (of, since) = vm.annotations().get(annotation::SOFT_POWER)?.split_once(' ')?;
     since.parse().ok().filter(|since| of == power_word(state) && *since <= now)
 }
 
-/// The annotation's value: the guest is asked for `state` since then.
+/// Returns the annotation's value for a guest that was asked for `state` at this time.
 pub fn soft_power_note(state: PowerState, since: Timestamp) -> String {
     format!("{} {since}", power_word(state))
 }
 
-/// The restart that the spec asks for and that has not been, if its time is readable.
+/// Returns the time of the requested restart if the time can be parsed and the restart hasn't been done yet.
 pub fn pending_restart(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Timestamp> {
     let asked: Timestamp = vm.spec.next_restart_time.as_deref()?.parse().ok()?;
     last_restart(vsphere_vm).is_none_or(|last| last < asked).then_some(asked)
 }
 
-/// The restart whose time has come.
+/// Returns the time of the pending restart if it is due. A time directly after the last restart is due even if the clock was
+/// set back.
 pub fn restart_due(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<Timestamp> {
     let next = last_restart(vsphere_vm).and_then(|last| last.checked_add(NEXT).ok());
     pending_restart(vm, vsphere_vm).filter(|asked| *asked <= now || Some(*asked) == next)
 }
 
-/// The time that `now` means as that of a restart: never one at which the VM was restarted already, as it would be when the
-/// clock was set back.
+/// Returns the time that replaces `now` in a restart request. The time is always later than the last restart, even if the clock
+/// was set back.
 pub fn restart_now(vm: &VirtualMachine, now: Timestamp) -> Timestamp {
     let last = vm.status.as_ref().and_then(|status| status.last_restart_time.as_deref()?.parse().ok());
     let next = last.and_then(|last: Timestamp| last.checked_add(NEXT).ok());
     next.map_or(now, |next| next.max(now))
 }
 
-/// The restart that is to be done now: the VM runs, its time has come, and the guest hears where it is to be asked.
+/// Returns the restart step if a restart is due and, for a soft restart, VMware Tools are running.
 pub fn restart_step(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<Step> {
     let asked = restart_due(vm, vsphere_vm, now)?;
     let mode = match (Mode::of(vm.spec.restart_mode.as_deref()), tools_running(vsphere_vm)) {
@@ -98,7 +99,8 @@ pub fn restart_step(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Opt
     Some(Step::Restart(mode, asked))
 }
 
-/// When to look again, if nothing happens before: a guest's time is up, or a restart is due.
+/// Returns the delay after which to check the VM again, unless an event causes an earlier check: until a guest's timeout ends
+/// or a restart is due.
 pub fn next_look(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<SignedDuration> {
     let wanted = wanted_power(vm);
     let at = if vsphere_vm.power_state == Some(wanted) {

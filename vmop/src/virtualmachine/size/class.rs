@@ -1,4 +1,4 @@
-//! The class of a VM, and the size that it stands for.
+//! A VM's class, and the size that it defines.
 
 use api::conditions::vmop as reason;
 use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass, size_faults};
@@ -11,26 +11,26 @@ use crate::unmet::Unmet;
 /// The size of a VM.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Size {
-    /// Virtual CPUs.
+    /// The number of virtual CPUs.
     pub cpus: u32,
-    /// Memory.
     pub memory_mib: i64,
-    /// CPU guaranteed and allowed, in MHz.
+    /// The CPU reservation and limit, in MHz.
     pub cpu: Allocation,
-    /// Memory guaranteed and allowed, in MiB.
+    /// The memory reservation and limit, in MiB.
     pub memory: Allocation,
-    /// What else the class says, in vSphere's words, and the devices that are passed through.
+    /// Other settings from the class as a vSphere config spec, and passthrough devices.
     pub config: Option<BaseConfig>,
 }
 
 impl Size {
-    /// One CPU a socket, unless the class says how many: a template's number need not divide the class's CPUs.
+    /// Returns 1, or `None` if the class sets the number of cores per socket. The template's number isn't kept, because it
+    /// might not divide the class's CPU count.
     pub fn cores_per_socket(&self) -> Option<u32> {
         (!self.config.as_ref().is_some_and(BaseConfig::has_cores_per_socket)).then_some(1)
     }
 }
 
-/// The class exists and is bound to the namespace.
+/// Checks that the class exists and is bound to the namespace.
 pub fn check_class<'a>(
     vm: &VirtualMachine,
     class: Option<&'a VirtualMachineClass>,
@@ -51,23 +51,23 @@ pub fn check_class<'a>(
     Ok(class)
 }
 
-/// Whether the class reserves or limits CPU by cores, which only the hosts' clock turns into MHz.
+/// Returns true if the class reserves or limits CPU in cores. The conversion to MHz needs the hosts' clock rate.
 pub fn counts_cores(class: &VirtualMachineClass) -> bool {
     let resources = class.spec.policies.as_ref().and_then(|policies| policies.resources.as_ref());
     resources
         .is_some_and(|resources| [&resources.requests, &resources.limits].into_iter().flatten().any(in_cores))
 }
 
-/// Whether an amount of CPU is given in cores.
+/// Returns true if a CPU quantity is in cores.
 pub fn in_cores(spec: &ResourceSpec) -> bool {
     let millis = spec.cpu.as_ref().and_then(|cpu| cpu.millis().ok());
     millis.is_some_and(|millis| millis > 0 && millis < HERTZ_FROM)
 }
 
-/// From here on a CPU quantity means hertz, below it cores (in thousandths).
+/// The quantity in thousandths from which a CPU quantity means hertz. Smaller quantities mean cores.
 const HERTZ_FROM: i128 = 1_000_000;
 
-/// The size that a class stands for, on hosts of that clock.
+/// Parses the size that a class defines, on hosts with this clock rate.
 pub fn parse_size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
     let bad = |what: String| {
         let message = format!("VirtualMachineClass {}: {what}. Correct the class", class.name_any());
@@ -99,7 +99,8 @@ pub fn parse_size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
     })
 }
 
-/// Refuses a size that no host of the VM's cluster can run, before vCenter refuses to power the VM on.
+/// Rejects a size that none of the cluster's hosts can run. Otherwise vCenter would only reject the power-on. `threads` is the
+/// largest number of threads that a host has, if known.
 pub fn check_threads(vm: &VirtualMachine, size: Size, threads: Option<i64>) -> Need<Size> {
     let Some(threads) = threads.filter(|threads| *threads < i64::from(size.cpus)) else { return Ok(size) };
     let (class, cpus) = (&vm.spec.class_name, size.cpus);
@@ -109,19 +110,19 @@ pub fn check_threads(vm: &VirtualMachine, size: Size, threads: Option<i64>) -> N
     Err(Unmet::in_vcenter(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message))
 }
 
-/// The keys of devices that are passed through go down from here.
+/// The first device key of passthrough devices. Further keys decrease.
 const NEW_DEVICE: i32 = -200;
 
-/// ExtraConfig of VMs with devices that are passed through, as vm-operator's: such a VM can't leave its
-/// host while it runs, and its guest finds its devices above 4 GiB.
+/// ExtraConfig for VMs with passthrough devices, as in vm-operator: such a VM can't leave its host while it runs, and its
+/// guest maps the devices above 4 GiB.
 const OF_PASSTHROUGH: [(&str, &str); 3] =
     [("maintenance.vm.evacuation.poweroff", "TRUE"), (MMIO, "TRUE"), (MMIO_SIZE, "512")];
-/// ExtraConfig: whether the guest has 64-bit memory-mapped I/O.
+/// ExtraConfig key: enables 64-bit memory-mapped I/O.
 pub const MMIO: &str = "pciPassthru.use64bitMMIO";
-/// ExtraConfig: how much of it, in GiB.
+/// ExtraConfig key: the size of 64-bit memory-mapped I/O, in GiB.
 pub const MMIO_SIZE: &str = "pciPassthru.64bitMMIOSizeGB";
 
-/// What the class says beyond sizes: settings as they are, and devices that are passed through.
+/// Returns the class's other settings unchanged, and its passthrough devices.
 fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
     let given = class.spec.config_spec.as_ref().filter(|given| !given.is_null());
     let read = given.map(BaseConfig::read).transpose().map_err(|why| format!("spec.configSpec: {why}"))?;
@@ -150,7 +151,7 @@ fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
     Ok(if passthrough { config.map(|config| config.with_default_options(&OF_PASSTHROUGH)) } else { config })
 }
 
-/// Guarantees and limits in MHz and MiB; 0 means none.
+/// Parses reservations and limits, and returns the CPU allocation in MHz and the memory allocation in MiB. Zero becomes `None`.
 pub fn parse_allocations(
     requests: Option<&ResourceSpec>,
     limits: Option<&ResourceSpec>,
@@ -159,7 +160,7 @@ pub fn parse_allocations(
     let cpu = |spec: Option<&ResourceSpec>| -> Result<Option<i64>, api::quantity::NotAQuantity> {
         let Some(quantity) = spec.and_then(|spec| spec.cpu.as_ref()) else { return Ok(None) };
         let millis = quantity.millis()?;
-        // A core's worth, or hertz as vSphere counts them; rounded up, a guarantee must hold.
+        // Cores or hertz. Rounded up, because a reservation is a guarantee.
         let scaled = if millis < HERTZ_FROM { millis * i128::from(megahertz) } else { millis / 1_000_000 };
         let mhz = scaled.div_euclid(1000) + i128::from(scaled.rem_euclid(1000) != 0);
         Ok(i64::try_from(mhz).ok().filter(|mhz| *mhz > 0))

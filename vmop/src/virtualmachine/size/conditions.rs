@@ -1,4 +1,4 @@
-//! Whether a VM has the size of its class and the virtual hardware that its spec asks for.
+//! Conditions that show if a VM has its class's size and the requested virtual hardware.
 
 use api::conditions::{Condition, INFO, vmop as known};
 use api::names::annotation;

@@ -1,4 +1,4 @@
-//! CPU, memory and virtual hardware of a VM, by its class.
+//! VM size: CPU, memory and virtual hardware, as defined by the class.
 
 pub mod class;
 pub mod conditions;

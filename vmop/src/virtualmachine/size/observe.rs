@@ -1,4 +1,4 @@
-//! The size that the class of a VM stands for, on the hosts that it may run on.
+//! Reads the size that a VM's class defines, for the hosts on which the VM may run.
 
 use api::vmop::{VirtualMachine, VirtualMachineClass};
 use kit::index::key;
@@ -9,7 +9,7 @@ use crate::caches::Caches;
 use crate::unmet::Need;
 use crate::vcenter::{Placement, VCenter};
 
-/// The size of a VM that is to be created in `home`.
+/// Returns the size for a VM to be created in `home`.
 pub async fn needed_size(
     vm: &VirtualMachine,
     home: &Placement,
@@ -31,7 +31,7 @@ pub async fn needed_size(
     })
 }
 
-/// The size that the class of a VM that exists stands for, where that is known.
+/// Returns the size that an existing VM's class defines, if known.
 pub async fn class_size(
     vm: &VirtualMachine,
     home: Option<&Placement>,
@@ -47,7 +47,7 @@ pub async fn class_size(
     parse_size(&class, megahertz).ok()
 }
 
-/// The clock of the pool's hosts, where the class needs it.
+/// Returns the clock rate of the pool's hosts, or zero if the class doesn't need it.
 async fn megahertz(
     class: &VirtualMachineClass,
     home: &Placement,

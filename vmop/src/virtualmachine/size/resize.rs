@@ -1,4 +1,4 @@
-//! What of an existing VM's settings is another than its spec says, and when that may be changed.
+//! Compares an existing VM's settings with its spec, and decides when they can be changed.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
@@ -11,20 +11,20 @@ use vsphere::{Allocation, BaseConfig, ConfigSpec, Vm};
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::step::{Step, allocated, explicit, hardware_version};
 
-/// How a VM's size relates to its class.
+/// The relation between a VM's size and its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sized {
-    /// It is the class's.
+    /// The VM has its class's size.
     Synced,
-    /// The spec names another class than the one it was sized by.
+    /// The spec names another class than the class by which the VM was sized.
     Renamed,
-    /// Its class was changed, and it follows its class.
+    /// The class was changed, and the VM follows its class.
     Follows,
-    /// Its class was changed since; it keeps the size that it was made with.
+    /// The class was changed, and the VM keeps its size.
     Updated,
 }
 
-/// How the VM's size relates to `size`, its class's.
+/// Compares the VM's size with its class's `size`.
 pub fn sized(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Sized {
     let renamed = renamed(vm);
     let sized = difference(vsphere_vm, size) == ConfigSpec::default();
@@ -39,35 +39,36 @@ pub fn sized(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Sized {
     }
 }
 
-/// What is read of the annotation, whatever else is in it.
+/// The part of the annotation that is read. Other fields are ignored.
 #[derive(Deserialize)]
 struct ClassNote {
     name: Option<String>,
 }
 
-/// The class that the VM was last sized by; `None` where nobody noted it.
+/// Returns the class by which the VM was last sized, or `None` if that isn't recorded.
 fn sized_by(vm: &VirtualMachine) -> Option<String> {
     let noted = vm.annotations().get(annotation::LAST_RESIZED_CLASS)?;
     serde_json::from_str::<ClassNote>(noted).ok()?.name
 }
 
-/// Whether the spec names another class than the one the VM was sized by.
+/// Returns true if the spec names another class than the one by which the VM was sized.
 fn renamed(vm: &VirtualMachine) -> bool {
     sized_by(vm).is_some_and(|class| class != vm.spec.class_name)
 }
 
-/// What the class says beyond sizes. vCenter does not show it, so it is set when a VM takes on the class, and then
-/// it is noted; devices that are passed through come with a new VM only.
+/// Returns the class's other settings. The inventory doesn't show them, so they are set when a VM adopts the class, and the
+/// class is then recorded. Passthrough devices are left out, because only new VMs get them.
 fn settings(size: &Size) -> Option<BaseConfig> {
     size.config.as_ref().and_then(BaseConfig::without_devices)
 }
 
-/// The annotation's value: the VM has the size of the spec's class.
+/// Returns the annotation's value for a VM that has the size of the spec's class.
 pub fn class_note(vm: &VirtualMachine) -> String {
     json!({ "name": vm.spec.class_name }).to_string()
 }
 
-/// Whether it must be noted that the VM has the size of another class now; `set` says that its settings are, too.
+/// Returns true if the spec names another class than the recorded one, and the VM already has that class's size and settings.
+/// `set` is true if the class's other settings are applied.
 pub fn needs_note(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>, set: bool) -> bool {
     let so = |size: &Size| {
         let sized = difference(vsphere_vm, size) == ConfigSpec::default();
@@ -76,7 +77,7 @@ pub fn needs_note(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>, set
     renamed(vm) && size.is_some_and(so)
 }
 
-/// What can be done only to a VM that is off: another size, newer hardware.
+/// Returns the steps for a VM that is off: a new size, newer hardware, and the changes that are also possible while a VM runs.
 pub fn offline(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>) -> Vec<Step> {
     let mut spec = online(vm, vsphere_vm);
     if let Some(size) = size
@@ -95,7 +96,7 @@ pub fn offline(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>) -> Vec
     steps
 }
 
-/// What can be done to a running VM, too.
+/// Returns the changes that are also possible while the VM runs.
 pub fn online(vm: &VirtualMachine, vsphere_vm: &Vm) -> ConfigSpec {
     let wanted = vm.spec.advanced_options.as_ref().and_then(|options| options.change_block_tracking);
     ConfigSpec {
@@ -105,14 +106,14 @@ pub fn online(vm: &VirtualMachine, vsphere_vm: &Vm) -> ConfigSpec {
     }
 }
 
-/// Whether the VM runs with older hardware than the spec asks for.
+/// Returns true if the VM isn't off and has older virtual hardware than the spec requests.
 pub fn outdated(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
     let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
     vsphere_vm.power_state != Some(PowerState::Off)
         && least.zip(hardware_version(vsphere_vm)).is_some_and(|(least, is)| is < least)
 }
 
-/// The settings that make the VM's size that one.
+/// Returns the settings that change the VM's size to `size`.
 fn difference(vsphere_vm: &Vm, size: &Size) -> ConfigSpec {
     let other = |is: Allocation, wanted: Allocation| (!allocated(is, wanted)).then(|| explicit(wanted));
     let num_cpus = (vsphere_vm.num_cpus != size.cpus).then_some(size.cpus);

@@ -1,4 +1,4 @@
-//! What holds up an operation in vCenter is named in `Ready`.
+//! Tests that `Ready` names what delays an operation in vCenter.
 
 use api::conditions::{self, Condition, READY};
 use vsphere::inventory::PowerState;

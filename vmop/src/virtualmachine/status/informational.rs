@@ -1,4 +1,4 @@
-//! Conditions that `Ready` does not wait for: of the guest, of a size to come, of where a VM lies, and those of admins.
+//! Conditions that don't affect `Ready`: guest, pending resize, location, pause and conditions that admins add.
 
 use api::conditions::{self, Condition, INFO, vmop as known};
 use api::names::annotation;
@@ -17,7 +17,7 @@ use crate::virtualmachine::readiness::tools_condition;
 use crate::virtualmachine::size::conditions::{class_condition, hardware_condition};
 use crate::virtualmachine::storage::conditions::promotion_condition;
 
-/// The informational conditions of a VM that exists.
+/// Returns the informational conditions for an existing VM.
 pub fn informational_conditions(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -41,7 +41,8 @@ pub fn informational_conditions(
     all.into_iter().flatten().collect()
 }
 
-/// Whether `Ready` does not wait for a condition of this type.
+/// Returns true if a condition of this type doesn't affect `Ready`: it is informational, or an admin defines it in an
+/// annotation.
 pub fn is_informational(vm: &VirtualMachine, type_: &str) -> bool {
     const INFORMATIONAL: [&str; 9] = [
         known::VIRTUAL_MACHINE_TOOLS,
@@ -58,7 +59,8 @@ pub fn is_informational(vm: &VirtualMachine, type_: &str) -> bool {
         || vm.annotations().keys().any(|key| key.strip_prefix(annotation::PROTECTED_CONDITION) == Some(type_))
 }
 
-/// Conditions that an admin adds by annotation; those that are computed stand.
+/// Adds the conditions that an admin defines in annotations. Invalid annotations are skipped, and computed conditions aren't
+/// replaced.
 pub fn add_protected(vm: &VirtualMachine, all: &mut Vec<Condition>) {
     for (key, value) in vm.annotations() {
         let Some(type_) = key.strip_prefix(annotation::PROTECTED_CONDITION) else { continue };
@@ -80,7 +82,7 @@ pub fn add_protected(vm: &VirtualMachine, all: &mut Vec<Condition>) {
     }
 }
 
-/// The status of an object that somebody has paused: as it was, and that it is paused.
+/// Returns the status for a paused object: unchanged, except for the pause condition.
 pub fn paused_status(vm: &VirtualMachine) -> VirtualMachineStatus {
     let mut status = vm.status.clone().unwrap_or_default();
     status.conditions.retain(|condition| condition.type_ != condition_types::RECONCILE);

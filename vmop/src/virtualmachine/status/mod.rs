@@ -1,4 +1,4 @@
-//! What a VirtualMachine reports: every field and every condition, in one pure function.
+//! Computes the status of a VirtualMachine: all fields and conditions, in one pure function.
 
 mod deletion;
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub use deletion::{blocked_status, let_go_status};
 pub use informational::paused_status;
 pub use outcome::{Outcome, Progress, describe_overdue};
 
-/// The status of `vm`, its conditions without times.
+/// Computes the status of `vm`. The conditions don't have transition times yet.
 pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>) -> VirtualMachineStatus {
     let old = vm.status.clone().unwrap_or_default();
     let vsphere_vm = match (outcome, facts.map(|facts| &facts.found)) {
@@ -89,7 +89,7 @@ fn present(vm: &VirtualMachine, vsphere_vm: &Vm, host: Option<String>) -> Virtua
     }
 }
 
-/// Without a VM at hand what was reported of it stands, unless it is known to be gone.
+/// Returns the status if the VM can't be observed. The old status is kept, unless the VM is known not to exist.
 fn absent(old: &VirtualMachineStatus, facts: Option<&Facts>) -> VirtualMachineStatus {
     match facts.map(|facts| &facts.found) {
         Some(Found::Absent | Found::Claimed(_)) => VirtualMachineStatus {

@@ -1,4 +1,4 @@
-//! What a reconcile came to, for the status.
+//! The outcome of a reconcile, as input for the status.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use vsphere::{AwaitedTask, Vm};
 
 use crate::virtualmachine::error::Error;
 
-/// How far a step is that takes a while.
+/// The progress of a slow step.
 #[derive(Default)]
 pub struct Progress<'a> {
-    /// The VM as it is now, where vCenter shows it.
+    /// The VM in its current state, if the inventory contains it.
     pub vsphere_vm: Option<&'a Vm>,
-    /// The task that has run for longer than usual.
+    /// A task that has run for longer than usual.
     pub overdue: Option<AwaitedTask>,
 }
 
-/// Describes a task that has run for longer than usual. The remedy is in vCenter.
+/// Describes a task that has run for longer than usual. The message tells users to act in vCenter.
 pub fn describe_overdue(awaited: &AwaitedTask) -> String {
     let AwaitedTask { task, since } = awaited;
     format!(
@@ -24,18 +24,18 @@ pub fn describe_overdue(awaited: &AwaitedTask) -> String {
     )
 }
 
-/// What a reconcile came to.
+/// The outcome of a reconcile.
 pub enum Outcome<'a> {
-    /// It came through; the VM as it is now, where it was created or changed.
+    /// The reconcile succeeded. Contains the VM if it was created or changed.
     Done(Option<&'a Vm>),
-    /// It is at it, and it takes a while.
+    /// The reconcile is still running a slow step.
     Underway(Progress<'a>),
-    /// It did not come through.
+    /// The reconcile stopped with an error.
     Stopped(&'a Error),
 }
 
 impl<'a> Outcome<'a> {
-    /// What carrying out a plan came to.
+    /// Converts the result of carrying out a plan.
     pub fn of(result: &'a Result<Option<Arc<Vm>>, Error>) -> Self {
         match result {
             Ok(vsphere_vm) => Self::Done(vsphere_vm.as_deref()),
@@ -43,7 +43,7 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Why it did not come through.
+    /// Returns the error that stopped the reconcile.
     pub fn error(&self) -> Option<&'a Error> {
         match self {
             Self::Stopped(error) => Some(error),

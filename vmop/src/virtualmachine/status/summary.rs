@@ -1,4 +1,4 @@
-//! The conditions that `Ready` sums up: each need, the creation, the power state and the address.
+//! The conditions that `Ready` summarizes: prerequisites, creation, power state and address.
 
 use api::conditions::{self, Condition, ERROR, INFO, WARNING, cause, vmop as known};
 use api::vmop::{VirtualMachine, VirtualMachineStatus};
@@ -20,7 +20,7 @@ use crate::virtualmachine::power::conditions::power_condition;
 use crate::virtualmachine::power::state::{power_word, wanted_power};
 use crate::virtualmachine::readiness::address_condition;
 
-/// Every condition, without times; `Ready` first.
+/// Returns all conditions without transition times. `Ready` is the first one.
 pub fn all_conditions(
     vm: &VirtualMachine,
     old: &VirtualMachineStatus,
@@ -37,7 +37,8 @@ pub fn all_conditions(
         }
         _ => stopped(vm, old, facts, outcome),
     };
-    // A VM out of sight is as it was, and so is one whose probe has not answered since our start.
+    // A VM that can't be seen keeps its last `Ready`, as does a VM whose probe hasn't had a result since the start of this
+    // program.
     let unasked = probe == Some(&ProbeResult::Unknown);
     let last = conditions::find(&old.conditions, conditions::READY)
         .filter(|last| vsphere_vm.is_none() || (unasked && probed(last)));
@@ -56,7 +57,7 @@ pub fn all_conditions(
     all
 }
 
-/// Everything that had to be there is: the VM was created of it.
+/// Returns the conditions for an existing VM. All prerequisites are met, because the VM was created.
 fn existing(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -95,7 +96,7 @@ fn question_condition(vsphere_vm: &Vm, question: &str) -> Condition {
     Condition::is_false(condition_types::POWER, ERROR, known::QUESTION_PENDING, message)
 }
 
-/// Says what vCenter asks, and how to answer.
+/// Describes a question from vCenter, and how to answer it.
 pub fn describe_question(vsphere_vm: &Vm, question: &str) -> String {
     let Vm { name, moref, .. } = vsphere_vm;
     format!(
@@ -104,7 +105,7 @@ pub fn describe_question(vsphere_vm: &Vm, question: &str) -> String {
     )
 }
 
-/// Each need by itself, and whether vCenter is at work.
+/// Returns a condition for each prerequisite, and one for the creation.
 fn missing(needs: &Needs, outcome: &Outcome<'_>) -> Vec<Condition> {
     let Needs { class, image, storage, nics, bootstrap, placement } = needs;
     let condition = |type_: &str, unmet: Option<&Unmet>| match unmet {
@@ -153,7 +154,7 @@ fn unmet_condition(type_: &str, unmet: &Unmet) -> Condition {
     Condition::is_false(type_, severity, unmet.reason, unmet.message.clone())
 }
 
-/// Nothing is known of the VM but why: that is reported, and what was known otherwise stands.
+/// Returns the conditions for a VM that wasn't found: the last known conditions, and the reason why it wasn't found.
 fn stopped(
     vm: &VirtualMachine,
     old: &VirtualMachineStatus,
@@ -183,7 +184,7 @@ fn stopped(
     all
 }
 
-/// The VM is as it was, for all we know; only what is asked of it can't be done now.
+/// Returns the last known conditions. The power state condition is replaced only if a change is requested.
 fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec<Condition> {
     let wanted = power_word(wanted_power(vm));
     let asked = old.power_state.as_deref() != Some(wanted);
@@ -198,7 +199,7 @@ fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec
     .collect()
 }
 
-/// The VM is as it was, for all we know, and vCenter does not reach it.
+/// Returns the last known conditions for a VM that vCenter can't reach, and the condition that reports this.
 fn out_of_reach(old: &VirtualMachineStatus, vsphere_vm: &Vm) -> Vec<Condition> {
     let type_ = if made(old) { condition_types::POWER } else { known::VIRTUAL_MACHINE_CREATED };
     let mut all: Vec<_> =
@@ -211,8 +212,8 @@ fn out_of_reach(old: &VirtualMachineStatus, vsphere_vm: &Vm) -> Vec<Condition> {
     all
 }
 
-/// `Ready` of a VM that vCenter does not reach: as it was, for who drops its address may drop a cluster's endpoint that
-/// serves well. Only the probe knows better, which asks the guest itself.
+/// Returns `Ready` for a VM that vCenter can't reach. `Ready` keeps its value, because a change could remove the address of a
+/// working cluster endpoint. Only the probe can change `Ready`, because the probe dials the guest directly.
 fn ready_of_unavailable(last: Option<&Condition>, probe: Option<&ProbeResult>) -> Condition {
     match (probe, last) {
         (Some(ProbeResult::NoAnswer(why)), _) => probe_failed(why),
@@ -227,12 +228,12 @@ fn probe_failed(why: &str) -> Condition {
     Condition::is_false(conditions::READY, INFO, known::NOT_READY, message)
 }
 
-/// Whether `Ready` was the result of the probe: everything before it was as it should be.
+/// Returns true if `Ready` was the probe's result, which means that all other conditions were met.
 fn probed(last: &Condition) -> bool {
     last.status == conditions::TRUE || last.reason.as_deref() == Some(known::NOT_READY)
 }
 
-/// Whether the VM was there when the status was last written.
+/// Returns true if the VM existed when the status was last written.
 fn made(old: &VirtualMachineStatus) -> bool {
     conditions::holds(&old.conditions, known::VIRTUAL_MACHINE_CREATED)
 }
@@ -241,9 +242,10 @@ fn stopped_by(error: &Error) -> Condition {
     Condition::is_false(known::VIRTUAL_MACHINE_CREATED, error.severity(), error.reason(), error.advised())
 }
 
-/// The sum: the first thing that is not as it should be, else what the probe says.
+/// Computes `Ready`: the first unmet condition, the error that stopped the reconcile, the powered-off state, or the probe's
+/// result, in this order.
 ///
-/// `last` is what it was, where nobody can look at the VM now.
+/// `last` is the previous `Ready`, if the VM or its probe can't be observed now.
 fn ready(
     all: &[&Condition],
     vsphere_vm: Option<&Vm>,

@@ -1,10 +1,10 @@
-//! Persistent volumes of a VM: one CnsNodeVmAttachment for each, which vSphere CSI carries out.
+//! Persistent volumes of a VM. A CnsNodeVmAttachment per volume requests that vSphere CSI attaches it.
 //!
-//! The VM's part is to ask in the order of its spec, to wait before it is powered on, and to ask
-//! for them to be taken off before it is destroyed: they are never its own.
+//! This module requests attachments in the order of the spec, waits for them before power-on, and requests their removal
+//! before the VM is destroyed. Persistent volumes never belong to the VM.
 //!
-//! An attachment names its VM in an annotation and has no owner reference: an object that was moved to
-//! another cluster leaves a VM behind that runs, and garbage collection would take its disks off.
+//! An attachment names its VM in an annotation and doesn't have an owner reference: if an object is moved to another
+//! cluster, its VM keeps running, and garbage collection would detach its disks.
 
 use std::sync::Arc;
 
@@ -27,39 +27,39 @@ use crate::caches::Caches;
 use crate::unmet::Unmet;
 use crate::virtualmachine::error::{Blocked, Error};
 
-/// The annotation of a claim that waits for its first consumer: where that is.
+/// The annotation with the location that was selected for a claim that waits for its first consumer.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// vSphere CSI's annotation: where it is, is a zone.
+/// The vSphere CSI annotation that says that the selected location is a zone.
 const SELECTED_NODE_IS_ZONE: &str = "cns.vmware.com/selected-node-is-zone";
 
-/// The volumes of a VM that are claims, each with its claim.
+/// Returns the volumes that are PersistentVolumeClaims.
 fn claims(
     vm: &VirtualMachine,
 ) -> impl Iterator<Item = (&VirtualMachineVolume, &PersistentVolumeClaimVolume)> {
     vm.spec.volumes.iter().filter_map(|volume| Some((volume, volume.persistent_volume_claim.as_ref()?)))
 }
 
-/// Whether the VM has such volumes.
+/// Returns true if the VM has PersistentVolumeClaims.
 pub fn has_claims(vm: &VirtualMachine) -> bool {
     claims(vm).next().is_some()
 }
 
-/// Name of the attachment of a volume.
+/// Returns the name of a volume's attachment.
 fn name(vm: &VirtualMachine, volume: &VirtualMachineVolume) -> String {
     format!("{}-{}", vm.name_any(), volume.name)
 }
 
-/// What is known of a VM's volumes.
+/// The state of a VM's persistent volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Volumes {
-    /// Whether anybody attaches volumes here.
+    /// True if the API server serves attachments, so that volumes can be attached.
     pub served: bool,
-    /// The attachments that were made for the VM.
+    /// The attachments for this VM.
     pub there: Vec<Arc<CnsNodeVmAttachment>>,
 }
 
 impl Volumes {
-    /// What the cache has.
+    /// Reads the volumes from the cache.
     pub fn of(vm: &VirtualMachine, caches: &Caches) -> Self {
         let own = key(vm.metadata.namespace.as_deref(), &vm.name_any());
         Self { served: caches.attachments.is_served(), there: caches.attachments_by_vm.objects(&own) }
@@ -69,7 +69,7 @@ impl Volumes {
         self.there.iter().find(|there| there.name_any() == name).map(|there| &**there)
     }
 
-    /// Why the VM can't be powered on yet; `None` once every volume is attached.
+    /// Returns why the VM can't be powered on yet; `None` once every volume is attached.
     pub fn unmet(&self, vm: &VirtualMachine) -> Option<Unmet> {
         if let Some((volume, _)) = claims(vm).find(|(_, claim)| claim.instance_volume_claim.is_some()) {
             let message = format!(
@@ -98,7 +98,7 @@ impl Volumes {
         })
     }
 
-    /// How each of the volumes is.
+    /// Returns the status of each PersistentVolumeClaim volume in the spec.
     pub fn status(&self, vm: &VirtualMachine) -> Vec<VirtualMachineVolumeStatus> {
         let status_of = |(volume, _): (&VirtualMachineVolume, _)| {
             let status =
@@ -113,7 +113,8 @@ impl Volumes {
         claims(vm).map(status_of).collect()
     }
 
-    /// Attachments that go: of volumes that left the spec, and those that name another VM or claim.
+    /// Returns the attachments to delete: attachments for volumes that were removed from the spec, and attachments that name
+    /// another VM or claim.
     fn superfluous(&self, vm: &VirtualMachine, bios: Uuid) -> Vec<&CnsNodeVmAttachment> {
         let wanted = |there: &CnsNodeVmAttachment| {
             let node = Uuid::try_parse(&there.spec.node_uuid).ok() == Some(bios);
@@ -123,7 +124,7 @@ impl Volumes {
         self.there.iter().map(|there| &**there).filter(|there| !wanted(there)).collect()
     }
 
-    /// Attachments to ask for now: while the VM is off one after another, so that its disks keep their order.
+    /// Returns the attachments to request now. While the VM is off, they are requested one by one, to keep the disk order.
     fn missing(&self, vm: &VirtualMachine, bios: Uuid, off: bool) -> Vec<CnsNodeVmAttachment> {
         let mut missing = Vec::new();
         for (volume, claim) in claims(vm).filter(|(_, claim)| claim.instance_volume_claim.is_none()) {
@@ -165,14 +166,14 @@ fn attachment(
     }
 }
 
-/// Whether a claim's volume is only made once it is known where its consumer is, and nobody chose that yet.
+/// Returns true if the claim isn't bound, waits for its first consumer, and doesn't have a selected location yet.
 fn waits_for_place(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
     let mode = class.and_then(|class| class.volume_binding_mode.as_deref());
     let bound = claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some());
     mode == Some("WaitForFirstConsumer") && !bound && !claim.annotations().contains_key(SELECTED_NODE)
 }
 
-/// Claims that wait for their first consumer get the zone of the VM.
+/// Selects the VM's zone for claims that wait for their first consumer.
 async fn select_zone(
     vm: &VirtualMachine,
     volumes: &Volumes,
@@ -197,18 +198,17 @@ async fn select_zone(
     Ok(())
 }
 
-/// What volumes are attached to.
+/// The VM that volumes are attached to.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachTo<'a> {
-    /// BIOS UUID of the VM, which CNS knows as the node's.
+    /// The VM's BIOS UUID, which CNS uses as the node's UUID.
     pub bios: Uuid,
-    /// The zone that it lies in.
     pub zone: Option<&'a str>,
-    /// Whether it is off.
+    /// True if the VM is off.
     pub off: bool,
 }
 
-/// The attachments are those that the spec asks for, as far as it is their turn, of a VM in `zone`.
+/// Deletes unwanted attachments and requests the next missing ones.
 pub async fn apply_attachments(
     vm: &VirtualMachine,
     volumes: &Volumes,
@@ -231,10 +231,11 @@ pub async fn apply_attachments(
     Ok(())
 }
 
-/// No volume is attached any more: who destroys a VM destroys all that hangs on it.
+/// Releases all attachments, because destroying a VM destroys all attached disks. Returns an unmet need as the error until the
+/// attachments are gone.
 pub async fn release_attachments(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
     for (volume, _) in claims(vm) {
-        // One that was asked for a moment ago may not be in the cache yet.
+        // An attachment that was just requested may not be in the cache yet.
         caches.attachments.cache().current(vm.metadata.namespace.as_deref(), &name(vm, volume))?;
     }
     let left = Volumes::of(vm, caches).there;

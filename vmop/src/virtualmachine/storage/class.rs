@@ -1,4 +1,4 @@
-//! The storage class of a VM, and where its disks go.
+//! The storage class of a VM, its storage policy and the resulting storage for disks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,35 +12,33 @@ use crate::unmet::Need;
 use crate::unmet::Unmet;
 use crate::vcenter::storage::PolicyName;
 
-/// What the disks of a VM lie on.
+/// The storage for a VM's disks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
-    /// The policy that they satisfy.
     pub policy: Option<StoragePolicy>,
-    /// The datastore; `None` for the template's.
+    /// The datastore; `None` keeps the template's datastore.
     pub datastore: Option<MoRef>,
-    /// What disks of other storage classes lie on, by class.
+    /// The storage for disks with other storage classes, by class.
     pub of_classes: BTreeMap<String, DiskStorage>,
 }
 
-/// What a disk lies on whose storage class is not its VM's.
+/// The storage for a disk whose storage class differs from its VM's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskStorage {
-    /// The policy that it satisfies.
     pub policy: Option<StoragePolicy>,
-    /// The datastore's name; `None` for the VM's.
+    /// The datastore name; `None` means the VM's datastore.
     pub datastore: Option<String>,
 }
 
 impl Storage {
-    /// What a new disk of that class lies on; the VM's own where no other is named.
+    /// Returns the storage for a new disk with this class. The default is the VM's own storage.
     pub fn of_class(&self, class: Option<&str>) -> DiskStorage {
         let own = || DiskStorage { policy: self.policy.clone(), datastore: None };
         class.and_then(|class| self.of_classes.get(class)).cloned().unwrap_or_else(own)
     }
 }
 
-/// The storage classes of a VM's new disks that are not its own.
+/// Returns the storage classes of new disks that differ from the VM's class.
 pub fn further_classes(vm: &VirtualMachine) -> BTreeSet<&str> {
     let own = vm.spec.storage_class.as_deref().unwrap_or_default();
     let named =
@@ -48,7 +46,8 @@ pub fn further_classes(vm: &VirtualMachine) -> BTreeSet<&str> {
     named.filter(|class| !class.is_empty() && *class != own).collect()
 }
 
-/// The storage class exists and the namespace was given it by a quota; the policy that it stands for.
+/// Checks that the storage class exists and that a quota assigns it to the namespace, and returns the class's policy. Without a
+/// class, returns `None`, or an unmet need if a class is `required`.
 pub fn check_class<'a>(
     vm: &VirtualMachine,
     required: bool,
@@ -78,7 +77,7 @@ pub fn check_class<'a>(
     Ok(policy_of(class))
 }
 
-/// The storage policy that a class stands for; the CSI drivers take the parameter in any case.
+/// Returns the storage policy of a class, by ID or else by name. Parameter names are case-insensitive, as in the CSI drivers.
 pub fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
     let parameters = class.parameters.as_ref()?;
     let given = |wanted: &str| {
@@ -88,7 +87,7 @@ pub fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
     given("storagePolicyID").map(PolicyName::Id).or_else(|| given("storagePolicyName").map(PolicyName::Name))
 }
 
-/// The class's policy is unknown to vCenter.
+/// Returns the error for a policy that doesn't exist in vCenter.
 pub fn unknown_policy(class: &str, name: PolicyName<'_>, vcenter: &str) -> Unmet {
     let message = format!(
         "StorageClass {class} uses storage policy {name}, which does not exist in vCenter {vcenter}. Create the policy, or correct the parameters of the class"

@@ -1,4 +1,4 @@
-//! Whether a VM's disks rest on a template still, where they shall not.
+//! The disk promotion condition.
 
 use api::conditions::{Condition, ERROR, INFO, WARNING, vmop as known};
 use api::vmop::VirtualMachine;
@@ -8,7 +8,7 @@ use super::promotion::{Promotion, PromotionState};
 use crate::vcenter::settings::PromoteDisks;
 use crate::virtualmachine::condition_types;
 
-/// Whether the VM's disks rest on a template still, where they shall not.
+/// Returns the disk promotion condition. It is true if the VM's disks aren't linked to a template.
 pub fn promotion_condition(vm: &VirtualMachine, vsphere_vm: &Vm, promotion: &Promotion) -> Condition {
     const PENDING: &str = known::DISK_PROMOTION_PENDING;
     let is_false = |severity, reason, message: &str| {

@@ -1,7 +1,7 @@
-//! The disks of a VM: those of its image, and the volumes of its own.
+//! VM disks: the image's disks and the VM's own vSphere volumes.
 //!
-//! Which disks we made is kept in the VM's ExtraConfig by their places, and in the object by what was found there
-//! ([`super::record`]): a disk that somebody else attached must never be destroyed with the VM.
+//! The VM's ExtraConfig marks the controller slots of the disks that we created, and the object records which disks were found
+//! there ([`super::record`]). A disk that someone else attached must never be destroyed with the VM.
 
 use api::vmop::{LARGEST_DISK_MIB, VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus};
 use vsphere::{
@@ -18,29 +18,30 @@ use crate::virtualmachine::storage::marks::{DISKS, Mark, marks, place, written};
 use crate::virtualmachine::storage::places::{NEW_CONTROLLER, Place, Places};
 use crate::virtualmachine::storage::record::DiskRecord;
 
-/// Annotation, as vm-operator's: `direct` asks for a full clone, `linked` for a linked one.
+/// The annotation, as in vm-operator, that selects a full clone (`direct`) or a linked clone (`linked`).
 pub const FAST_DEPLOY: &str = "vmoperator.vmware.com/fast-deploy";
 /// The key of [`api::vmop::VSphereVolume::capacity`].
 const SIZE: &str = "ephemeral-storage";
-/// The keys of new disks go down from here.
+/// The first device key of new disks. Further keys decrease.
 const NEW_DISK: i32 = -1000;
 
-/// How a clone's disks come about.
+/// The plan for a clone's disks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    /// Linked to the template's disks, or copied.
+    /// Linked clones or full copies of the template's disks.
     pub move_type: DiskMoveType,
-    /// Disks that come about otherwise.
+    /// Settings for disks that differ from the clone's defaults.
     pub locators: Vec<DiskLocator>,
-    /// Disks that grow and come.
+    /// Disks to grow or to add.
     pub changes: Vec<DeviceChange>,
-    /// What is remembered of it, for [`DISKS`].
+    /// The value for ExtraConfig key [`DISKS`].
     pub mark: String,
 }
 
-/// The disks that a new VM gets; `direct` copies them by default. The error is for the user to mend.
+/// Plans the disks of a new VM. `direct` is true if disks are fully copied by default instead of linked. The error is a message
+/// that the user can act on.
 ///
-/// It is long because places are given out in one order: the image's disks, those that grow, new ones.
+/// The function is long because controller slots are assigned in one order: image disks, grown disks, new disks.
 pub fn layout(
     vm: &VirtualMachine,
     template: &Devices,
@@ -76,7 +77,7 @@ pub fn layout(
     marks.extend(new_marks);
     let policies = storage.policy.iter().map(|policy| policy.id.clone()).collect::<Vec<_>>();
     let datastore = |disk: &Disk| storage.datastore.clone().or_else(|| disk.datastore.clone());
-    // Only a locator brings a policy to a disk: the location's own is the home's.
+    // Only a locator sets a disk's policy. The location's policy applies to the VM home.
     let own_way = full && provisioning != Provisioning::Default || !policies.is_empty();
     let move_type = if full { FULL } else { DiskMoveType::CreateNewChildDiskBacking };
     let locator = |disk: &Disk, datastore: MoRef| DiskLocator {
@@ -95,7 +96,7 @@ pub fn layout(
     })
 }
 
-/// Whether the template's disk lies on another datastore than the VM's is to.
+/// Returns true if the template's disk is known to be on another datastore than the VM.
 fn lies_elsewhere(disk: &Disk, storage: &Storage) -> bool {
     disk.datastore.is_some() && storage.datastore.is_some() && disk.datastore != storage.datastore
 }
@@ -109,7 +110,7 @@ fn elsewhere(disk: &Disk) -> String {
 
 const FULL: DiskMoveType = DiskMoveType::MoveAllDiskBackingsAndDisallowSharing;
 
-/// What the annotation says of copying disks.
+/// Returns the clone mode that the annotation requests; true means full copies.
 fn direct_asked(vm: &VirtualMachine) -> Option<bool> {
     let annotations = vm.metadata.annotations.as_ref()?;
     match annotations.get(FAST_DEPLOY)?.as_str() {
@@ -134,10 +135,10 @@ fn provisioning(vm: &VirtualMachine) -> Result<Provisioning, String> {
     }
 }
 
-/// A volume, its bytes, and the key of the image's disk that is meant.
+/// A volume, its size in bytes, and the device key of the image disk that it refers to.
 type SizedVolume<'a> = (&'a VirtualMachineVolume, u64, Option<i32>);
 
-/// The volumes that are disks of the VM's own.
+/// Returns the volumes that are the VM's own disks, with their sizes.
 fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
     let mut sized = Vec::new();
     for volume in &vm.spec.volumes {
@@ -159,7 +160,7 @@ fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
     Ok(sized)
 }
 
-/// The disk that a volume means by its key. Without the disk, the volume would become a second, empty disk.
+/// Returns the disk that a volume refers to by key. Ignoring an unknown key would add a second, empty disk.
 fn disk_with_key<'a>(volume: &VirtualMachineVolume, key: i32, disks: &'a [Disk]) -> Result<&'a Disk, String> {
     disks.iter().find(|disk| disk.key == key).ok_or_else(|| {
         let keys: Vec<_> = disks.iter().map(|disk| disk.key.to_string()).collect();
@@ -180,8 +181,8 @@ fn too_small(volume: &VirtualMachineVolume, disk: &Disk) -> String {
     )
 }
 
-/// Empty disks for these volumes, on the places that they name, else on free ones; on a new controller where the others
-/// are full.
+/// Plans empty disks for the volumes, in the controller slots that the volumes name or in free slots. Adds a controller if the
+/// existing ones are full.
 fn new_disks(
     devices: &Devices,
     storage: &Storage,
@@ -190,7 +191,7 @@ fn new_disks(
 ) -> Result<(Vec<DiskChange>, Vec<Mark>), String> {
     let (mut changes, mut marks) = (Vec::new(), Vec::new());
     let mut places = Places::of(devices);
-    // Named places first: the others take what is left.
+    // Assign named slots first. The other volumes get the remaining slots.
     let mut given = std::collections::BTreeMap::new();
     for (volume, _) in volumes {
         if let Some(unit) = volume.unit_number {
@@ -223,15 +224,15 @@ fn new_disks(
     Ok((controller.into_iter().chain(changes).collect(), marks))
 }
 
-/// The volumes of the VM's own that are there, each with its disk.
+/// Returns the VM's own volumes that exist, with their disks.
 fn volumes<'a>(record: &DiskRecord, vsphere_vm: &Vm, devices: &'a Devices) -> Vec<(String, &'a Disk)> {
     let at = |wanted: &str| own_disk_at(wanted, record, vsphere_vm, devices);
     let named = marks(vsphere_vm).into_iter().filter_map(|mark| Some((mark.volume?, at(&mark.place)?)));
     named.collect()
 }
 
-/// The own disk that is meant by a place: what was recorded there, wherever it hangs now, else what hangs there and is
-/// the VM's own.
+/// Returns the VM's own disk for a slot: the disk that was recorded for the slot, even if that disk is attached elsewhere now,
+/// or, for a slot that isn't recorded, the own disk that is attached there.
 fn own_disk_at<'a>(
     wanted: &str,
     record: &DiskRecord,
@@ -245,7 +246,7 @@ fn own_disk_at<'a>(
     }
 }
 
-/// How the volumes of the VM's own are; each with its disk's UUID once it is there.
+/// Returns the status of the VM's own volumes, with the disk UUIDs of the volumes that exist.
 pub fn status(vm: &VirtualMachine, vsphere_vm: &Vm, devices: &Devices) -> Vec<VirtualMachineVolumeStatus> {
     let there = volumes(&DiskRecord::of(vm), vsphere_vm, devices);
     let own = vm.spec.volumes.iter().filter(|volume| volume.v_sphere_volume.is_some());
@@ -261,7 +262,7 @@ pub fn status(vm: &VirtualMachine, vsphere_vm: &Vm, devices: &Devices) -> Vec<Vi
     .collect()
 }
 
-/// Whether the spec asks for disks that the VM does not have, by its mark alone.
+/// Returns true if the spec requests disks that the VM's marks don't contain.
 pub fn lacks_volumes(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
     let marks = marks(vsphere_vm);
     vm.spec
@@ -271,7 +272,8 @@ pub fn lacks_volumes(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
         .any(|volume| !marks.iter().any(|mark| mark.volume.as_deref() == Some(&volume.name)))
 }
 
-/// The growth of a disk to `size` bytes; none where it has that size.
+/// Returns the change that grows a disk to `size` bytes, or `None` if the disk already has that size. Fails if the disk would
+/// have to grow and is linked to a template.
 fn grow(volume: &VirtualMachineVolume, disk: &Disk, size: u64) -> Result<Option<DiskChange>, String> {
     if size > disk.capacity && !disk.parents.is_empty() {
         return Err(format!(
@@ -289,9 +291,9 @@ fn gone(volume: &VirtualMachineVolume) -> String {
     )
 }
 
-/// The change that gives a VM the disks and sizes that its spec asks for; `None` if there is none.
+/// Returns the change that gives a VM the disks and sizes in its spec, or `None` if it already has them.
 ///
-/// It is long because marks, growth and new disks are decided volume by volume.
+/// The function is long because marks, growth and new disks are decided per volume.
 pub fn changes(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -300,14 +302,14 @@ pub fn changes(
 ) -> Result<Option<ConfigSpec>, String> {
     let provisioning = provisioning(vm)?;
     let record = DiskRecord::of(vm);
-    // The clone may not have brought what it was asked for.
+    // The clone may lack disks that the clone call requested.
     let unchecked = unchecked(vsphere_vm).is_some();
     let mut marks = marks(vsphere_vm);
     let (mut grown, mut created) = (Vec::new(), Vec::new());
     for (volume, size, key) in sized_volumes(vm)? {
         let known = marks.iter().find(|mark| mark.volume.as_deref() == Some(&volume.name));
         let placed = known.and_then(|mark| own_disk_at(&mark.place, &record, vsphere_vm, devices));
-        // A volume that once became a disk of its own stays that disk, whatever its key.
+        // A volume that already has a disk keeps it, whatever its device key is.
         let meant = match key {
             Some(key) if known.is_none() => Some(disk_with_key(volume, key, &devices.disks)?),
             Some(key) => devices.disks.iter().find(|disk| disk.key == key),
@@ -341,7 +343,7 @@ pub fn changes(
     let lacks = unchecked && !device_change.is_empty();
     let extra_config = [(DISKS.to_owned(), mark)].into_iter().chain(lacks.then(changing_note)).collect();
     Ok(Some(ConfigSpec {
-        // Places were chosen for these devices: refused if they are others by now.
+        // The slots were chosen for these devices. vCenter rejects the change if the devices have changed since then.
         change_version: Some(devices.change_version.clone()),
         device_change,
         extra_config,

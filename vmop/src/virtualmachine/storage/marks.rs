@@ -1,36 +1,36 @@
-//! Which disks of a VM we made, kept in its ExtraConfig by their places.
+//! Marks in a VM's ExtraConfig that list the controller slots of the disks that we created.
 
 use std::fmt::Write;
 
 use api::vmop::VirtualMachineVolume;
 use vsphere::{Devices, Disk, Vm};
 
-/// ExtraConfig: the disks that we made.
+/// ExtraConfig key: the disks that we created.
 pub const DISKS: &str = "layercake.disks";
 
-/// A disk that we made.
+/// A disk that we created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Such as `scsi0:1`.
+    /// The controller slot of the disk, such as `scsi0:1`.
     pub place: String,
-    /// The volume that it is; `None` for the image's.
+    /// The disk's volume; `None` for an image disk.
     pub volume: Option<String>,
-    /// It was made on a datastore of its own, outside the folder of the VM's other files.
+    /// True if the disk was created on another datastore, outside the folder of the VM's other files.
     pub elsewhere: bool,
 }
 
-/// Follows the place of a disk on a datastore of its own.
+/// The suffix of a slot whose disk is on another datastore.
 const ELSEWHERE: char = '@';
 
 impl Mark {
-    /// The mark of a disk.
+    /// Returns the mark for a disk; `None` if its controller slot is unknown.
     pub fn of(devices: &Devices, disk: &Disk, volume: Option<&VirtualMachineVolume>) -> Option<Self> {
         let volume = volume.map(|volume| volume.name.clone());
         Some(Self { place: place(devices, disk)?, volume, elsewhere: false })
     }
 }
 
-/// Where a disk hangs, in words that outlast a clone: bus, controller and unit.
+/// Returns a disk's slot as bus type, controller number and unit, such as `scsi0:1`. A clone's disks keep their slots.
 pub fn place(devices: &Devices, disk: &Disk) -> Option<String> {
     let controller = devices.controllers.iter().find(|controller| Some(controller.key) == disk.controller)?;
     let bus = match controller.kind {
@@ -42,7 +42,7 @@ pub fn place(devices: &Devices, disk: &Disk) -> Option<String> {
     Some(format!("{bus}{}:{}", controller.bus, disk.unit?))
 }
 
-/// The marks as one text.
+/// Formats the marks for ExtraConfig.
 pub fn written(marks: &[Mark]) -> String {
     let mut text = String::new();
     for Mark { place, volume, elsewhere } in marks {
@@ -57,7 +57,7 @@ pub fn written(marks: &[Mark]) -> String {
     text
 }
 
-/// The marks that a VM bears.
+/// Parses the VM's marks.
 pub fn marks(vsphere_vm: &Vm) -> Vec<Mark> {
     let text = vsphere_vm.extra_config.get(DISKS).map(String::as_str).unwrap_or_default();
     let parsed = text.split(' ').filter(|word| !word.is_empty()).map(|word| {

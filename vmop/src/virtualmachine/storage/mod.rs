@@ -1,4 +1,4 @@
-//! What the disks of a VM lie on, its own disks, its claims, and the promotion of linked disks.
+//! VM storage: datastore and policy, vSphere disks, PersistentVolumeClaims, and the promotion of linked disks.
 
 pub mod claims;
 pub mod class;

@@ -1,4 +1,4 @@
-//! What is known of the storage of a VM: the datastore for its disks, and the disks that it has.
+//! Reads the storage facts: the datastore and policy for a VM's disks, and its existing disks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::vcenter::storage::DatastoreChoice;
 use crate::vcenter::{Placement, VCenter};
 use crate::virtualmachine::placement::namespace::namespace_zones;
 
-/// The disks of a VM that exists, and what further ones would lie on.
+/// The disks of an existing VM, and the storage for new disks.
 #[derive(Clone, Debug)]
 pub struct DiskFacts {
-    /// What the VM has.
+    /// The VM's devices.
     pub devices: Arc<Devices>,
-    /// What further disks would lie on.
+    /// The storage for new disks.
     pub storage: Need<Storage>,
 }
 
-/// The storage class's policy, and a datastore that satisfies it; the same for disks of other classes.
+/// Returns the storage policy and a datastore that satisfies it, for the VM and for each further storage class of its disks.
 pub async fn observe_storage(
     vm: &VirtualMachine,
     placement: &Placement,
@@ -58,7 +58,7 @@ pub async fn observe_storage(
     Ok(Ok(storage))
 }
 
-/// The policy that a storage class stands for, where the namespace was given the class.
+/// Returns the storage policy of a storage class, if the namespace may use the class.
 async fn observe_policy(
     vm: &VirtualMachine,
     name: Option<&str>,
@@ -78,7 +78,7 @@ async fn observe_policy(
     })
 }
 
-/// Where a disk of another policy than its VM's lies: on the VM's datastore where nothing else is needed.
+/// Returns the storage for a disk with another policy than its VM. The datastore is `None` if the VM's datastore fits.
 async fn further_storage(
     owner: &str,
     placement: &Placement,
@@ -89,7 +89,7 @@ async fn further_storage(
     if policy.is_none() || policy == home.policy {
         return Ok(Ok(DiskStorage { policy, datastore: None }));
     }
-    // The template's datastore need not satisfy this policy: one that does is chosen, whether there are zones or not.
+    // The template's datastore might not satisfy this policy, so a suitable datastore is chosen even without zones.
     Ok(match vcenter.datastore_for(owner, &placement.pool, policy.as_ref(), true).await? {
         DatastoreChoice::Any => Ok(DiskStorage { policy, datastore: None }),
         DatastoreChoice::On(chosen) if home.datastore.as_ref() == Some(&chosen) => {
@@ -115,7 +115,7 @@ fn unavailable(message: String) -> Unmet {
     Unmet::in_vcenter(reason::DATASTORE_NOT_FOUND, message)
 }
 
-/// The disks of a VM that exists, and what further ones would lie on.
+/// Reads the disks of an existing VM, and the storage for new disks.
 pub async fn observe_disks(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,

@@ -1,35 +1,35 @@
-//! Places of disks on SCSI controllers: those that a spec names, and free ones.
+//! Assigns SCSI controller slots to disks: the slots that a spec names, and free slots.
 
 use api::vmop::VirtualMachineVolume;
 use vsphere::Devices;
 
-/// The key of a new controller, unlike those of new NICs (-100 …) and disks (-1000 …).
+/// The device key of a new controller. New NICs start at -100 and new disks at -1000.
 pub const NEW_CONTROLLER: i32 = -10;
-/// The places of a controller that is added, and the one that it takes itself.
+/// The number of units on an added controller, and the unit that the controller itself occupies.
 const UNITS: i32 = 16;
 const OWN_UNIT: i32 = 7;
 
-/// A place for a disk.
+/// A disk's slot on a SCSI controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The key of its controller.
+    /// The controller's device key.
     pub controller: i32,
-    /// The number of its controller among the SCSI controllers.
+    /// The controller's number among the SCSI controllers.
     pub bus: i32,
-    /// The place there.
+    /// The unit number on the controller.
     pub unit: i32,
 }
 
-/// What is taken of a VM's places, and what is promised.
+/// The occupied and assigned controller slots of a VM.
 pub struct Places<'a> {
     devices: &'a Devices,
     taken: Vec<(i32, i32)>,
-    /// The number that a controller gets if one has to come.
+    /// The bus number for an added controller; `None` if all four bus numbers are in use.
     new_bus: Option<i32>,
 }
 
 impl<'a> Places<'a> {
-    /// The places of a VM with these devices.
+    /// Starts the slot assignment for a VM with these devices.
     pub fn of(devices: &'a Devices) -> Self {
         let is_there = |bus: i32| {
             devices.controllers.iter().any(|controller| controller.is_scsi() && controller.bus == bus)
@@ -37,7 +37,7 @@ impl<'a> Places<'a> {
         Self { devices, taken: Vec::new(), new_bus: (0..4).find(|bus| !is_there(*bus)) }
     }
 
-    /// The place that the volume names on SCSI controller 0.
+    /// Assigns the `unit` that the volume names on SCSI controller 0. Fails with a message if a disk can't use that unit.
     pub fn take(&mut self, volume: &VirtualMachineVolume, unit: i32) -> Result<Place, String> {
         let name = &volume.name;
         let there =
@@ -62,7 +62,8 @@ impl<'a> Places<'a> {
         Ok(Place { controller: key, bus: 0, unit })
     }
 
-    /// The first place that is free, on a new controller where there is none.
+    /// Assigns the first free slot, on a new controller if the existing ones are full. Fails with a message if another
+    /// controller can't be added.
     pub fn take_free(&mut self, volume: &VirtualMachineVolume) -> Result<Place, String> {
         let place = if let Some((key, unit)) = self.devices.free_place(&self.taken) {
             let bus = self.devices.controllers.iter().find(|controller| controller.key == key);
@@ -82,7 +83,7 @@ impl<'a> Places<'a> {
         Ok(place)
     }
 
-    /// The number of the controller that has to come, if one has.
+    /// Returns the bus number of the controller to add, if one is needed.
     pub fn added(&self) -> Option<i32> {
         self.new_bus.filter(|_| self.taken.iter().any(|(key, _)| *key == NEW_CONTROLLER))
     }

@@ -1,8 +1,8 @@
-//! Disks that rest on a golden template become the VM's own, where its object asks for it.
+//! Promotes disks that are linked to a golden template: vCenter copies the template's data, so that the VM is independent.
 //!
-//! vCenter copies what the disks rest on, for minutes or hours, and the VM goes on meanwhile: no reconcile waits for
-//! it. What is still to be done is read from the disks themselves. Once none rests on a template, the VM's note
-//! that it was cloned from one (`layercake.base`) is removed, and nothing is read any more.
+//! A promotion takes minutes or hours. The VM keeps running, and reconciles don't wait for it. The disks themselves show what
+//! remains to be done. Once none of them is linked, the VM's `layercake.base` note, which names the template, is removed,
+//! and the disks aren't read any more.
 
 use api::vmop::VirtualMachine;
 use vsphere::inventory::PowerState;
@@ -15,41 +15,40 @@ use crate::vcenter::{VCenter, mark};
 use crate::virtualmachine::power::state::wanted_power;
 use crate::virtualmachine::step::Step;
 
-/// What becomes of a VM's linked disks.
+/// The promotion of a VM's linked disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promotion {
-    /// When they are promoted.
+    /// The power state in which the disks are promoted.
     pub mode: PromoteDisks,
-    /// How far that is.
     pub state: PromotionState,
 }
 
-/// How far the promotion of a VM's disks is.
+/// The state of a disk promotion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromotionState {
-    /// No disk rests on a template.
+    /// The VM doesn't have linked disks.
     Done,
-    /// No disk rests on a template, and the VM still says that it was cloned from one.
+    /// The VM doesn't have linked disks, but still has the note that it was cloned from a template.
     Finished,
-    /// These disks rest on a template.
+    /// These disks are linked to a template.
     Due(Vec<Disk>),
-    /// Disks rest on a template, and the VM's snapshots on them.
+    /// The linked disks have snapshots, which depend on the template.
     Snapshots,
-    /// vCenter is at it.
+    /// vCenter is promoting the disks.
     Running,
-    /// It is tried again in a while; why it failed.
+    /// The promotion failed with this message and is retried after a delay.
     Retrying(String),
-    /// vCenter can't do it.
+    /// The promotion failed with this message, and isn't retried until the object changes.
     Failed(String),
 }
 
-/// When the linked disks of the object's VM are promoted.
+/// Returns the promotion mode in the spec, or the default in the provider configuration.
 fn mode(vm: &VirtualMachine, vcenter: &VCenter) -> PromoteDisks {
     let asked = vm.spec.promote_disks_mode.as_deref().and_then(PromoteDisks::of);
     asked.unwrap_or(vcenter.settings.promote_disks)
 }
 
-/// What becomes of the VM's linked disks; nothing where nobody asks for anything.
+/// Returns the promotion of the VM's linked disks, or `None` if promotion is disabled.
 pub async fn observe_promotion(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -76,7 +75,7 @@ pub async fn observe_promotion(
     Some(Promotion { mode, state })
 }
 
-/// What is to be done with these disks, once vCenter has `ended` a promotion of them.
+/// Returns the promotion state for these disks. `ended` means that vCenter reported the end of a promotion.
 fn judge_disks(disks: &[Disk], ended: bool) -> PromotionState {
     let linked: Vec<_> = disks.iter().filter(|disk| is_linked(disk)).cloned().collect();
     if linked.is_empty() {
@@ -96,12 +95,14 @@ fn folder(file: &str) -> Option<&str> {
     Some(file.rsplit_once('/')?.0)
 }
 
-/// Whether a file lies where the disk's own does: a link leads elsewhere, a snapshot stays at home.
+/// Returns true if a file is in the folder of the disk's own file. Snapshot files are in that folder, but template files
+/// aren't.
 fn is_own(disk: &Disk, file: &str) -> bool {
     disk.file.as_deref().and_then(folder) == folder(file)
 }
 
-/// Whether the disk rests on another VM's; a first-class disk's chain is its storage provider's affair.
+/// Returns true if the disk is linked to another VM's disk. First-class disks don't count, because they belong to their storage
+/// provider.
 fn is_linked(disk: &Disk) -> bool {
     disk.first_class.is_none() && disk.parents.iter().any(|file| !is_own(disk, file))
 }
@@ -111,7 +112,7 @@ fn has_snapshot(disk: &Disk) -> bool {
 }
 
 impl Promotion {
-    /// Whether the VM's power state is the mode's, and shall stay so.
+    /// Returns true if the VM is in the mode's power state and should remain there.
     pub fn fits(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
         let wanted = match self.mode {
             PromoteDisks::Disabled => return false,
@@ -121,7 +122,7 @@ impl Promotion {
         vsphere_vm.power_state == Some(wanted) && wanted_power(vm) == wanted
     }
 
-    /// The disks that are to be promoted now.
+    /// Returns the disks to promote now, if the VM is in the mode's power state and an admin hasn't paused it.
     pub fn due(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<&[Disk]> {
         match &self.state {
             PromotionState::Due(disks) if self.fits(vm, vsphere_vm) && !pause::by_admin(vsphere_vm) => {
@@ -131,7 +132,7 @@ impl Promotion {
         }
     }
 
-    /// The step that removes the VM's note that it was cloned from a template.
+    /// Returns the step that removes the note about the VM's template, once the VM doesn't have linked disks.
     pub fn remove_note(&self) -> Option<Step> {
         let removed = || Step::set_options(vec![(mark::BASE.to_owned(), String::new())]);
         (self.state == PromotionState::Finished).then(removed)

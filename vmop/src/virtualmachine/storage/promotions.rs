@@ -1,4 +1,4 @@
-//! The promotions of linked disks that this process began.
+//! Tracks the promotions of linked disks that this process began.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use vsphere::MoRef;
 
 use crate::enqueue::Enqueue;
 
-/// What has become of promotions that this process began.
+/// The promotions that this process began, with their progress.
 pub struct Promotions {
     begun: Mutex<HashMap<ObjectRef<VirtualMachine>, Promoting>>,
     enqueue: Enqueue<VirtualMachine>,
 }
 
-/// A promotion that was begun for one spec of an object.
+/// A promotion, and the object generation for which it was begun.
 struct Promoting {
     vsphere_vm: MoRef,
     generation: Option<i64>,
     progress: PromotionProgress,
 }
 
-/// How far a promotion that was begun has come.
+/// The progress of a promotion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromotionProgress {
-    /// vCenter is at it.
+    /// vCenter is promoting the disks.
     Running,
-    /// vCenter says that it is done.
+    /// vCenter has reported success.
     Ended,
-    /// It is tried again in a while; why it failed.
+    /// The promotion failed with this message and is retried after a delay.
     Retrying(String),
-    /// vCenter can't do it.
+    /// The promotion failed with this message, and isn't retried until the object changes.
     Failed(String),
 }
 
 impl Promotions {
-    /// Nothing was begun; `enqueue` takes the objects of promotions that ended.
+    /// Creates an empty registry. `enqueue` receives the objects whose promotion has progressed.
     pub fn new(enqueue: Enqueue<VirtualMachine>) -> Arc<Self> {
         Arc::new(Self { begun: Mutex::default(), enqueue })
     }
 
-    /// Keeps that a promotion for this object was begun.
+    /// Records that a promotion for this object was begun.
     pub fn begin(&self, vm: &VirtualMachine, vsphere_vm: &MoRef) {
         let promoting = Promoting {
             vsphere_vm: vsphere_vm.clone(),
@@ -52,7 +52,7 @@ impl Promotions {
         self.begun.lock().insert(ObjectRef::from_obj(vm), promoting);
     }
 
-    /// Keeps how far the promotion is, unless the object has another VM by now, and has the object reconciled.
+    /// Records the progress unless the object has a different VM by now, and enqueues the object.
     pub fn record(&self, vm: &ObjectRef<VirtualMachine>, vsphere_vm: &MoRef, progress: PromotionProgress) {
         if let Some(promoting) = self.begun.lock().get_mut(vm).filter(|begun| begun.vsphere_vm == *vsphere_vm)
         {
@@ -61,18 +61,18 @@ impl Promotions {
         self.enqueue.enqueue(vm.clone());
     }
 
-    /// Has a promotion that failed begun anew.
+    /// Forgets a failed promotion and enqueues the object, so that it is begun again.
     pub fn retry(&self, vm: &ObjectRef<VirtualMachine>) {
         self.forget(vm);
         self.enqueue.enqueue(vm.clone());
     }
 
-    /// The object is gone, or its promotion is followed no more.
+    /// Stops tracking the promotion.
     pub fn forget(&self, vm: &ObjectRef<VirtualMachine>) {
         self.begun.lock().remove(vm);
     }
 
-    /// How far the promotion is that was begun for the VM; a failure counts until the object is changed.
+    /// Returns the progress of the VM's promotion. An end or a failure counts until the object changes.
     pub fn progress(&self, vm: &VirtualMachine, vsphere_vm: &MoRef) -> Option<PromotionProgress> {
         let begun = self.begun.lock();
         let promoting =

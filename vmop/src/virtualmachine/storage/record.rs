@@ -1,7 +1,8 @@
-//! Which disks are the VM's own, by UUID and file: what hangs in their places may be somebody else's by now.
+//! Records which disks are the VM's own, by UUID and file, because foreign disks may be attached to the same controller slots
+//! later.
 //!
-//! The places of own disks are in the VM's ExtraConfig, since a clone's UUIDs are known only once it is there. What hung
-//! there first is kept in the object, in the same write that notes that its VM exists.
+//! ExtraConfig lists the controller slots of the VM's own disks, because the UUIDs of a clone's disks are only known after the
+//! clone. The object records which disks were first found there, in the same write that records that the VM exists.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +14,29 @@ use vsphere::{Devices, Disk, Vm};
 
 use super::marks::{marks, place};
 
-/// An own disk, as it was first seen.
+/// One of the VM's own disks, as it was first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedDisk {
-    /// Its UUID, which stays with it wherever it is moved.
+    /// The disk's UUID, which doesn't change when the disk is moved.
     pub uuid: String,
-    /// Its file then, such as `[ds1] cp-0/cp-0.vmdk`.
+    /// The disk's file when it was recorded, such as `[ds1] cp-0/cp-0.vmdk`.
     pub file: String,
 }
 
-/// The own disks of one VM, by the place in which each was first seen.
+/// The VM's own disks, by the controller slot in which each was first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskRecord(BTreeMap<String, RecordedDisk>);
 
 impl DiskRecord {
-    /// What the object says; of one that can't be read nothing is recorded, and its disks are judged by their places.
+    /// Parses the record from the object. An invalid record counts as empty, so that disks are judged by their slots.
     pub fn of(vm: &VirtualMachine) -> Self {
         let written = vm.annotations().get(annotation::DISKS);
         Self(written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
     }
 
-    /// The record with the own disks that it lacks, as text; `None` where it lacks none.
+    /// Returns the serialized record after adding the own disks that it lacks, or `None` if it is complete or the VM's devices
+    /// aren't known.
     pub fn completed(&self, vsphere_vm: &Vm) -> Option<String> {
         let devices = vsphere_vm.devices.as_deref().filter(|_| vsphere_vm.is_available())?;
         let mut all = self.0.clone();
@@ -49,13 +51,15 @@ impl DiskRecord {
         (all != self.0).then(|| serde_json::to_string(&all).unwrap_or_default())
     }
 
-    /// Whether the disk is the VM's own: made with it, and to be destroyed with it.
+    /// Returns true if the disk belongs to the VM: it was created for the VM and must be destroyed with it. First-class disks
+    /// never belong to the VM. A recorded disk does, unless it is a copy of the recorded file.
     ///
-    /// One that is not recorded is its own only in a place that is, and in the folder of the VM's files; or, where it was
-    /// made on a datastore of its own, under the VM's name there.
+    /// An unrecorded disk belongs to the VM only if its slot isn't recorded for another disk, if the slot is marked or the VM
+    /// doesn't have marks, and if the disk's file is in the folder of the VM's files. A file on another datastore must have the
+    /// VM's name in its path instead.
     pub fn is_own(&self, vsphere_vm: &Vm, devices: &Devices, disk: &Disk) -> bool {
         if disk.first_class.is_some() {
-            // A persistent volume, whatever place it has.
+            // Persistent volumes never belong to the VM, in any slot.
             return false;
         }
         let recorded = self.0.values().find(|recorded| disk.uuid.as_deref() == Some(&recorded.uuid));
@@ -70,28 +74,28 @@ impl DiskRecord {
         marked && !self.0.contains_key(&place) && (in_home_folder(devices, disk) || elsewhere)
     }
 
-    /// The UUID of the disk that was recorded in that place.
+    /// Returns the UUID of the disk that was recorded for the slot.
     pub fn uuid_at(&self, place: &str) -> Option<&str> {
         self.0.get(place).map(|recorded| recorded.uuid.as_str())
     }
 
-    /// The disks that are not the VM's own.
+    /// Returns the disks that don't belong to the VM.
     pub fn foreign(&self, vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
         devices.disks.iter().filter(|disk| !self.is_own(vsphere_vm, devices, disk)).cloned().collect()
     }
 }
 
-/// Whether the disk is in that file, or rests on it since a snapshot was taken.
+/// Returns true if the disk is in the file, or is a snapshot delta on top of it.
 fn is_at(disk: &Disk, file: &str) -> bool {
     disk.file.as_deref() == Some(file) || disk.parents.iter().any(|parent| parent == file)
 }
 
-/// Whether another disk has its UUID and that file: then this one is a copy that somebody made of the file.
+/// Returns true if another disk has the same UUID and uses the file. Then this disk is a copy of the file.
 fn has_twin_at(devices: &Devices, disk: &Disk, file: &str) -> bool {
     devices.disks.iter().any(|other| other.key != disk.key && other.uuid == disk.uuid && is_at(other, file))
 }
 
-/// Whether the disk's file lies where that of the VM's first disk does.
+/// Returns true if the disk's file is in the same folder as the VM's first disk.
 fn in_home_folder(devices: &Devices, disk: &Disk) -> bool {
     let folder =
         |disk: &Disk| disk.file.as_deref().and_then(|file| Some(file.rsplit_once('/')?.0.to_owned()));
@@ -99,7 +103,7 @@ fn in_home_folder(devices: &Devices, disk: &Disk) -> bool {
     home.is_some() && folder(disk) == home
 }
 
-/// Whether the disk's file, or its folder, has the VM's name, as vCenter gives it to new disks.
+/// Returns true if the disk's file or folder has the VM's name, optionally with a numeric suffix, as vCenter names new disks.
 fn has_name_of(vsphere_vm: &Vm, disk: &Disk) -> bool {
     let Some((_, path)) = disk.file.as_deref().and_then(|file| file.split_once("] ")) else { return false };
     let is_name = |part: &str| {
@@ -163,17 +167,17 @@ mod tests {
         assert_eq!((kept.0.len(), kept.completed(&made)), (2, None));
         for (disks, theirs) in [
             (vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "u1", "cp-0/cp-0_1")], vec![]),
-            // Hung elsewhere, moved to another datastore, on a snapshot.
+            // Attached elsewhere, moved to another datastore, with a snapshot.
             (vec![disk(1, "u0", "cp-0/cp-0"), disk(4, "u1", "moved/cp-0_1-000001")], vec![]),
-            // In a vacated place, from another folder and from the VM's own.
+            // In a vacated slot: from a foreign folder and from the VM's own folder.
             (vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "x", "theirs/disk")], vec![1]),
             (vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "x", "cp-0/cp-0_1")], vec![1]),
-            // A copy of an own disk's file beside it.
+            // A copy of an own disk's file beside the original.
             (
                 vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "u1", "cp-0/cp-0_1"), disk(2, "u1", "theirs/copy")],
                 vec![2],
             ),
-            // Both places changed hands.
+            // Foreign disks in both slots.
             (vec![disk(0, "x", "theirs/a"), disk(1, "y", "theirs/b")], vec![0, 1]),
         ] {
             assert_eq!(foreign(&kept, &vsphere_vm(&disks)), theirs, "{disks:?}");

@@ -1,4 +1,4 @@
-//! VMs that are about to be created, with an API server that takes their statuses, or has forgotten their objects.
+//! Tests VMs in the creation queue, with an API server that accepts their statuses or has lost their objects.
 
 use std::sync::Arc;
 

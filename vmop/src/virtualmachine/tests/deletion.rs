@@ -1,4 +1,4 @@
-//! The end of a VM while the provider configuration is missing or a snapshot holds it, with a real simulator on both wires.
+//! Tests deletions without a provider configuration or with a snapshot, with a real simulator on both wires.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::virtualmachine::reconcile_deletion;
 
 const MISSING: &str = "ConfigMap ns/vsphere.provider.config.vmoperator.vmware.com does not exist";
 
-/// What was written to objects since the last look, without events.
+/// Returns the writes to objects since the last call, without events.
 fn writes(requests: &Mutex<Vec<Request>>) -> Vec<(String, Value)> {
     let requests = std::mem::take(&mut *requests.lock());
     let writes = requests.into_iter().filter(|request| !["GET", "POST"].contains(&request.method.as_str()));
@@ -59,7 +59,7 @@ async fn a_deleted_vm_waits_for_the_provider_configuration(sim: Sim) {
     runtime.shutdown.cancel();
 }
 
-/// A disk that somebody attached can't be detached while a snapshot of the VM exists: the condition says so, and nothing is destroyed.
+/// A foreign disk can't be detached while the VM has a snapshot: the condition says so, and the VM isn't destroyed.
 async fn a_snapshot_holds_the_deletion_of_a_vm_with_another_ones_disk(sim: Sim) {
     let Deleted { vcenter, requests, runtime, ctx, vm } = Deleted::of(&sim).await;
     let moref = vcenter.inventory.by_uuid(identity(&vm).instance).present().unwrap().moref.clone();
@@ -89,7 +89,7 @@ async fn a_snapshot_holds_the_deletion_of_a_vm_with_another_ones_disk(sim: Sim) 
     runtime.shutdown.cancel();
 }
 
-/// A running VM whose object is being deleted, as the API server and the cache show it.
+/// A running VM whose object is being deleted, both in the API server and in the cache.
 struct Deleted {
     vcenter: Arc<VCenter>,
     requests: Arc<Mutex<Vec<Request>>>,

@@ -1,4 +1,4 @@
-//! What is done to a VM that exists, and its conditions meanwhile.
+//! Tests the changes to an existing VM, and its conditions meanwhile.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::virtualmachine::status::{Outcome, status};
 use crate::virtualmachine::step::{self, Mode, Step};
 use crate::virtualmachine::storage::promotion::{Promotion, PromotionState};
 
-/// A VM that has its class's size, and what is known of it.
+/// Returns a VM that has its class's size, and the facts about it.
 fn settled() -> (VirtualMachine, Vm, Facts) {
     let size = fixtures::needs().class.unwrap();
     let mut vsphere_vm = fixtures::addressed_vm();
@@ -50,7 +50,7 @@ fn annotate(vm: &mut VirtualMachine, key: &str, value: &str) {
     vm.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
 }
 
-/// The conditions of those types, one line each.
+/// Formats the conditions with these types, one per line.
 fn conditions(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, types: &[&str]) -> String {
     let facts = Facts { found: Found::Ours(Arc::new(vsphere_vm.clone())), ..facts.clone() };
     let status = status(vm, Some(&facts), &Outcome::Done(None));
@@ -187,7 +187,7 @@ fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
     ];
     insta::assert_snapshot!(lines.join("\n"));
 
-    // Only the word of it is left to be taken back, once.
+    // The only remaining step removes the note about the template.
     let finished = promoting(PromoteDisks::Online, PromotionState::Finished);
     let steps = steps(&vm, &vsphere_vm, &finished);
     assert_eq!(steps.iter().map(Step::word).collect::<Vec<_>>(), ["reconfigure"]);
@@ -197,7 +197,7 @@ fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
     assert!(!due(&vm, &vsphere_vm, PromoteDisks::Online), "an admin has it paused");
 }
 
-/// The VM as it is once the step is carried out.
+/// Applies a completed step to the VM.
 fn done(vsphere_vm: &mut Vm, step: &Step) {
     match step {
         Step::Reconfigure(spec) => {
@@ -217,7 +217,7 @@ fn done(vsphere_vm: &mut Vm, step: &Step) {
 }
 
 proptest! {
-    /// However far a pass comes before it is cut short, the next ones bring the VM to where nothing is left to do.
+    /// Wherever a reconcile is interrupted, the next ones complete the changes.
     #[test]
     fn a_plan_cut_short_is_taken_up_and_comes_to_an_end(
         wanted in prop::sample::select(vec!["poweredOn", "poweredOff", "suspended"]),

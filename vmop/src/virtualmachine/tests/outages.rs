@@ -1,4 +1,4 @@
-//! Hosts and datastores that are away, with a real simulator on both wires: nothing is made, taken or destroyed meanwhile.
+//! Tests unreachable hosts and datastores with a real simulator on both wires: VMs aren't created, adopted or destroyed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use crate::virtualmachine::storage::record::DiskRecord;
 
 const MACHINES: u128 = 20;
 
-/// The object of a number, as it is when its VM runs.
+/// Returns the object with this number, as it is while its VM runs.
 fn object(number: u128) -> VirtualMachine {
     let mut vm = fixtures::annotated(annotation::FIRST_BOOT_DONE, "true");
     vm.metadata.name = Some(format!("cp-{number}"));
@@ -60,7 +60,7 @@ async fn find_now(vm: &VirtualMachine, sim: &Sim, vcenter: &VCenter, ctx: &Conte
     find(vm, identity(vm), &mark, &places, vcenter, &ctx.caches).await
 }
 
-/// The objects of that many VMs that run, each with its status.
+/// Creates this number of running VMs, and returns their objects with statuses.
 pub(super) async fn made(
     number: u128,
     sim: &Sim,
@@ -79,7 +79,7 @@ pub(super) async fn made(
         );
         let mut plan = wanted(sim, vcenter, &template, &facts).await;
         plan.name = vm.name_any();
-        // The hosts of the simulator are small.
+        // The simulator's hosts are too small for reservations.
         let config = plan.spec.config.as_mut().unwrap();
         (config.cpu_allocation, config.memory_allocation) = (None, None);
         let made = within("the clone", clone_vm(&plan, &facts, vcenter)).await.unwrap();
@@ -105,7 +105,7 @@ fn shown(vm: &VirtualMachine, found: &Found) -> VirtualMachineStatus {
     status(vm, Some(&facts), &error.as_ref().map_or(Outcome::Done(None), Outcome::Stopped))
 }
 
-/// Waits until the inventory shows so many VMs that can't be reached; templates count.
+/// Waits until the inventory shows this number of unreachable VMs, including templates.
 async fn away(vcenter: &VCenter, number: usize) {
     let so = |inventory: &vsphere::Inventory| {
         let away = inventory.all().iter().filter(|vm| !vm.is_available()).count();
@@ -114,7 +114,7 @@ async fn away(vcenter: &VCenter, number: usize) {
     vcenter.inventory.wait_until(std::time::Duration::from_secs(30), so).await.expect("the stream tells");
 }
 
-/// That the object is as it was, that a condition says why, and that nothing is done.
+/// Asserts that the object keeps its status, that the power condition explains why, and that the VM can't be destroyed.
 async fn stays(vm: &VirtualMachine, word: &str, sim: &Sim, vcenter: &VCenter, ctx: &Context) {
     let found = find_now(vm, sim, vcenter, ctx).await;
     assert!(matches!(found, Found::Unavailable(_)), "{}: {found:?}", vm.name_any());
@@ -130,7 +130,7 @@ async fn stays(vm: &VirtualMachine, word: &str, sim: &Sim, vcenter: &VCenter, ct
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Unavailable(_)))), "{refused:?}");
 }
 
-/// Checks that no VM was made or destroyed, and that each object's VM is found with the same status.
+/// Asserts that VMs weren't created or destroyed, and that each object's VM is found with the same status.
 async fn all_are_back(objects: &[VirtualMachine], sim: &Sim, vcenter: &VCenter, ctx: &Context) {
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("Destroy_Task").await), (0, 0));
     for vm in objects {
@@ -146,7 +146,7 @@ async fn hosts(sim: &Sim) -> BTreeSet<String> {
     vms.map(|vm| vm["host"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A context whose API server has every object as it is asked for.
+/// Returns a context whose API server returns every requested object.
 fn started(vcenter: &Arc<VCenter>) -> (Runtime, Context) {
     let (client, _) = server(|request| {
         let name = request.path.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
@@ -193,13 +193,13 @@ async fn no_vm_is_made_or_destroyed_while_a_datastore_is_away(sim: Sim) {
     for vm in &objects {
         stays(vm, "inaccessible", &sim, &vcenter, &ctx).await;
     }
-    // The program starts anew: it has never read any configuration.
+    // The program restarts, and has never read a configuration.
     let late = crate::testing::vcsim::vcenter(&sim).await;
     let (late_runtime, late_ctx) = started(&late);
     away(&late, objects.len() + 1).await;
     for vm in &objects {
         stays(vm, "inaccessible", &sim, &late, &late_ctx).await;
-        // Its status was lost, as in a move to another cluster.
+        // The status is lost, as after a move to another cluster.
         let moved = VirtualMachine { status: None, ..vm.clone() };
         assert!(matches!(find_now(&moved, &sim, &late, &late_ctx).await, Found::Unavailable(_)));
         let mut new = moved;
@@ -220,7 +220,7 @@ async fn no_vm_is_made_or_destroyed_while_a_datastore_is_away(sim: Sim) {
     }
 }
 
-/// An object that never had a VM.
+/// Returns an object that never had a VM.
 fn fresh() -> VirtualMachine {
     let mut vm = object(99);
     vm.metadata.annotations = None;
@@ -260,7 +260,8 @@ async fn no_template_goes_while_a_vm_cannot_be_read(sim: Sim) {
     let id = objects[0].status.as_ref().unwrap().unique_id.clone().unwrap();
     forget_base(&MoRef::vm(id.as_str()), &vcenter).await;
 
-    // The VM says nothing of its template, and its disks can't be read; one that is not ours in another folder as well.
+    // First our VM can't be read, so that its template is unknown. Then a datastore can't be read, which also affects other
+    // installations' VMs.
     for path in [format!("/v1/vms/{id}/outage"), "/v1/datastores/ds0/outage".to_owned()] {
         let order = if path.contains("vms") {
             json!({ "state": "inaccessible" })
@@ -282,7 +283,7 @@ async fn no_template_goes_while_a_vm_cannot_be_read(sim: Sim) {
     runtime.shutdown.cancel();
 }
 
-/// The VM of the fixtures with a volume, and the record of its disks.
+/// Creates a VM with a volume, and returns it with its disk record.
 async fn with_volume(sim: &Sim, vcenter: &Arc<VCenter>) -> (Arc<Vm>, DiskRecord) {
     let template = template(vcenter, &template_key(sim, vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
@@ -332,7 +333,7 @@ async fn a_disk_in_a_vacated_place_outlives_the_vm(sim: Sim) {
     }
 }
 
-/// What is not swapped costs no more than before.
+/// Without swapped disks, a deletion doesn't need additional calls.
 async fn own_disks_go_without_another_call(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let (made, record) = with_volume(&sim, &vcenter).await;
@@ -343,7 +344,7 @@ async fn own_disks_go_without_another_call(sim: Sim) {
     assert_eq!(sim.get("/v1/orphans").await["files"], json!([]));
 }
 
-/// A vCenter that was restarted has forgotten its tasks: that one of them is not found says nothing of its VM.
+/// A restarted vCenter has forgotten its tasks. A task that isn't found doesn't mean that its VM is gone.
 async fn a_vm_outlives_the_memory_of_a_task(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let (made, record) = with_volume(&sim, &vcenter).await;
@@ -362,7 +363,8 @@ async fn a_vm_outlives_the_memory_of_a_task(sim: Sim) {
     assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]));
 }
 
-/// What comes of a reconcile that failed because its object is gone: with the finalizer since before, or since just now.
+/// Returns the result of a reconcile that failed because its object is gone. `marked` means that the object had the finalizer
+/// before.
 async fn end_after(marked: bool, vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let mut cached = vm.clone();
     cached.metadata.finalizers = marked.then(|| vec![finalizer::VIRTUAL_MACHINE.to_owned()]);

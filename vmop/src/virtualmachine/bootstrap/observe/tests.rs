@@ -1,4 +1,4 @@
-//! What a VM that is off gets when its user has changed the data, with a real simulator and an API server of one Secret.
+//! Bootstrap data updates for a VM that is off, with a simulated vCenter and an API server with one Secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::virtualmachine::bootstrap::observe::read_data_source;
 use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::step::Step;
 
-/// The Secret's one key, if there is a Secret.
+/// The value of the Secret's only key, if the Secret exists.
 type Secret = Arc<Mutex<Option<&'static str>>>;
 
 const SECRET: &str = "/api/v1/namespaces/ns/secrets/cp-0-cloud-init";
@@ -40,7 +40,7 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-/// The VM of [`fixtures::virtual_machine`], off; its user gives `#cloud-config` in a Secret.
+/// Returns the VM from [`fixtures::virtual_machine`], off, with `#cloud-config` in a Secret.
 fn object() -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
@@ -76,7 +76,8 @@ async fn a_vm_that_is_off_gets_what_its_user_changed() {
     };
     let reads = || requests.lock().iter().filter(|request| request.path.starts_with(SECRET)).count();
 
-    // One without our data, one that runs, and one that has the same get nothing; the former two without a read.
+    // VMs without our data, running VMs, and VMs with the same data don't get an update. For the first two, the Secret isn't
+    // even read.
     let before = reads();
     assert_eq!(update(&noted(PowerState::Off, "")).await, None);
     assert_eq!(update(&noted(PowerState::On, &first)).await, None);
@@ -93,7 +94,7 @@ async fn a_vm_that_is_off_gets_what_its_user_changed() {
     assert!(String::from_utf8(userdata).unwrap().contains("second: 2"));
     assert_eq!(update(&noted(PowerState::Off, &set[HASH])).await, None, "it has it");
 
-    // Bootstrap data may be deleted once the VM has booted.
+    // The user may delete the data once the VM has booted.
     *secret.lock() = None;
     assert_eq!(update(&noted(PowerState::Off, &first)).await, None);
     started.shutdown.cancel();

@@ -1,4 +1,4 @@
-//! Data that grows when it is unpacked, parsed or carried out is refused; what people keep is not.
+//! Data that grows too much when it is decompressed, parsed or rendered is rejected. Realistic data is accepted.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::virtualmachine::bootstrap::user_data::invalid;
 
-/// Repeated often enough to be the whole of a Secret.
+/// A line that is repeated to fill a Secret.
 const LINE: &str = "  <component name=\"Microsoft-Windows-Shell-Setup\" language=\"neutral\"/>\n";
 
-/// What the VM's condition says of data that is refused.
+/// Returns the message in the VM's condition for rejected data.
 fn refusal(transport: &str, data: &[(&str, &str)]) -> String {
     let unmet = with(&with_transport(transport), data).map(|_| ()).unwrap_err();
     assert!(!unmet.unwatched, "nothing changes by itself");
@@ -18,7 +18,7 @@ fn refusal(transport: &str, data: &[(&str, &str)]) -> String {
     unmet.message
 }
 
-/// Zeros, packed by the factor thousand.
+/// Returns zeros, compressed by a factor of about 1,000.
 fn packed(mebibytes: usize) -> String {
     let metadata = cloudinit::Metadata::default();
     let keys = cloudinit::encode(&metadata, &vec![b'0'; mebibytes << 20], None, &Budget::new(usize::MAX));
@@ -103,7 +103,7 @@ fn data_that_takes_too_long_is_tried_again() {
     assert!(unmet.message.starts_with("Secret ns/s takes too long to unpack"), "{}", unmet.message);
 }
 
-/// All blocking threads are taken here: whatever is computed on one waits, and nothing else does.
+/// While all blocking threads are occupied, work that needs one waits, and other work doesn't.
 #[test]
 fn what_users_wrote_is_computed_where_nothing_waits_for_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(1).build();
@@ -126,7 +126,7 @@ fn what_users_wrote_is_computed_where_nothing_waits_for_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever lies in a Secret, bootstrap data is composed of it or refused; what is composed is no longer than the budget.
+    /// Any data in a Secret is either composed or rejected. Composed data never exceeds the budget.
     #[test]
     fn whatever_a_secret_holds_is_composed_or_refused(
         transport in proptest::sample::select(&["ExtraConfig", "CloudInit", "OvfEnv", "vAppConfig", "Sysprep"][..]),

@@ -1,4 +1,4 @@
-//! Keys and values of OVF properties that are refused.
+//! OVF property keys and values that are rejected.
 
 use super::*;
 

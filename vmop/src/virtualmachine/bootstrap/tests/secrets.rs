@@ -1,8 +1,8 @@
-//! What messages quote of a Secret: nothing.
+//! Messages never quote a Secret.
 
 use super::*;
 
-/// The forms of a template that once quoted the Secret in conditions and events.
+/// Template errors that could quote the Secret in conditions and events.
 #[test]
 fn a_template_that_fails_quotes_nothing_of_the_secret() {
     for text in [

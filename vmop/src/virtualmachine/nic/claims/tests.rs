@@ -1,4 +1,4 @@
-//! Which VM has an address: by cases, and for guests that report addresses at random.
+//! Tests which VM owns an address: single cases, and guests that report addresses at random.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -102,7 +102,7 @@ fn a_conflict_with_a_vm_that_is_off_names_what_to_do() {
     );
 }
 
-/// VMs whose guests report addresses, reconciled one at a time with the code of the controller. All that lasts is status.
+/// VMs with reporting guests, reconciled one at a time with the controller's code. Only their status is persistent.
 struct Site {
     vms: Vec<Arc<VirtualMachine>>,
     reports: Vec<Vec<u8>>,
@@ -113,7 +113,7 @@ fn address(number: u8) -> IpAddr {
 }
 
 impl Site {
-    /// VM 0 is the youngest.
+    /// Creates the VMs. VM 0 is the youngest.
     fn new(count: usize) -> Self {
         let name = |n| format!("vm-{n}");
         let vm = |n| Arc::new(vm("ns", &name(n), &format!("2026-01-{:02}T00:00:00Z", 28 - n), &[]));
@@ -142,7 +142,7 @@ impl Site {
     }
 }
 
-/// What happens at a site: a guest reports addresses, or the controller looks at a VM.
+/// An event at a site: a guest reports addresses, or the controller reconciles a VM.
 #[derive(Debug, Clone)]
 enum Event {
     Report(usize, Vec<u8>),
@@ -170,7 +170,7 @@ fn play(site: &mut Site, events: Vec<Event>) {
 }
 
 proptest! {
-    /// Two VMs that exchange their addresses, circles of any length, and any history before.
+    /// Two VMs exchange their addresses, or any number of VMs in a circle, after any history.
     #[test]
     fn guests_that_report_different_addresses_all_get_theirs(
         before in events(0),
@@ -189,7 +189,7 @@ proptest! {
         }
     }
 
-    /// VM 0 reports its address or none, as a guest that restarts. The others report anything in any order.
+    /// VM 0 reports its address or none, like a guest that restarts. The others report any addresses in any order.
     #[test]
     fn a_guest_that_stays_with_its_address_never_loses_it(around in events(1), rests in any::<u64>()) {
         let mut site = Site::new(VMS);

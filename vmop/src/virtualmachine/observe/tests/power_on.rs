@@ -1,4 +1,4 @@
-//! A VM whose spec names other NICs, with a real simulator on both wires and an API server of one Secret.
+//! Tests a VM whose spec names other NICs, with a real simulator on both wires and an API server with one Secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
     };
     let words = |steps: &[Step]| steps.iter().map(Step::word).collect::<Vec<_>>().join(", ");
 
-    // The NICs alone: what vCenter makes of them is not known yet.
+    // Only the NICs are changed: their MACs in vCenter aren't known yet.
     let change = steps(&made).await;
     assert_eq!(words(&change), "reconfigure");
     taken(&change).await;
@@ -85,7 +85,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
     assert_eq!((first.len(), second.len()), (1, 2));
     assert_eq!(second[0], first[0], "the NIC on a network that is still named stays");
 
-    // As if the process had ended here: the guest learns of both, by their MACs, and that is noted last.
+    // As after a crash: the guest gets both NICs by their MACs, and that is recorded last.
     let rest = steps(&made).await;
     assert_eq!(words(&rest), "reconfigure, reconfigure, power on");
     let Step::Reconfigure(set) = &rest[0] else { panic!("{rest:?}") };
@@ -106,7 +106,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
     started.shutdown.cancel();
 }
 
-/// A clone whose settings ask for a second NIC and a volume, of which vCenter may have heeded nothing.
+/// A clone may lack the second NIC and the volume that its settings request.
 async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
     let (vcenter, template, facts, _) = planned_clone(&sim).await;
     let mut vm = fixtures::with_volumes(&[("data", "1Gi")]);

@@ -1,4 +1,4 @@
-//! Which disks a VM gets, and which of those it has are ours.
+//! Tests for the disks that a VM gets and for the distinction between own and foreign disks.
 
 use super::*;
 use crate::testing::fixtures;
@@ -52,7 +52,7 @@ fn disks_are_linked_unless_something_speaks_against_it() {
     assert!(layout(&both, &fixtures::devices(), &Storage::default(), false).is_err());
 }
 
-/// Without the disk, the volume became a second, empty disk, and the image's disk kept its size.
+/// An ignored key would add a second, empty disk, and the image's disk would keep its size.
 #[test]
 fn a_device_key_that_the_image_lacks_is_refused_with_those_that_it_has() {
     let mut vm = fixtures::virtual_machine();
@@ -156,7 +156,7 @@ fn a_volume_has_the_place_and_the_policy_that_it_names() {
         let refused = super::layout(&vm, &fixtures::devices(), &storage, false).unwrap_err();
         assert!(refused.contains("etcd") && refused.contains(why), "{refused}");
     }
-    // An image on another bus: the controller comes with the disk.
+    // An image without a SCSI controller: a controller is added with the disk.
     let mut sata = fixtures::devices();
     sata.controllers.clear();
     vm.spec.volumes = vec![at("etcd", Some(1), None)];
@@ -191,7 +191,7 @@ fn a_vm_that_has_its_disks_needs_no_change() {
     vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
     let lost = changes(&vm, &vsphere_vm, &devices, &Storage::default());
     assert!(lost.unwrap_err().contains("is missing from the VM"));
-    // A clone that nobody has looked at yet may not have brought it.
+    // A clone whose devices haven't been checked may lack a disk.
     let kinds = crate::device_check::DeviceKinds { nics: false, disks: true };
     vsphere_vm.extra_config.extend([crate::device_check::unchecked_note(kinds)]);
     let lacking = changes(&vm, &vsphere_vm, &devices, &Storage::default()).unwrap().unwrap();
