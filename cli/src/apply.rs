@@ -1,4 +1,4 @@
-//! Applies objects of whatever kind, as `kubectl apply` does.
+//! Applies objects of any kind with server-side apply.
 
 use anyhow::{Context, Result};
 use kit::api_error::is_not_served;
@@ -11,14 +11,15 @@ use crate::exit::ExitStatus;
 
 const MANAGER: &str = "layercake";
 
-/// Namespace and name of a document; no namespace means `default`.
+/// Returns the document's namespace (default: `default`) and name.
 pub fn key(document: &Value) -> (String, String) {
     let metadata = &document["metadata"];
     let text = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
     (text("namespace").unwrap_or("default").to_owned(), text("name").unwrap_or_default().to_owned())
 }
 
-/// Applies one object of whatever kind; a field that its kind does not have is an error.
+/// Applies an object of any kind and takes over fields from other managers. A field that the kind doesn't have is an
+/// error.
 pub async fn apply(client: &Client, object: &Value) -> Result<()> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let (namespace, name) = key(object);
@@ -26,7 +27,7 @@ pub async fn apply(client: &Client, object: &Value) -> Result<()> {
     applied.with_context(|| format!("cannot apply {kind} {namespace}/{name}"))
 }
 
-/// Asks the API server and all its admission whether it would take the object, and changes nothing.
+/// Lets the API server and its admission control check the object without applying it.
 pub async fn dry_run(client: &Client, object: &Value) -> Result<()> {
     send(client, object, PatchParams::apply(MANAGER).force().dry_run()).await
 }
@@ -38,20 +39,22 @@ async fn send(client: &Client, object: &Value, mut params: PatchParams) -> Resul
     api.patch(&name, &params, &Patch::Apply(object)).await.map_err(refusal).map(drop)
 }
 
-/// The options of [`apply_as_user`].
+/// Options for [`apply_as_user`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ApplyOptions {
-    /// Take over fields that other managers have set.
+    /// Take over fields that other managers own.
     pub force: bool,
-    /// Change nothing.
+    /// Only check the object.
     pub dry_run: bool,
 }
 
-/// Applies a user's object, and returns it as the API server completes it. An object without namespace is in `namespace`, if its kind has namespaces.
+/// Applies a user's object and returns the resulting object. `namespace` applies to objects of namespaced kinds that
+/// don't set one.
 ///
 /// # Errors
-/// If the API server refuses the object, with [`ExitStatus::Refused`], or if it does not answer. Fields
-/// of other managers are named.
+/// Returns an error with [`ExitStatus::Refused`] if the API server refuses the object or doesn't serve its kind. A
+/// conflict names the fields that other managers own. Other errors mean that the API server has failed or doesn't
+/// respond.
 pub async fn apply_as_user(
     client: &Client,
     object: &Value,
@@ -67,18 +70,19 @@ pub async fn apply_as_user(
     applied.map_err(refusal_of_user).with_context(|| format!("cannot apply {kind} {name}"))
 }
 
-/// The remedy if another manager has set a field.
+/// The remedy for a conflict with another field manager.
 pub const TAKE_OVER: &str =
     "Correct the manifest, or change the field with that tool. --force-conflicts takes it over";
 
-/// Converts the error of a change that a user asks for. A refusal of the API server has changed nothing.
+/// Converts the error of a change that a user requested. A refusal gets [`ExitStatus::Refused`], because the API server
+/// didn't change anything.
 pub fn refusal_of_user(error: kube::Error) -> anyhow::Error {
     let kube::Error::Api(status) = &error else { return error.into() };
     let conflicts = conflicts(status);
     if !conflicts.is_empty() {
         return ExitStatus::Refused.error(format!("{}. {TAKE_OVER}", conflicts.join("; ")));
     }
-    // The API server answers with an internal error if the manifest has a wrong field.
+    // The API server reports an undeclared field as an internal error.
     if let Some((_, fault)) = status.message.split_once(UNTYPED).and_then(|(_, rest)| rest.split_once("): "))
     {
         return ExitStatus::Refused.error(fault.trim_start_matches('.').to_owned());
@@ -89,10 +93,10 @@ pub fn refusal_of_user(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// The beginning of the API server's words about a field that a kind does not have, or of another type.
+/// The beginning of the API server's message about an undeclared field or a value with the wrong type.
 const UNTYPED: &str = "failed to create typed patch object (";
 
-/// The fields of a server-side apply that other managers have set.
+/// Returns a phrase for each field that another manager owns, such as `spec.x was set by argocd`.
 fn conflicts(status: &kube::core::Status) -> Vec<String> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let conflicts = causes.filter(|cause| cause.reason == "FieldManagerConflict");
@@ -107,7 +111,7 @@ fn conflicts(status: &kube::core::Status) -> Vec<String> {
     named
 }
 
-/// The API server adds this to other errors; it tells an author nothing.
+/// A note that the API server adds to other validation errors. It doesn't help the author.
 const UNCHECKED: &str = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
 fn refusal(error: kube::Error) -> anyhow::Error {
@@ -119,10 +123,10 @@ fn refusal(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// The API server's own words, and nothing around them.
+/// Returns the API server's message without the webhook's name or the note about unchecked rules, which don't help the
+/// author.
 pub fn words_of_refusal(message: &str) -> String {
     let message = message.replace(UNCHECKED, "");
-    // Which webhook it was is of no use to who wrote the object.
     let own = message.split_once(" denied the request: ").map(|(_, own)| own.to_owned());
     own.unwrap_or(message)
 }
@@ -155,7 +159,8 @@ async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<
     })
 }
 
-/// Returns the versions of an API group, if the API server lists it.
+/// Returns the served versions of an API group, separated by commas, or `None` if the API server doesn't list the
+/// group.
 async fn served_versions(client: &Client, group: &str) -> Option<String> {
     let groups = client.list_api_groups().await.ok()?.groups;
     let versions = groups.into_iter().find(|served| served.name == group)?.versions;
@@ -164,10 +169,12 @@ async fn served_versions(client: &Client, group: &str) -> Option<String> {
     Some(names.join(", "))
 }
 
-/// The versions of TanzuKubernetesCluster that are served. Another one is left to discovery, which says so.
+/// The served TanzuKubernetesCluster versions. Other versions go through discovery, which reports that they aren't
+/// served.
 const CLUSTER_VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
 
-/// The kinds applied in numbers need no discovery each time.
+/// Returns the resource and scope of a frequently applied kind, to save discovery requests. Returns `None` for other
+/// kinds.
 fn known(group: &str, version: &str, kind: &str) -> Option<(ApiResource, Scope)> {
     let (plural, scope) = match kind {
         "Namespace" => ("namespaces", Scope::Cluster),

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line definition.
 
 mod bootstrap;
 mod clusters;
@@ -180,7 +180,7 @@ pub struct Up {
 }
 
 impl Up {
-    /// The flags about the VMs of the simulated vSphere.
+    /// Returns the flags for the simulated vSphere's VMs.
     pub fn vms(&self) -> SimulatedVms {
         let (images, releases) = (self.images.clone(), self.releases.clone());
         SimulatedVms { nodes: self.nodes, images, releases }
@@ -201,7 +201,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// As the provider configuration of the VM operator calls it.
+    /// Returns the protocol's name in the VM operator's provider configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -224,7 +224,7 @@ pub enum SiteNetwork {
 /// Whether simulated nodes reach the registries of container images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RegistryAccess {
-    /// They pull public images, such as those of flannel and kube-vip.
+    /// They pull public images, such as flannel and kube-vip.
     #[default]
     Reachable,
     /// They have only the images in their node image.
@@ -317,7 +317,7 @@ pub enum DoctorOutput {
 /// Flags of `bundle`.
 #[derive(Clone, Debug, Args)]
 pub struct Bundle {
-    /// Collect only from this namespace and from those of the programs. Can be repeated. By default all.
+    /// Collect only from this namespace and from the programs' namespaces. Can be repeated. Default: all namespaces.
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
     pub namespaces: Vec<String>,
     /// The file to write; `-` is standard output. By default layercake-bundle-TIME.tar.gz in this folder.
@@ -367,7 +367,7 @@ pub struct DescribeFlags {
     pub exit_status: bool,
 }
 
-/// Reads `NAME=PATH`.
+/// Parses `NAME=PATH` and checks that the program is known.
 fn tool(text: &str) -> Result<(String, PathBuf), String> {
     let (name, path) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=PATH"))?;
     let site = [&sim::tools::VCSIM, &sim::tools::KUBELET].map(|tool| tool.name);

@@ -17,12 +17,12 @@ fn daemon() -> Result<Daemon> {
     Ok(Daemon::new(state::folder()?.join("up"), "process", "the stack in the background"))
 }
 
-/// The folder of the background stack, if one is ready.
+/// Returns the background stack's folder, if the stack is ready.
 pub fn folder() -> Option<PathBuf> {
     daemon().and_then(|daemon| daemon.read::<Session>()).ok().flatten().map(|session| session.folder)
 }
 
-/// The arguments of the stack's own, for the process that runs it.
+/// Returns the `up` flags that describe the stack, for the background process.
 fn stack_arguments(args: &Up) -> Result<Vec<String>> {
     let mut arguments = vec![format!("--wire={}", args.wire.name())];
     let network = args.network.to_possible_value();
@@ -34,7 +34,8 @@ fn stack_arguments(args: &Up) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// Starts a background stack and returns once it is ready; `None` if it was given up before.
+/// Starts a background stack and waits until it is ready. Fails if a background stack is already running. Returns
+/// `None` if `given_up` resolves first.
 pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Option<Session>> {
     let daemon = daemon()?;
     if let Some(process) = daemon.holder()? {
@@ -59,7 +60,7 @@ pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Opti
     session.context("the background stack ended just after it was ready; see its log").map(Some)
 }
 
-/// Is the background stack, until it is stopped.
+/// Runs the background stack in this process until it is stopped or fails.
 pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
     let daemon = daemon()?;
     let _lock = daemon.acquire().await?;
@@ -76,7 +77,7 @@ pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
     outcome
 }
 
-/// Waits until the background stack, which runs in `process`, has ended, and returns an error that says so.
+/// Waits until the background stack in process `process` ends, and returns an error that says so.
 pub async fn ended(process: u32) -> anyhow::Error {
     match daemon() {
         Ok(daemon) => daemon.ended(process).await,
@@ -84,7 +85,7 @@ pub async fn ended(process: u32) -> anyhow::Error {
     }
 }
 
-/// Stops the background stack, also one that is still starting.
+/// Stops the background stack, even while it is starting.
 pub async fn stop() -> Result<()> {
     let stopped = daemon()?.stop().await?;
     say!("{}", if stopped { "Stopped." } else { "No stack is running in the background." });

@@ -1,11 +1,11 @@
-//! `layercake completion`: the command line for shells that complete it.
+//! `layercake completion`: shell completion scripts.
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::args::Cli;
 
-/// The script for a shell.
+/// Returns the completion script for a shell.
 pub fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "layercake", &mut script);

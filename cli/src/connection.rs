@@ -1,4 +1,4 @@
-//! The way to a cluster: a client for the context of a kubeconfig.
+//! Connects to the cluster of a kubeconfig context.
 
 use std::path::Path;
 
@@ -16,28 +16,29 @@ use crate::reach::Server;
 use crate::warnings::Warnings;
 
 impl ClusterFlags {
-    /// A client for the cluster that the flags select.
+    /// Connects to the cluster that the flags select.
     ///
     /// # Errors
-    /// As [`client`].
+    /// See [`client`].
     pub async fn client(&self) -> Result<Client> {
         client(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
 }
 
-/// A client for the cluster of a kubeconfig file and context; by default what kubectl would use. It prints the warnings of the API
-/// server.
+/// Connects to the cluster of a kubeconfig file and context, which default to kubectl's choice. Prints the API server's
+/// warnings.
 ///
 /// # Errors
-/// If the file cannot be read or used. An unknown context ends the command with [`ExitStatus::Refused`].
+/// Returns an error if the file can't be read or used. If the context doesn't exist, the error has
+/// [`ExitStatus::Refused`].
 pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client> {
     connect(kubeconfig, context, &Warnings::default()).await
 }
 
-/// The same, which collects the warnings.
+/// Connects like [`client`], and also collects the warnings in `warnings`.
 ///
 /// # Errors
-/// As [`client`].
+/// See [`client`].
 pub async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -57,13 +58,13 @@ pub async fn connect(
     Ok(ClientBuilder::try_from(config)?.with_layer(&server).with_layer(warnings).build())
 }
 
-/// A kind without a Rust type: group, version, kind, plural.
+/// The group, version, kind and plural of a kind that has no Rust type.
 pub type KindName<'a> = (&'a str, &'a str, &'a str, &'a str);
 
-/// The kind of Cluster API's clusters.
+/// The Cluster kind of Cluster API.
 pub const CLUSTER: KindName = ("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
 
-/// The objects of a kind, in one namespace or in all.
+/// Returns the API for a kind, in one namespace or in all.
 pub fn api_in<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<Scope = NamespaceResourceScope>,
@@ -75,7 +76,8 @@ where
     }
 }
 
-/// The objects of a kind without a Rust type, in one namespace or in all. For a kind that has no namespaces, `namespace` is `None`.
+/// Returns the API for a kind without a Rust type, in one namespace or in all. `namespace` must be `None` for a
+/// cluster-scoped kind.
 pub fn dynamic_api_in(client: &Client, kind: KindName<'_>, namespace: Option<&str>) -> Api<DynamicObject> {
     let (group, version, kind, plural) = kind;
     let kind = GroupVersionKind::gvk(group, version, kind);
@@ -86,7 +88,7 @@ pub fn dynamic_api_in(client: &Client, kind: KindName<'_>, namespace: Option<&st
     }
 }
 
-/// The items of a list; none of a kind that is not served.
+/// Returns the items of a list. If the kind isn't served, the list is empty.
 pub fn served<K: Clone>(list: kube::Result<ObjectList<K>>) -> kube::Result<Vec<K>> {
     match list {
         Err(error) if is_not_served(&error) => Ok(Vec::new()),
@@ -94,14 +96,15 @@ pub fn served<K: Clone>(list: kube::Result<ObjectList<K>>) -> kube::Result<Vec<K
     }
 }
 
-/// The error of a command that needs kinds which the API server does not serve; `lack` is the predicate.
+/// Returns the error for a command whose kinds the API server doesn't serve. `lack` is the predicate of the message,
+/// such as `does not serve Machine objects`.
 pub fn not_served(lack: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "the API server {lack}. Install the kinds with layercake init (docs/install.md), or use the kubeconfig of a management cluster"
     )
 }
 
-/// Refuses a context that does not exist, and names those that do. Without a name, the current context must exist.
+/// Checks that `context` exists, or the current context if `context` is `None`. The error lists the existing contexts.
 fn check_context(file: &Kubeconfig, context: Option<&str>) -> Result<()> {
     let current = file.current_context.as_deref().filter(|name| !name.is_empty());
     let names: Vec<_> = file.contexts.iter().map(|known| known.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! `console`: what a node shows on its serial console.
+//! `console`: shows a node's serial console.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -17,10 +17,10 @@ use crate::interrupts::Interrupts;
 use crate::site::simulate;
 use crate::target::Target;
 
-/// How often a console that is followed is looked at.
+/// The interval between two reads of a followed console.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Prints a node's console, and what is added to it until a Ctrl-C where that is wanted.
+/// Prints a node's console. With `--follow`, prints new output until Ctrl-C.
 pub async fn run(args: Console) -> Result<()> {
     let kubeconfig = args.target.cluster.kubeconfig.clone();
     args.target
@@ -60,24 +60,25 @@ async fn print(target: &Target, args: &Console, kubeconfig: Option<PathBuf>) -> 
     }
 }
 
-/// Prints what was added since the last time, as it is: a console is bytes for a terminal.
+/// Prints the new output unfiltered, because a console writes control sequences for a terminal.
 fn print_rest(console: &mut File, path: &Path) -> Result<()> {
     let mut added = Vec::new();
     console.read_to_end(&mut added).with_context(|| format!("cannot read {}", path.display()))?;
     let mut out = std::io::stdout().lock();
-    // A reader that has gone, such as `head`, is no error.
+    // A closed pipe, such as `head` leaves behind, isn't an error.
     if out.write_all(&added).and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }
     Ok(())
 }
 
-/// Whether nodes of the cluster of that kubeconfig have a console here.
+/// Returns true if a stack on this host has console logs and the cluster may belong to that stack.
 pub fn are_had(kubeconfig: Option<PathBuf>) -> bool {
     stack_folders(kubeconfig).iter().any(|folder| has_consoles(folder))
 }
 
-/// Folders of stacks of this host that the cluster may be one of: a stack's kubeconfig lies in its folder.
+/// Returns the folders of stacks on this host to which the cluster may belong. A stack's folder contains its
+/// kubeconfig.
 fn stack_folders(kubeconfig: Option<PathBuf>) -> Vec<PathBuf> {
     let files = match kubeconfig {
         Some(file) => vec![file],

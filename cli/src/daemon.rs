@@ -1,4 +1,4 @@
-//! A process that outlives the command that started it, and the files that describe it.
+//! Background processes that outlive the command that starts them, and the files that describe them.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -17,18 +17,18 @@ use crate::files::{create_folder, owner_only};
 use crate::output::say;
 use crate::wait::until;
 
-/// A cold start builds the tools, which takes about ten minutes on two cores.
+/// The timeout for starting a process. A cold start builds the tools, which takes about ten minutes on two cores.
 const START: Duration = Duration::from_mins(40);
 const LOCK: Duration = Duration::from_secs(2);
 const STOP: Duration = Duration::from_mins(1);
-/// The time in which a killed process is gone. Its guard ends the processes that it started.
+/// The timeout after SIGKILL. The guard ends the processes that the killed process started.
 const KILL: Duration = Duration::from_secs(10);
-/// Longer than any command waits for a process to end by itself.
+/// The timeout of [`Daemon::ended`], which exceeds the lifetime of any command.
 const YEAR: Duration = Duration::from_hours(24 * 365);
-/// Permissions of the files that describe the process.
+/// The permissions of the files that describe the process.
 const OWNER_ONLY: u32 = 0o600;
 
-/// A process that runs in the background. Its lock, its record and its log are `NAME.lock`, `NAME.json` and `NAME.log` in a folder.
+/// A background process. Its lock, record and log are the files `NAME.lock`, `NAME.json` and `NAME.log` in a folder.
 #[derive(Clone, Debug)]
 pub struct Daemon {
     folder: PathBuf,
@@ -37,7 +37,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Describes the process; `what` names it in messages.
+    /// Describes a process that may run. `what` names it in messages.
     pub fn new(folder: PathBuf, name: &'static str, what: impl Into<String>) -> Self {
         Self { folder, name, what: what.into() }
     }
@@ -46,12 +46,12 @@ impl Daemon {
         self.folder.join(format!("{}.{extension}", self.name))
     }
 
-    /// The file with what the process prints.
+    /// Returns the path to the log, which contains the process's output.
     pub fn log(&self) -> PathBuf {
         self.file("log")
     }
 
-    /// Held by the process for as long as it lives; holds its process id.
+    /// Opens the lock file. The process holds the lock as long as it lives, and writes its process ID into the file.
     fn lock_file(&self) -> Result<File> {
         let path = self.file("lock");
         let mut options = File::options();
@@ -59,7 +59,7 @@ impl Daemon {
         opened.with_context(|| format!("cannot open {}", path.display()))
     }
 
-    /// The process that runs, if one does.
+    /// Returns the ID of the running process, or `None` if it isn't running or hasn't written its ID yet.
     pub fn holder(&self) -> Result<Option<u32>> {
         if !self.file("lock").exists() {
             return Ok(None);
@@ -70,11 +70,11 @@ impl Daemon {
         }
         let mut text = String::new();
         lock.read_to_string(&mut text)?;
-        // Empty for the moment between taking it and writing.
+        // The file is empty until the process that has locked it writes its ID.
         Ok(text.trim().parse().ok())
     }
 
-    /// Locks the file; returns false if another process holds it.
+    /// Locks the file; returns false if another process holds the lock.
     fn take(&self, lock: &File) -> Result<bool> {
         match lock.try_lock() {
             Ok(()) => Ok(true),
@@ -85,11 +85,11 @@ impl Daemon {
         }
     }
 
-    /// Makes this process the one that runs, for as long as the file is open.
+    /// Takes the lock for this process until the returned file is closed. Fails if another process holds the lock.
     pub async fn acquire(&self) -> Result<File> {
         create_folder(&self.folder)?;
         let mut lock = self.lock_file()?;
-        // Who looks whether it is held holds it for a moment.
+        // `holder` briefly locks the file to test it.
         let held = format!("another process runs {}", self.what);
         until(&held, LOCK, async || self.take(&lock)).await?;
         lock.set_len(0)?;
@@ -98,12 +98,11 @@ impl Daemon {
         Ok(lock)
     }
 
-    /// Describes the process for others; the record has its process id as `pid`.
+    /// Writes the record for other processes. It must contain the process ID as `pid`.
     pub fn write(&self, record: &impl Serialize) -> Result<()> {
         owner_only(&self.file("json"), &serde_json::to_vec(record)?)
     }
 
-    /// Removes the record.
     pub fn clear(&self) -> Result<()> {
         match fs::remove_file(self.file("json")) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -113,17 +112,18 @@ impl Daemon {
         }
     }
 
-    /// The record of the process that runs, once it has written one.
+    /// Returns the record of the running process, once it has written one.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let Some(holder) = self.holder()? else { return Ok(None) };
         let record = fs::read(self.file("json")).ok();
         let record = record.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-        // What an earlier process left behind is no word of this one.
+        // Ignore the record of an earlier process.
         let record = record.filter(|record| record["pid"] == holder);
         Ok(record.and_then(|record| serde_json::from_value(record).ok()))
     }
 
-    /// Starts this program with other arguments in the background, and waits until `is_ready`; returns false if it was given up before.
+    /// Starts this program with other arguments in the background and waits until `is_ready` returns true. Returns
+    /// false if `given_up` resolves first. Ends the process unless it becomes ready.
     pub async fn start(
         &self,
         arguments: &[String],
@@ -134,7 +134,7 @@ impl Daemon {
         let log_path = self.log();
         let log = File::options().create(true).truncate(true).write(true).mode(OWNER_ONLY).open(&log_path);
         let log = log.with_context(|| format!("cannot write {}", log_path.display()))?;
-        // An earlier version's may be readable for all.
+        // `mode` doesn't apply to an existing log.
         log.set_permissions(fs::Permissions::from_mode(OWNER_ONLY))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(arguments).process_group(0);
@@ -155,7 +155,7 @@ impl Daemon {
         outcome
     }
 
-    /// Waits until the process has ended, and returns an error that says so, or why it cannot be seen.
+    /// Waits until the process has ended, and returns an error with the reason. Also returns if the lock can't be read.
     pub async fn ended(&self, process: u32) -> anyhow::Error {
         match until(&self.what, YEAR, async || Ok(self.holder()? != Some(process))).await {
             Ok(()) => anyhow!("{} has ended. {}", self.what, self.reason()),
@@ -163,7 +163,7 @@ impl Daemon {
         }
     }
 
-    /// The last words of the process.
+    /// Returns the last error in the log. If there isn't one, returns the log's path.
     fn reason(&self) -> String {
         let log = fs::read_to_string(self.log()).unwrap_or_default();
         let last = log.lines().rev().find_map(|line| line.strip_prefix("error: "));
@@ -171,14 +171,14 @@ impl Daemon {
         last.map_or_else(|| format!("Its log is {}", path.display()), |last| format!("Its log says: {last}"))
     }
 
-    /// Stops the process, also one that is still starting; returns false if none runs.
+    /// Stops the process, even while it is starting. Returns false if the process isn't running.
     pub async fn stop(&self) -> Result<bool> {
         let Some(process) = self.holder()? else { return Ok(false) };
         self.end(process).await?;
         Ok(true)
     }
 
-    /// Asks the process to end, and waits until it has.
+    /// Terminates the process and waits until it has ended. Kills it after [`STOP`].
     async fn end(&self, process: u32) -> Result<()> {
         let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(()) };
         match kill_process(process, Signal::TERM) {

@@ -1,25 +1,23 @@
-//! The exit statuses of the command: each says what the caller can do next.
+//! The exit statuses of the command. Each tells the caller how to proceed.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use crate::output::say;
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitStatus {
-    /// Done.
     Done = 0,
-    /// Failed.
     Failed = 1,
     /// The command line or a file is not valid.
     Usage = 2,
-    /// The input was refused, and nothing that it names was changed.
+    /// The input was refused before anything that it names was changed.
     Refused = 3,
-    /// Not finished in time.
+    /// The work didn't finish before the timeout.
     NotYet = 4,
-    /// Interrupted by a signal; the status is the one that shells use.
+    /// A signal interrupted the command. Shells use the same status.
     Interrupted = 130,
 }
 
@@ -28,17 +26,16 @@ impl ExitStatus {
     pub const ALL: [Self; 6] =
         [Self::Done, Self::Failed, Self::Usage, Self::Refused, Self::NotYet, Self::Interrupted];
 
-    /// An error that ends the command with this status.
+    /// Returns an error that ends the command with this status.
     pub fn error(self, message: String) -> anyhow::Error {
         StatusError { status: self, message }.into()
     }
 
-    /// The number.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The meaning, and what the caller can do, for the reference of the command line.
+    /// Returns the meaning and the caller's next step, for the CLI reference.
     pub const fn meaning(self) -> (&'static str, &'static str) {
         match self {
             Self::Done => (
@@ -73,7 +70,7 @@ impl From<ExitStatus> for ExitCode {
     }
 }
 
-/// An error that ends the command with another status than [`ExitStatus::Failed`].
+/// An error that ends the command with a status other than [`ExitStatus::Failed`].
 #[derive(Debug)]
 struct StatusError {
     status: ExitStatus,
@@ -88,12 +85,12 @@ impl fmt::Display for StatusError {
 
 impl std::error::Error for StatusError {}
 
-/// The error of a command that refuses its input.
+/// Returns the error for a command that refuses its input. The message adds that nothing was changed.
 pub fn refuse(reason: &str) -> anyhow::Error {
     ExitStatus::Refused.error(format!("{reason}. Nothing was changed"))
 }
 
-/// The exit status of an error.
+/// Returns the exit status for an error.
 pub fn status_of_error(error: &anyhow::Error) -> ExitStatus {
     error.downcast_ref::<StatusError>().map_or(ExitStatus::Failed, |error| error.status)
 }
@@ -104,7 +101,7 @@ pub fn failed(error: &anyhow::Error) -> ExitStatus {
     status_of_error(error)
 }
 
-/// An error with its causes, in one line. Of the API server's answers it has the message only.
+/// Formats an error with its causes in one line. For an API server's error response, only the message is included.
 pub fn with_causes(error: &anyhow::Error) -> String {
     let mut words: Vec<String> = Vec::new();
     for cause in error.chain() {
@@ -115,7 +112,7 @@ pub fn with_causes(error: &anyhow::Error) -> String {
         if !words.last().is_some_and(|last| last.contains(&text)) {
             words.push(text);
         }
-        // The source of an answer is the answer again, as debug output. Other errors have their cause as a source.
+        // The source of an API error repeats the error as debug output. For other errors, the source is the cause.
         if matches!(answer, Some(kube::Error::Api(_))) {
             break;
         }
@@ -123,7 +120,7 @@ pub fn with_causes(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
-/// The exit status of a result. An error is printed with its causes.
+/// Returns the exit status for a result. Prints an error with its causes.
 pub fn status_of(result: anyhow::Result<()>) -> ExitStatus {
     result.map_or_else(|error| failed(&error), |()| ExitStatus::Done)
 }

@@ -1,4 +1,4 @@
-//! Files that commands read, and files and folders that only their owner can read.
+//! Reads files, and creates files and folders that only their owner can read.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -8,7 +8,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-/// Reads a file.
 pub fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
@@ -18,18 +17,19 @@ pub fn read_text_or_input(path: &Path) -> io::Result<String> {
     if path == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) }
 }
 
-/// Returns the folder of a file: `.` if its path contains none.
+/// Returns the folder of a file, or `.` if the path doesn't contain one.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Creates a folder for its owner only, with the folders above it.
+/// Creates a folder that only its owner can access, and its missing parents.
 pub fn create_folder(path: &Path) -> Result<()> {
     let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     created.with_context(|| format!("cannot create {}", path.display()))
 }
 
-/// Creates a file for its owner only, beside the one that it becomes once it is whole.
+/// Creates a temporary file beside `path`, which the caller renames to `path` when it is complete. Only its owner can
+/// read it.
 pub fn begin_file(path: &Path, prefix: &str) -> Result<NamedTempFile> {
     let folder = folder_of(path);
     let mut options = tempfile::Builder::new();
@@ -37,8 +37,8 @@ pub fn begin_file(path: &Path, prefix: &str) -> Result<NamedTempFile> {
     options.tempfile_in(folder).with_context(|| format!("cannot write in {}", folder.display()))
 }
 
-/// Writes a file that only its owner can read. It is a new file in the place of an existing one, whose owner or readers would see
-/// the secret; a link is replaced, not followed.
+/// Writes a file that only its owner can read. Replaces an existing file or symlink instead of writing to it, because
+/// that file's owner and readers would see the secret. Writes to devices directly.
 pub fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
     let failed = || format!("cannot write {}", path.display());
     if is_device(path) {
@@ -50,12 +50,13 @@ pub fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
     file.persist(path).map(drop).with_context(failed)
 }
 
-/// Returns true for the names of open files and devices, such as `/dev/stdout`: only root creates files in these folders.
+/// Returns true for paths in folders with devices and open files, such as `/dev/stdout`. Only root can create files in
+/// these folders.
 fn is_device(path: &Path) -> bool {
     ["/dev", "/dev/fd", "/proc/self/fd"].iter().any(|folder| folder_of(path) == Path::new(folder))
 }
 
-/// Reads a password from a file, without the line ends after it.
+/// Reads a password from a file, without trailing line breaks.
 pub fn read_password(file: &Path) -> Result<vsphere::Secret> {
     let text = read_text(file)?;
     Ok(vsphere::Secret::from(text).expose().trim_end_matches(['\r', '\n']).into())

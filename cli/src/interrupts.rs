@@ -1,25 +1,25 @@
-//! The signals by which a user or the system ends us.
+//! The signals SIGINT and SIGTERM, with which a user or the system ends a command.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{ExitStatus, failed};
 
-/// The user's and the system's requests that we end; none is lost while we look elsewhere.
+/// A listener for SIGINT and SIGTERM. It also keeps a signal that arrives between two calls of [`Self::next`].
 pub struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupts {
-    /// From now on the signals don't kill this process.
+    /// Starts listening. From then on, the signals don't kill this process.
     pub fn listening() -> Result<Self> {
         let interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
         let terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
         Ok(Self { interrupt, terminate })
     }
 
-    /// Comes back at the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -28,12 +28,13 @@ impl Interrupts {
     }
 }
 
-/// Returns the status of `work`. If the user interrupts it, `explain` says what was begun.
+/// Runs `work` and returns its status. If a signal arrives first, calls `explain`, which tells the user what has begun,
+/// and returns [`ExitStatus::Interrupted`].
 pub fn until_interrupted(
     work: impl Future<Output = ExitStatus>,
     explain: impl FnOnce(),
 ) -> impl Future<Output = ExitStatus> {
-    // A whole command is too large to be a part of other futures.
+    // A command's future is too large to embed in other futures.
     let work = Box::pin(work);
     async move {
         let mut interrupts = match Interrupts::listening() {

@@ -1,33 +1,34 @@
 //! The `layercake` command, also a kubectl plugin.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`args`] | the command line; `docs/cli.md` is generated from it |
-//! | [`exit`] | the exit statuses of all commands |
+//! | [`args`] | the command line definition, from which `docs/cli.md` is generated |
+//! | [`exit`] | exit statuses for all commands |
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
-//! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
-//! | [`target`], [`connection`], [`warnings`] | the cluster and the namespace on which a command acts, the way to it, and what its API server warns of |
+//! | [`stack`], [`session`], [`background`] | stack processes, client access to a stack, a stack that outlives its command |
+//! | [`target`], [`connection`], [`warnings`] | the cluster and namespace that a command acts on, its client, the API server's warnings |
 //! | `clusters` | `apply`, `scale`, `upgrade`, `delete`, `list` and `render`: clusters on any management cluster |
-//! | [`follow`] | the progress of clusters, for `up` and the commands that change clusters |
-//! | `bootstrap` | `bootstrap`: management clusters on this machine, which are kept in a folder, and `--bootstrap` |
-//! | `bootstrap_state`, `reach` | the stored state of bootstrap clusters, and the bounded wait for an API server, which names the cause |
-//! | [`state`], `daemon` | the folder of what must not get lost, and processes in the background |
-//! | [`describe`] | `describe`: the tree of the objects of a cluster or a VM, with the first cause of what is not ready |
-//! | `console` | `console`: what a node of `up --nodes qemu` shows on its serial console |
-//! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
-//! | [`bundle`] | `bundle`: what a supporter needs, in one file, by allow-list and without secrets |
-//! | [`site`] | `site discover`: a vCenter becomes a site file |
+//! | [`follow`] | cluster progress for `up` and the commands that change clusters |
+//! | `bootstrap` | `bootstrap` and `--bootstrap`: management clusters on this machine that are stored in a folder |
+//! | `bootstrap_state`, `reach` | stored state for bootstrap clusters; API server requests with a timeout and an error that names the cause |
+//! | [`state`], `daemon` | the folder for durable state, background processes |
+//! | [`describe`] | `describe`: the object tree below a cluster or VM, with the first blocking cause |
+//! | `console` | `console`: the serial console of a node from `up --nodes qemu` |
+//! | [`doctor`] | `doctor`: checks for problems that keep VMs and clusters from coming up, before you apply them |
+//! | [`bundle`] | `bundle`: data for support in one file, selected by an allow-list and without secrets |
+//! | [`site`] | `site discover`: writes a site file for a vCenter |
 //! | `node_image` | `image build`: builds node images with [`nodeimage`] |
-//! | [`image_import`] | `image import`: an OVA becomes an item of a content library, once |
-//! | `kubeconfig` | `kubeconfig`: the kubeconfig of a cluster, alone or in the user's own |
-//! | `convert` | `convert`: a configuration file of Tanzu Kubernetes Grid becomes a TanzuKubernetesCluster |
-//! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
+//! | [`image_import`] | `image import`: imports an OVA into a content library; a repeated import has no effect |
+//! | `kubeconfig` | `kubeconfig`: prints a cluster's kubeconfig or adds it to the user's kubeconfig file |
+//! | `convert` | `convert`: converts a Tanzu Kubernetes Grid configuration file to a TanzuKubernetesCluster |
+//! | [`lint`] | `lint`: checks manifests against the CRD schemas and [`gcm::admission`], without a cluster |
 //!
-//! Commands read objects through the API server as any user does; what `doctor` asks of vCenter is [`vmop::doctor`]'s, by which
-//! `image import` connects, too.
+//! Commands read objects through the API server with the user's rights. `doctor` and `image import` connect to vCenter
+//! through [`vmop::doctor`].
 //!
-//! The executable answers to several names. Called `gcm`, `capw` or `vmop` it is that controller, called
-//! `layercake-guard` it is the process that cleans up after a stack: so one file is all there is to install.
+//! The executable also contains the other programs, so that you install only one file: under the name `gcm`, `capw` or
+//! `vmop` it runs that controller, and under the name `layercake-guard` it runs the process that cleans up after a
+//! stack.
 
 #![cfg_attr(
     test,
@@ -85,7 +86,7 @@ use crate::describe::Root;
 use crate::exit::{ExitStatus, failed, status_of};
 use crate::output::{say, write_json, write_out};
 
-/// Runs the program that the first argument names.
+/// Runs the program that `argv[0]` names.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let name = args.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
     let name = name.map(str::to_owned);
@@ -98,7 +99,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Reads the command line. Called as a kubectl plugin, the usage text shows `kubectl`.
+/// Parses the command line. If the program is called as a kubectl plugin, the usage text shows `kubectl`.
 fn parse_command_line(name: Option<&str>, args: Vec<OsString>) -> Cli {
     let mut command = examples::command();
     if let Some(plugin) = name.and_then(|name| name.strip_prefix("kubectl-")) {
@@ -121,7 +122,7 @@ fn run_command(cli: Cli) -> ExitCode {
         }
         _ => {}
     }
-    // Others may be installed already when the command runs inside a test.
+    // Fails if a test already installed a provider. Ignore that.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| "warn,kube_client=off".into());
@@ -172,7 +173,7 @@ fn run_command(cli: Cli) -> ExitCode {
             | CliCommand::Completion { .. } => ExitStatus::Done,
         }
     });
-    // A blocked read of a child's output must not hold the user up.
+    // Don't wait for blocked reads of a child's output.
     runtime.shutdown_background();
     status.into()
 }

@@ -1,4 +1,4 @@
-//! See the library of this package.
+//! The `layercake` executable. The library contains the code.
 
 use std::process::ExitCode;
 

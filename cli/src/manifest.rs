@@ -1,4 +1,4 @@
-//! Reading manifests, and what the clusters in them take for granted.
+//! Reads manifests, and finds the objects that their clusters require.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,12 +8,10 @@ use serde_json::Value;
 
 use crate::files::read_text_or_input;
 
-/// The text of a manifest.
+/// A manifest's text and its name in messages.
 #[derive(Clone, Debug)]
 pub struct ManifestFile {
-    /// The file's name in messages.
     pub name: String,
-    /// The text.
     pub text: String,
 }
 
@@ -30,26 +28,26 @@ impl ManifestFile {
     }
 }
 
-/// Reads several manifests, in order. Of a folder, it reads the files that end in .yaml, .yml or .json, by name.
+/// Reads manifests in order. In a folder, reads the files that end in .yaml, .yml or .json, sorted by name.
 ///
 /// # Errors
-/// If a file cannot be read, or if a folder has no manifest.
+/// Returns an error if a file can't be read, or a folder doesn't contain a manifest.
 pub fn read_files(paths: &[PathBuf]) -> Result<Vec<ManifestFile>> {
     expand(paths)?.iter().map(|path| ManifestFile::read(path)).collect()
 }
 
-/// Returns the documents of several manifests, in order.
+/// Returns the documents in several manifests, in order.
 ///
 /// # Errors
-/// If a text is not a manifest.
+/// Returns an error if a file isn't a manifest.
 pub fn documents_of(files: &[ManifestFile]) -> Result<Vec<Value>> {
     Ok(files.iter().map(ManifestFile::documents).collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// The files of paths to files and folders.
+/// Replaces each folder in `paths` by the manifests in it.
 ///
 /// # Errors
-/// If a folder cannot be read or has no manifest.
+/// Returns an error if a folder can't be read or doesn't contain a manifest.
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let expanded = paths.iter().map(|path| if path.is_dir() { files(path) } else { Ok(vec![path.clone()]) });
     Ok(expanded.collect::<Result<Vec<_>>>()?.concat())
@@ -72,12 +70,12 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The documents of the manifest at `path` (`-` for standard input), in order.
+/// Returns the documents in the manifest at `path` (`-` for standard input), in order.
 pub fn read(path: &Path) -> Result<Vec<Value>> {
     ManifestFile::read(path)?.documents()
 }
 
-/// The documents of a YAML text; empty ones are left out.
+/// Parses the documents in a YAML string and skips empty documents. Fails if a document has no `apiVersion` or `kind`.
 pub fn documents(text: &str) -> Result<Vec<Value>> {
     let mut documents = Vec::new();
     for document in serde_saphyr::from_multiple::<Value>(text)? {
@@ -92,22 +90,22 @@ pub fn documents(text: &str) -> Result<Vec<Value>> {
     Ok(documents)
 }
 
-/// Whether a document is a TanzuKubernetesCluster, of whatever version.
+/// Returns true if the document is a TanzuKubernetesCluster, in any API version.
 pub fn is_cluster(document: &Value) -> bool {
     document["kind"] == "TanzuKubernetesCluster"
         && document["apiVersion"].as_str().is_some_and(|version| version.starts_with("run.tanzu.vmware.com/"))
 }
 
-/// What a vSphere admin would have set up for one namespace before its clusters are applied.
+/// Objects that a vSphere administrator sets up for a namespace before its clusters are applied.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Storage classes to be assigned to the namespace.
+    /// Storage classes to assign to the namespace.
     pub storage_classes: BTreeSet<String>,
-    /// Virtual machine classes to be bound to the namespace.
+    /// VM classes to bind to the namespace.
     pub vm_classes: BTreeSet<String>,
 }
 
-/// What the clusters among `documents` need, by namespace.
+/// Returns the objects that the clusters in `documents` require, by namespace.
 pub fn needs(documents: &[Value]) -> BTreeMap<String, Needs> {
     let mut needs: BTreeMap<String, Needs> = BTreeMap::new();
     for cluster in documents.iter().filter(|document| is_cluster(document)) {
@@ -126,21 +124,21 @@ pub fn needs(documents: &[Value]) -> BTreeMap<String, Needs> {
     needs
 }
 
-/// Returns the items of a list; none of another value, since the manifest is not validated.
+/// Returns the items if the value is a list. Accepts other values, because the manifest isn't validated.
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// The texts among values that are not empty.
+/// Returns the non-empty strings in `values`.
 fn named<'a>(values: impl IntoIterator<Item = &'a Value>) -> impl Iterator<Item = String> {
     let texts = values.into_iter().filter_map(Value::as_str);
     texts.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The objects as YAML documents.
+/// Formats the objects as YAML documents.
 ///
 /// # Errors
-/// If an object cannot be written.
+/// Returns an error if an object can't be serialized.
 pub fn yaml(objects: &[Value]) -> anyhow::Result<String> {
     let texts = objects.iter().map(serde_saphyr::to_string).collect::<Result<Vec<_>, _>>()?;
     Ok(texts.iter().map(|text| text.trim_end()).collect::<Vec<_>>().join("\n---\n") + "\n")

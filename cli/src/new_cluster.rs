@@ -1,7 +1,7 @@
-//! `layercake new cluster`: a manifest of a cluster that its namespace can create.
+//! `layercake new cluster`: writes the manifest of a cluster that its namespace can create.
 //!
-//! The namespace has the VM classes and storage classes to choose from. The API server decides about releases: the newest one with
-//! which it accepts the manifest is chosen.
+//! The command chooses a VM class and a storage class that the namespace can use, and the newest release with which the
+//! API server accepts the manifest.
 
 use std::fmt::Write as _;
 
@@ -22,10 +22,10 @@ use crate::exit::{ExitStatus, failed};
 use crate::output::{write_err, write_out};
 use crate::target::Target;
 
-/// The least of CPUs and memory (MiB) that kubeadm accepts for a control plane, rounded up.
+/// The minimum CPUs and memory (MiB) that kubeadm accepts for a control plane, rounded up.
 const LEAST: (i64, i64) = (2, 2048);
 
-/// Prints the manifest, and on standard error the reasons for what was chosen.
+/// Prints the manifest, and the reason for each choice on standard error.
 pub async fn run(args: NewCluster) -> ExitStatus {
     let written = async |target: &Target| {
         let (manifest, reasons) = compose(target, &args).await?;
@@ -78,7 +78,8 @@ async fn compose(target: &Target, args: &NewCluster) -> Result<(String, String)>
     Ok((of_release(&release.name), reasons))
 }
 
-/// Names are written into YAML as they are.
+/// Rejects an empty name, and names with characters other than letters, digits and `-.+`. The manifest contains names
+/// without escaping.
 fn check_name(name: &str) -> Result<()> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "-.+".contains(letter);
     if !name.is_empty() && name.chars().all(fits) {
@@ -88,14 +89,14 @@ fn check_name(name: &str) -> Result<()> {
         .error(format!("{name:?} is not a name: names have letters, digits, hyphens and periods")))
 }
 
-/// A chosen object, with the reason.
+/// A chosen object and the reason.
 #[derive(Debug, PartialEq, Eq)]
 struct Choice {
     name: String,
     reason: String,
 }
 
-/// The values of a manifest.
+/// The values in a manifest.
 struct Manifest<'a> {
     args: &'a NewCluster,
     namespace: &'a str,
@@ -136,7 +137,7 @@ spec:
     }
 }
 
-/// A text in YAML. Some texts, such as `1.36` or `true`, have another type without quotes.
+/// Returns a string as a YAML scalar. Quotes strings that would have another type, such as `1.36` or `true`.
 fn scalar(text: &str) -> String {
     match serde_saphyr::from_str::<Value>(text) {
         Ok(Value::String(plain)) if plain == text => plain,
@@ -148,7 +149,7 @@ fn scalar(text: &str) -> String {
 #[derive(Clone, Debug)]
 struct Class {
     name: String,
-    /// CPUs and memory in MiB; none if the user may not read the class, or if it does not exist.
+    /// CPUs and memory in MiB. `None` if the class doesn't set them, doesn't exist, or the user may not read it.
     size: Option<(i64, i64)>,
 }
 
@@ -229,7 +230,8 @@ fn choose_storage(classes: &[String], wanted: Option<&str>, namespace: &str) -> 
     refuse(format!("several StorageClasses can be used. Pass one with --storage-class: {}", names.join(", ")))
 }
 
-/// The wanted one, or the only one; none if another rule has to decide.
+/// Chooses the wanted name, or the only name in `names`. Refuses a wanted name that isn't in `names`. Returns `None` if
+/// another rule has to decide.
 fn choose_named(
     what: &str,
     flag: &str,
@@ -249,7 +251,8 @@ fn choose_named(
     }
 }
 
-/// The release with which the API server accepts the manifest.
+/// Returns the newest release with which the API server accepts the manifest, or checks the release that the user has
+/// set.
 async fn choose_release(
     clusters: &Api<TanzuKubernetesCluster>,
     args: &NewCluster,
@@ -298,11 +301,11 @@ fn explain_refusals(refused: &[(&str, String)]) -> String {
     }
 }
 
-/// The API server's opinion of a manifest.
+/// The API server's response to a manifest.
 enum Answer {
     Accepted,
     Refused(String),
-    /// The user lacks this right.
+    /// The check failed because the user lacks this right.
     Unknown(String),
 }
 
@@ -315,12 +318,12 @@ async fn judge(clusters: &Api<TanzuKubernetesCluster>, name: &str, manifest: &st
             let right = missing_right(&status.message).map(str::to_owned);
             Ok(right.map_or_else(|| Answer::Refused(words_of_refusal(&status.message)), Answer::Unknown))
         }
-        // The API server or its webhooks do not work: that says nothing about the release.
+        // The API server or a webhook has failed, which doesn't depend on the release.
         Err(error) => Err(error).context("the API server cannot check the manifest"),
     }
 }
 
-/// The names of all releases, the newest first.
+/// Returns the names of all releases, newest first.
 async fn list_releases(client: &Client) -> Result<Vec<String>> {
     let releases = Api::<TanzuKubernetesRelease>::all(client.clone()).list(&ListParams::default()).await;
     let releases = match releases {

@@ -1,4 +1,4 @@
-//! `image build`: a node image, from packages and Go modules.
+//! `image build`: builds a node image from packages and Go modules.
 
 use anyhow::Result;
 use nodeimage::BuildRequest;
@@ -24,7 +24,7 @@ mod tests {
     use gcm::addons::builtin::BUILT_IN;
     use nodeimage::{RELEASES, image_names};
 
-    /// A cluster comes up without access to a registry: the images that gcm's own manifests name are on the node.
+    /// Nodes contain the images that gcm's own manifests name, so a cluster comes up without access to a registry.
     #[test]
     fn images_of_the_built_in_add_ons_are_there() {
         let files: Vec<_> = BUILT_IN.iter().flat_map(|built_in| built_in.bundle().files).collect();

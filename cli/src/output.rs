@@ -1,33 +1,33 @@
-//! What the program prints: here, everything that others wrote becomes harmless to a terminal.
+//! Prints the program's output, and replaces characters that control a terminal.
 //!
-//! Names, messages of guests and of vCenter, manifests and file names are in nearly every line. So nothing is printed past this
-//! file but a console's bytes, a bundle, and the strokes that move the cursor.
+//! Nearly every line contains text from other sources: names, messages from guests and vCenter, manifests, file names.
+//! So all output goes through this file, except a console's bytes, a bundle, and the sequences that move the cursor.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use bounds::printable;
 use serde::Serialize;
 
-/// Prints a text to standard output. Nobody reading it any more, as `head` does, is not an error.
+/// Prints text to standard output. A closed pipe, such as `head` leaves behind, isn't an error.
 pub fn write_out(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(shown(text).as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// Prints lines to standard error.
+/// Prints text to standard error.
 pub fn write_err(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(shown(text).as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Prints a line to standard error over the one that is there, such as an echoed `^C`.
+/// Prints a line to standard error over the current line, which may be an echoed `^C`.
 pub fn write_over(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let begin = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
     let _ = stderr.write_all(format!("{begin}{}\n", printable(text, usize::MAX)).as_bytes());
 }
 
-/// The text as it is printed: line by line, with a space for each character that a terminal acts on.
+/// Returns the text with a space for each character that controls a terminal. Line breaks stay.
 pub fn shown(text: &str) -> String {
     text.split_inclusive('\n').fold(String::with_capacity(text.len()), |mut all, line| {
         match line.strip_suffix('\n') {
@@ -41,17 +41,17 @@ pub fn shown(text: &str) -> String {
     })
 }
 
-/// Prints a document to standard output as JSON for people and scripts.
+/// Prints a document to standard output as indented JSON.
 ///
 /// # Errors
-/// If it cannot be written as JSON.
+/// Returns an error if the document can't be serialized.
 pub fn write_json(document: &impl Serialize) -> serde_json::Result<()> {
     write_out(&format!("{}\n", serde_json::to_string_pretty(document)?));
     Ok(())
 }
 
-/// Returns a line for each row, with three spaces between columns. All cells but those of the last column are filled up to the width
-/// of their column.
+/// Returns a line for each row, with three spaces between columns. Cells are padded to the column's width, except in
+/// the last column.
 pub fn align<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
     let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
@@ -66,7 +66,7 @@ pub fn align<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// Prints a line to standard error, as `eprintln!` does, by way of [`write_err`].
+/// Prints a formatted line to standard error with [`write_err`].
 macro_rules! say {
     ($($arg:tt)*) => { $crate::output::write_err(&(format!($($arg)*) + "\n")) };
 }
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(shown.chars().count(), all.chars().count());
     }
 
-    /// Macros and handles by which text gets past [`shown`], and the files that may have them.
+    /// Only the files in `may` use macros and handles that bypass [`shown`].
     #[test]
     fn nothing_is_printed_past_this_file() {
         let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -1,4 +1,5 @@
-//! The API server that a command asks: says which one it waits for, ends requests without an answer, and says why there is none.
+//! Bounds requests to an API server: prints which server a slow command waits for, and fails with the cause after a
+//! timeout.
 
 use std::fmt;
 use std::path::Path;
@@ -15,14 +16,14 @@ use tower::{BoxError, Layer, Service};
 use crate::bootstrap_state::trouble;
 use crate::output::say;
 
-/// A request without an answer for this long is worth a line.
+/// The time after which a request without a response is reported.
 pub const SILENCE: Duration = Duration::from_secs(5);
-/// The API server itself gives up requests after this time.
+/// The timeout of a request. The API server's default timeout is the same.
 const LIMIT: Duration = Duration::from_mins(1);
 /// The prefix of contexts that `bootstrap start` writes.
 const BOOTSTRAP_CONTEXT: &str = "layercake-";
 
-/// An API server as the user knows it. As a layer of a client, it bounds the client's requests.
+/// The API server of a client, with the data for messages. As a client layer, it limits the duration of requests.
 #[derive(Clone, Debug)]
 pub struct Server(Arc<Known>);
 
@@ -30,15 +31,16 @@ pub struct Server(Arc<Known>);
 struct Known {
     url: String,
     context: String,
-    /// The name of the bootstrap cluster that it belongs to.
+    /// The bootstrap cluster to which the API server belongs.
     bootstrap: Option<String>,
-    /// A line about the silence was printed.
+    /// True if the missing response has been reported.
     mentioned: AtomicBool,
+    /// [`SILENCE`] and [`LIMIT`], or shorter durations in tests.
     limits: (Duration, Duration),
 }
 
 impl Server {
-    /// Names the API server of a kubeconfig.
+    /// Describes the API server of a kubeconfig context.
     pub fn new(path: Option<&Path>, file: &Kubeconfig, context: Option<&str>, config: &Config) -> Self {
         let context = context.or(file.current_context.as_deref()).unwrap_or_default().to_owned();
         let of_context = context.strip_prefix(BOOTSTRAP_CONTEXT).map(str::to_owned);
@@ -51,7 +53,7 @@ impl Server {
         Self(Arc::new(Known { url, context, bootstrap, mentioned: AtomicBool::new(false), limits }))
     }
 
-    /// Prints once that there is no answer, until there is one again.
+    /// Prints that the response is missing. Prints it again only after the next response.
     fn mention(&self) {
         if !self.0.mentioned.swap(true, Ordering::Relaxed) {
             let hint = self.hint().map(|hint| format!(". {hint}")).unwrap_or_default();
@@ -81,7 +83,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// The error of a request without an answer.
+/// The error for a request without a response.
 #[derive(Debug)]
 struct Unreachable(String);
 
@@ -93,7 +95,7 @@ impl fmt::Display for Unreachable {
 
 impl std::error::Error for Unreachable {}
 
-/// Returns the text of the deepest cause. The texts above it name layers of the client.
+/// Returns the message of the deepest cause. The messages above it name layers in the client.
 fn root(error: &BoxError) -> String {
     let mut cause: &(dyn std::error::Error + 'static) = error.as_ref();
     while let Some(next) = cause.source() {
@@ -110,7 +112,7 @@ impl<S> Layer<S> for Server {
     }
 }
 
-/// A connection to an API server whose requests end.
+/// A client service whose requests have a timeout.
 #[derive(Clone, Debug)]
 pub struct Bounded<S> {
     inner: S,
@@ -149,7 +151,7 @@ where
                 }
                 Ok(Err(error)) => {
                     let error: BoxError = error.into();
-                    // Such as that of a program that gets credentials.
+                    // Keep kube errors, for example from a program that gets credentials.
                     if error.is::<kube::Error>() {
                         Err(error)
                     } else {

@@ -1,4 +1,4 @@
-//! A running stack as its users see it: where its API server, its vCenter and its files are.
+//! The addresses and files of a running stack, for its users.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,64 +15,60 @@ use crate::args::OperatorFlags;
 use crate::connection::client;
 use crate::files::{owner_only, read_text};
 
-/// Pool and folder, by MoID, in which a namespace's VMs are made.
+/// The resource pool and the folder for a namespace's VMs, as MoIDs.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// `vmware-system-resource-pool`.
+    /// The annotation `vmware-system-resource-pool`.
     pub resource_pool: String,
-    /// `vmware-system-vm-folder`.
+    /// The annotation `vmware-system-vm-folder`.
     pub folder: String,
 }
 
-/// Resident memory in MiB, shared pages counted once.
+/// Resident memory in MiB. Pages that processes share are counted once.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Memory {
-    /// Control plane, Cluster API, simulator and guests: everything but our three programs.
+    /// All processes except the controllers of Layercake: control plane, Cluster API, simulator and guests.
     pub stack: u64,
-    /// Guest Cluster Manager.
     pub gcm: u64,
-    /// Infrastructure provider.
     pub capw: u64,
-    /// VM operator.
     pub vmop: u64,
 }
 
-/// What is needed to use a stack, also from another process than the one that runs it.
+/// The data for using a stack, also from a process that doesn't run it.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Session {
-    /// The process that runs the stack.
+    /// The ID of the process that runs the stack.
     pub pid: u32,
-    /// The mark in the environment of every process of the stack.
+    /// The stack's ID, which is in the environment of each of its processes.
     pub stack: String,
-    /// Everything the stack writes.
+    /// The folder for all files that the stack writes.
     pub folder: PathBuf,
-    /// The admin's kubeconfig.
+    /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
-    /// The simulated vCenter.
     pub vcenter: VcenterEndpoint,
-    /// How its nodes are run where they are machines that boot.
+    /// The accelerator for nodes that are QEMU machines, or `None` for simulated nodes.
     pub machines: Option<Accelerator>,
 }
 
 impl Session {
-    /// A client with the admin's rights.
+    /// Connects with the administrator's rights.
     pub async fn client(&self) -> Result<Client> {
         client(Some(&self.kubeconfig), None).await
     }
 
-    /// The control API of the simulated vCenter.
+    /// Returns a client for the simulated vCenter's control API.
     pub fn control(&self) -> Result<ControlApi> {
         let token =
             self.vcenter.control_token().context("cannot read the token of the simulator's control API")?;
         Ok(ControlApi::new(&self.vcenter.control, &token))
     }
 
-    /// Where namespaces put their VMs.
+    /// Returns the placement for VMs in namespaces.
     pub fn placement(&self) -> Placement {
         Placement { resource_pool: self.vcenter.resource_pool.clone(), folder: self.vcenter.folder.clone() }
     }
 
-    /// Lines for a shell to source; the password stays in its file.
+    /// Returns lines for a shell to source. The lines read the password from its file.
     pub fn exports(&self) -> String {
         let VcenterEndpoint { username, password_file, ca_file, .. } = &self.vcenter;
         format!(
@@ -84,7 +80,7 @@ impl Session {
         )
     }
 
-    /// Resident memory of the stack's processes.
+    /// Returns the resident memory of the stack's processes.
     pub fn memory(&self) -> Memory {
         let mut by_name = plane::memory::of(&self.stack);
         let mut taken = |name: &str| by_name.remove(name).unwrap_or_default();
@@ -92,7 +88,8 @@ impl Session {
         Memory { stack: by_name.values().sum(), gcm, capw, vmop }
     }
 
-    /// Writes a cluster's kubeconfig, if it has one by now, and returns its path.
+    /// Writes a cluster's kubeconfig to a file and returns the path. Returns `None` if the cluster doesn't have a
+    /// kubeconfig yet.
     pub async fn write_kubeconfig(
         &self,
         client: &Client,
@@ -115,7 +112,7 @@ impl Session {
 }
 
 impl OperatorFlags {
-    /// Reads the CA bundle, and returns the options of the VM operator's checks.
+    /// Reads the CA bundle, and returns the options for the VM operator's checks.
     pub fn doctor_options(&self) -> Result<vmop::doctor::Options> {
         let ca = self.vcenter_ca.as_deref().map(read_text).transpose()?;
         Ok(vmop::doctor::Options {

@@ -1,4 +1,4 @@
-//! The whole cake on one machine: tools, control plane, simulated site and our three programs.
+//! A complete stack on one machine: tools, control plane, simulated site and the controllers of Layercake.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,38 +26,39 @@ use crate::args::{NodeKind, RegistryAccess, SimulatedVms, SiteNetwork, Up, Wire}
 use crate::session::Session;
 use crate::wait::until;
 
-/// Our programs, in the order in which they are listed everywhere.
+/// The controllers of Layercake, in display order.
 pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
 
-/// The argument of the VM operator with which it probes simulated guests, which serve on loopback what they report of a network.
+/// The VM operator flag that redirects probes from the addresses that simulated guests report to loopback addresses,
+/// where the guests listen.
 pub const SIMULATED_ADDRESSES: &str = "--probe-address-map=10.0.0.0/8=127.0.0.0/8";
-/// The pool that the addresses of control planes come from, where no load balancer gives them: config/capw names it.
+/// The pool for control plane addresses on sites without a load balancer. config/capw names it.
 const ENDPOINT_POOL: &str = "control-planes";
 const RELEASES: Duration = Duration::from_mins(1);
 
-/// What a stack is started with.
+/// Options for starting a stack.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The executable that is all of our programs and the guard: `layercake`.
+    /// The path to `layercake`, which is also the guard and all controllers.
     pub exe: PathBuf,
-    /// Programs that the user named, by their names in [`plane::tools::names`] and [`sim::tools::programs`].
+    /// Programs that the user has set, by their names in [`plane::tools::names`] and [`sim::tools::programs`].
     pub tools: BTreeMap<String, PathBuf>,
-    /// How the VM operator speaks with vCenter.
+    /// The protocol between the VM operator and vCenter.
     pub wire: Wire,
-    /// What the simulated site has for networks.
+    /// The network of the simulated site.
     pub network: SiteNetwork,
-    /// Whether simulated nodes reach the registries of container images.
+    /// The access that simulated nodes have to container registries.
     pub registry: RegistryAccess,
-    /// What runs in the simulated site's VMs.
+    /// The contents of the simulated site's VMs.
     pub nodes: Nodes,
-    /// Further arguments of the VM operator.
+    /// Additional arguments for the VM operator.
     pub vmop: Vec<String>,
-    /// Further arguments of gcm.
+    /// Additional arguments for gcm.
     pub gcm: Vec<String>,
 }
 
 impl Options {
-    /// As `up`'s command line says.
+    /// Returns the options for the command line of `up`.
     pub fn of(args: &Up) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         Ok(Self {
@@ -73,7 +74,7 @@ impl Options {
     }
 }
 
-/// What runs in VMs, as the command line says.
+/// Returns the contents of the VMs, and checks that the network supports them.
 fn up_nodes(args: &Up) -> Result<Nodes> {
     ensure!(
         args.nodes == NodeKind::Simulated || args.network == SiteNetwork::PortGroups,
@@ -82,10 +83,10 @@ fn up_nodes(args: &Up) -> Result<Nodes> {
     nodes(&args.vms())
 }
 
-/// What runs in the VMs of a simulated site.
+/// Returns the contents of a simulated site's VMs.
 ///
 /// # Errors
-/// If the flags do not fit together, or an image cannot be read.
+/// Returns an error if the flags contradict each other, or an image can't be read.
 pub fn nodes(vms: &SimulatedVms) -> Result<Nodes> {
     if vms.nodes == NodeKind::Simulated {
         ensure!(vms.images.is_empty(), "--image requires --nodes qemu: simulated nodes do not boot an image");
@@ -103,10 +104,10 @@ pub fn nodes(vms: &SimulatedVms) -> Result<Nodes> {
     Ok(Nodes::Qemu(images))
 }
 
-/// The flags about the VMs of a simulated site, for the process that runs it in the background.
+/// Returns the flags for a simulated site's VMs, for the background process that runs the site.
 ///
 /// # Errors
-/// If an image does not exist.
+/// Returns an error if an image doesn't exist.
 pub fn vm_arguments(vms: &SimulatedVms) -> Result<Vec<String>> {
     let nodes = vms.nodes.to_possible_value().map(|nodes| format!("--nodes={}", nodes.get_name()));
     let mut arguments: Vec<_> = nodes.into_iter().collect();
@@ -119,7 +120,7 @@ pub fn vm_arguments(vms: &SimulatedVms) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// A running stack. Its guard ends it when this process ends, however that ends.
+/// A running stack. The guard process ends the stack when this process ends, even if this process is killed.
 pub struct Stack {
     guard: Guard,
     plane: Plane,
@@ -128,13 +129,14 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Starts everything and waits until clusters can be applied.
+    /// Starts a stack and waits until clusters can be applied.
     pub async fn start(options: &Options) -> Result<Self> {
         let never = std::future::pending();
         Self::start_unless(options, never).await?.context("the start was cancelled")
     }
 
-    /// As [`Self::start`], unless it is `given_up` first: then nothing is left of what was started, as after an error.
+    /// Starts a stack like [`Self::start`], or returns `None` if `given_up` resolves first. Then, as after an error,
+    /// the parts that have started are cleaned up.
     pub async fn start_unless(options: &Options, given_up: impl Future<Output = ()>) -> Result<Option<Self>> {
         let mut given_up = std::pin::pin!(given_up);
         let tools = tokio::select! {
@@ -160,7 +162,7 @@ impl Stack {
         }
     }
 
-    /// What users of the stack need to know.
+    /// Returns the data for the stack's users.
     pub fn session(&self) -> Session {
         Session {
             pid: std::process::id(),
@@ -172,32 +174,31 @@ impl Stack {
         }
     }
 
-    /// The programs that the stack runs.
+    /// Returns the programs that the stack runs.
     pub fn tools(&self) -> &Tools {
         self.plane.tools()
     }
 
-    /// The simulated site.
     pub fn site(&self) -> &Site {
         &self.site
     }
 
-    /// The mark and the folder of all its processes.
+    /// Returns the ID and the folder that all processes of the stack share.
     pub fn marked(&self) -> &Arc<plane::Stack> {
         self.plane.stack()
     }
 
-    /// One of our programs, by name.
+    /// Returns a controller in [`PROGRAMS`] by name.
     pub fn program(&self, name: &str) -> Option<&Running> {
         self.programs.get(name)
     }
 
-    /// Waits until something ends that should not have.
+    /// Waits until the simulated vCenter exits, and returns the cause.
     pub async fn died(&self) -> anyhow::Error {
         anyhow!(self.site.died().await)
     }
 
-    /// Stops everything and leaves nothing behind.
+    /// Stops all processes and deletes the stack's folder.
     pub async fn stop(self) {
         let Self { guard, plane, site, programs } = self;
         drop(programs);
@@ -212,7 +213,7 @@ impl Stack {
 
 type Parts = (Plane, Site, BTreeMap<&'static str, Running>);
 
-/// Starts the parts of a stack, each as soon as what it needs is there.
+/// Starts the parts of a stack, each as soon as the parts that it requires are ready.
 async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> Result<Parts> {
     let (plane, site) = tokio::try_join!(
         async {
@@ -268,7 +269,7 @@ async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::S
     Ok((plane, site, programs))
 }
 
-/// The pool that the addresses of control planes come from, as an admin makes it.
+/// Applies the pool for control plane addresses, as an administrator would.
 async fn apply_endpoint_pool(client: &Client, site: &Site) -> Result<()> {
     let pool = json!({
         "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "GlobalInClusterIPPool",
@@ -278,7 +279,7 @@ async fn apply_endpoint_pool(client: &Client, site: &Site) -> Result<()> {
     apply(client, &pool).await
 }
 
-/// Has the guard end whatever still runs, and waits for it.
+/// Lets the guard end the remaining processes, and waits for the guard. `folder` is only used in an error message.
 pub async fn clean_up(guard: Guard, folder: &std::path::Path) {
     match tokio::task::spawn_blocking(move || guard.finish()).await {
         Ok(Ok(())) => {}
@@ -288,7 +289,7 @@ pub async fn clean_up(guard: Guard, folder: &std::path::Path) {
     }
 }
 
-/// Releases are made from the images of the content library, and gcm checks each. Until then it refuses clusters.
+/// Waits until gcm has checked the releases for the content library's images. Until then, gcm refuses clusters.
 async fn wait_for_releases(client: &Client, nodes: &Nodes) -> Result<()> {
     let simulated = || sim::releases::NODE_IMAGES.iter().map(sim::releases::NodeImage::release);
     let wanted: std::collections::BTreeSet<_> = match nodes {
@@ -305,10 +306,10 @@ async fn wait_for_releases(client: &Client, nodes: &Nodes) -> Result<()> {
     .await
 }
 
-/// Finds or builds the programs of a control plane, and further ones.
+/// Finds or builds the control plane's programs, and the programs in `further`.
 ///
 /// # Errors
-/// If one cannot be built.
+/// Returns an error if a program can't be built.
 pub async fn ensure_programs(given: BTreeMap<String, PathBuf>, further: Vec<&'static Tool>) -> Result<Tools> {
     let wanted = tools::Options { given, cache: None, further };
     let ensured =
@@ -316,7 +317,7 @@ pub async fn ensure_programs(given: BTreeMap<String, PathBuf>, further: Vec<&'st
     Ok(ensured?)
 }
 
-/// Gives the VM operator its provider configuration and credentials, as an admin would.
+/// Applies the VM operator's configuration, credentials and writable content source, as an administrator would.
 async fn configure_vcenter(
     client: &Client,
     vcenter: &VcenterEndpoint,
@@ -327,7 +328,7 @@ async fn configure_vcenter(
     let configuration = ProviderConfiguration {
         stack_id: stack_id.to_owned(),
         wire: wire.name().to_owned(),
-        // Machines of namespaces that say nothing lie there too.
+        // Namespaces without annotations for placement use this folder and resource pool.
         folder: vcenter.folder.clone(),
         resource_pool: vcenter.resource_pool.clone(),
         ..vcenter.provider()

@@ -1,21 +1,21 @@
-//! The folder of what must not get lost, unlike the cache: bootstrap clusters and the simulated site.
+//! The folder for durable state, unlike the cache: bootstrap clusters, the simulated site and the background stack.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-/// `$XDG_STATE_HOME/layercake`, by default `~/.local/state/layercake`.
+/// Returns `$XDG_STATE_HOME/layercake`. The default is `~/.local/state/layercake`.
 ///
 /// # Errors
-/// If there is no home folder.
+/// Returns an error if there is no home folder.
 pub fn folder() -> Result<PathBuf> {
     let found = folder_of(std::env::var_os("XDG_STATE_HOME"), std::env::home_dir());
     found.context("there is no home folder: set XDG_STATE_HOME")
 }
 
 fn folder_of(variable: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    // The specification of the variable has relative paths ignored.
+    // The XDG Base Directory Specification says to ignore relative paths.
     let named = variable.map(PathBuf::from).filter(|path| path.is_absolute());
     let state = named.or_else(|| Some(home?.join(".local/state")))?;
     Some(state.join("layercake"))

@@ -1,4 +1,4 @@
-//! Where a command acts: a cluster, and a namespace of it.
+//! The cluster and namespace that a command acts on.
 
 use std::path::PathBuf;
 
@@ -13,23 +13,21 @@ use crate::init::given::GivenSite;
 use crate::output::say;
 use crate::warnings::Warnings;
 
-/// The cluster and the namespace on which a command acts.
+/// The cluster and namespace that a command acts on.
 pub struct Target {
-    /// The client of the cluster.
     pub client: Client,
-    /// The namespace.
     pub namespace: String,
-    /// The warnings of the API server about what the command writes.
+    /// The API server's warnings about the command's writes.
     pub warnings: Warnings,
-    /// The bootstrap cluster, if it is one.
+    /// The bootstrap cluster, if the target is one.
     pub bootstrap: Option<Opened>,
 }
 
 impl TargetFlags {
-    /// Does `work` on the target that the flags select. A bootstrap cluster that is stopped runs meanwhile.
+    /// Runs `work` on the target that the flags select. A stopped bootstrap cluster runs until `work` returns.
     ///
     /// # Errors
-    /// As [`client`](crate::connection::client), or that of the work.
+    /// Returns the errors of `work`, and the errors described for [`client`](crate::connection::client).
     pub async fn with(&self, work: impl AsyncFnOnce(&Target) -> Result<ExitStatus>) -> Result<ExitStatus> {
         let target = self.open(None).await?;
         let outcome = work(&target).await;
@@ -37,11 +35,11 @@ impl TargetFlags {
         outcome.and_then(|status| closed.map(|()| status))
     }
 
-    /// The same for work that changes clusters. If it is not finished in time, a bootstrap cluster continues to run. It can be created
-    /// for the site.
+    /// Runs `work` like [`Self::with`], for work that changes clusters. If `work` returns [`ExitStatus::NotYet`], the
+    /// bootstrap cluster keeps running. A site file allows the command to create the bootstrap cluster.
     ///
     /// # Errors
-    /// As [`client`](crate::connection::client), or that of the work.
+    /// See [`Self::with`].
     pub async fn with_change(
         &self,
         site: Option<&GivenSite>,
@@ -84,7 +82,7 @@ impl Target {
         }
     }
 
-    /// The bootstrap cluster, if this command or one before it has started it only for the command.
+    /// Returns the bootstrap cluster if this command or an earlier command started it only temporarily.
     pub fn transient(&self) -> Option<&Opened> {
         self.bootstrap.as_ref().filter(|opened| opened.is_transient())
     }

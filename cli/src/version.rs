@@ -1,4 +1,4 @@
-//! `layercake version`: the versions of this command and of what it installs.
+//! `layercake version`: the versions of this command and the components that it installs.
 
 use anyhow::{Context as _, Result};
 use components::catalogue::{CLUSTER_API, IPAM, LAYERCAKE};
@@ -8,10 +8,10 @@ use serde_json::json;
 use crate::args::Output;
 use crate::output::{write_json, write_out};
 
-/// Prints the versions.
+/// Prints the versions as a table or as JSON.
 ///
 /// # Errors
-/// If the document cannot be written.
+/// Returns an error if the document can't be serialized.
 pub fn print(output: Option<Output>) -> Result<()> {
     let ((oldest_major, oldest), (newest_major, newest)) = (OLDEST, *SUPPORTED.end());
     let clusters = format!("v{oldest_major}.{oldest} to v{newest_major}.{newest}");

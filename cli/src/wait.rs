@@ -1,13 +1,12 @@
-//! Waiting for what cannot be watched.
+//! Polls conditions that can't be watched.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits until `is_so` holds, asking every 100 ms; an error of it ends the wait.
+/// Polls `is_so` every 100 ms until it returns true or an error. The timeout error names `what`.
 pub(crate) async fn until(
     what: &str,
     limit: Duration,

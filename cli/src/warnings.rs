@@ -1,6 +1,6 @@
-//! The warnings of the API server about what a command writes.
+//! Shows the API server's warnings about a command's writes.
 //!
-//! Kubernetes' own client shows them. [`kube::Client`] drops them, so a layer around it reads the header.
+//! client-go prints such warnings. [`kube::Client`] drops them, so a layer around the client reads the header.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -12,12 +12,12 @@ use tower::{Layer, Service};
 
 use crate::output::say;
 
-/// Prints each warning once to standard error, and keeps all of them.
+/// Prints each warning once to standard error, and collects all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Warnings {
-    /// All warnings so far, in their order.
+    /// Returns all warnings so far, in order.
     pub fn all(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -34,7 +34,8 @@ impl Warnings {
     }
 }
 
-/// The text of a header of an API server, which is `299 - "text"`. Headers of proxies have other codes.
+/// Returns the message in an API server's `Warning` header, which is `299 - "text"`. Headers from proxies have other
+/// codes.
 fn text(header: &str) -> Option<String> {
     let quoted = header.trim().strip_prefix("299 ")?.split_once(' ')?.1.trim_start().strip_prefix('"')?;
     let mut text = String::new();
@@ -56,7 +57,7 @@ impl<S> Layer<S> for Warnings {
     }
 }
 
-/// A connection to an API server whose warnings are read.
+/// A client service that reads the warnings in responses.
 #[derive(Clone, Debug)]
 pub struct WithWarnings<S> {
     inner: S,
@@ -77,7 +78,7 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        // What is read was written by somebody else. What was refused has the reason in its answer.
+        // Warnings on reads concern objects that others wrote. A refusal contains its reason in the response.
         let writes = request.method() != Method::GET;
         let warnings = self.warnings.clone();
         let answered = self.inner.call(request);

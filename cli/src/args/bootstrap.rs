@@ -1,4 +1,4 @@
-//! The command line of `bootstrap`.
+//! The flags for `bootstrap`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The command line of `apply`, `scale`, `upgrade`, `delete` and `list`.
+//! The flags for `apply`, `render`, `scale`, `upgrade`, `delete` and `list`.
 
 use std::path::PathBuf;
 use std::time::Duration;

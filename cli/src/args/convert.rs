@@ -1,4 +1,4 @@
-//! The command line of `convert`.
+//! The flags for `convert`.
 
 use std::path::PathBuf;
 

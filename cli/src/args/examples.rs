@@ -1,10 +1,10 @@
-//! The examples of the commands, which `--help` and docs/cli.md show.
+//! Example command lines, which `--help` and docs/cli.md show.
 
 use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// The command lines, by command. Stories run each of them, with other names.
+/// Example command lines, by command. Stories run each of them with other names.
 pub const ALL: &[(&str, &[&str])] = &[
     ("up", &["layercake up -f examples/test-cluster.yaml", "layercake up --detach"]),
     ("down", &["layercake down"]),
@@ -99,12 +99,12 @@ pub const ALL: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The command line with its examples.
+/// Returns the command line definition with the examples.
 pub fn command() -> Command {
     with_examples(Cli::command(), "")
 }
 
-/// The examples of a command.
+/// Returns the examples for a command. `path` names its subcommands, such as `site discover`.
 pub fn of(path: &str) -> &'static [&'static str] {
     ALL.iter().find(|(of, _)| *of == path).map_or(&[], |(_, examples)| examples)
 }

@@ -1,4 +1,4 @@
-//! The command line of `image`.
+//! The flags for `image`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,13 +30,13 @@ pub struct ImageImport {
     /// The content library, by name or id; not a subscribed one.
     #[arg(long, value_name = "LIBRARY")]
     pub library: String,
-    /// The name of the item; by default that of the file, without its extension.
+    /// The item name. Default: the file name without its extension.
     #[arg(long)]
     pub name: Option<String>,
     /// The VM operator.
     #[command(flatten)]
     pub operator: OperatorFlags,
-    /// The vCenter user; by default that of the VM operator, which needs more privileges for imports.
+    /// The vCenter user. Default: the VM operator's user, which needs more privileges for imports.
     #[arg(long, value_name = "USER", requires = "password_file")]
     pub user: Option<String>,
     /// The file with the password of --user.
@@ -69,7 +69,7 @@ pub struct ImageBuild {
     /// Use the packages in the lock file of an earlier build, to build the same image again.
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
-    /// Container images that nodes have beside those of Kubernetes: `management` for those of Cluster API that a management cluster
+    /// Container images for nodes, in addition to Kubernetes' own: `management` for the Cluster API images that a management cluster
     /// needs, or an archive such as release/build-images writes. The flag can be repeated.
     #[arg(long, value_name = "management|ARCHIVE")]
     pub preload: Vec<Preload>,

@@ -1,4 +1,4 @@
-//! The command line of `init`, `manifests` and `uninstall`.
+//! The flags for `init`, `manifests` and `uninstall`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct Init {
     /// The registries of images.
     #[command(flatten)]
     pub registries: RegistryFlags,
-    /// The provider of networks, if there is no site file; by default that of the last installation, or port groups.
+    /// The network provider, if there is no site file. Default: as in the last installation, or port groups.
     #[arg(long, value_enum, conflicts_with = "filename")]
     pub network_provider: Option<SiteNetworkProvider>,
     /// Nodes of workload clusters reach ghcr.io, which has flannel and kube-vip. Without this flag, the setting of the last
@@ -70,21 +70,21 @@ pub enum InitCommand {
 /// Flags for the registries of images.
 #[derive(Clone, Debug, Args)]
 pub struct RegistryFlags {
-    /// The registry and path of the images of gcm, capw and vmop, e.g. `registry.example.com/layercake`; by default that of the
+    /// The registry and path for the images of gcm, capw and vmop, e.g. `registry.example.com/layercake`. Default: as in the
     /// last installation, or localhost/layercake, whose images are imported on every node.
     #[arg(long, value_name = "REGISTRY")]
     pub layercake_registry: Option<String>,
-    /// The tag of these images; by default that of the last installation if it has this version, or this version.
+    /// The tag for these images. Default: as in the last installation if it has this version, or this version.
     #[arg(long, value_name = "TAG")]
     pub layercake_tag: Option<String>,
-    /// The registry and path of all images, also those of Cluster API; by default that of the last installation, or
-    /// registry.k8s.io for those of Cluster API.
+    /// The registry and path for all images, including Cluster API's. Default: as in the last installation, or
+    /// registry.k8s.io for Cluster API's images.
     #[arg(long, value_name = "REGISTRY", conflicts_with = "layercake_registry")]
     pub image_registry: Option<String>,
 }
 
 impl RegistryFlags {
-    /// The registries and the tag that the flags name.
+    /// Returns the registries and the tag that the flags name.
     pub fn registries(&self) -> Registries {
         Registries {
             upstream: self.image_registry.clone(),

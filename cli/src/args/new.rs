@@ -1,4 +1,4 @@
-//! The command line of `new`.
+//! The flags for `new`.
 
 use clap::{Args, Subcommand};
 

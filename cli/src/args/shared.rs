@@ -20,7 +20,7 @@ pub enum SiteNetworkProvider {
 }
 
 impl SiteNetworkProvider {
-    /// As the provider configuration of the VM operator calls it.
+    /// Returns the provider's name in the VM operator's provider configuration.
     pub fn key(self) -> &'static str {
         match self {
             Self::PortGroups => "NAMED",
@@ -29,12 +29,12 @@ impl SiteNetworkProvider {
         }
     }
 
-    /// The provider with this key. Port groups have no provider, so they have every other key.
+    /// Returns the provider with this name. Any other name means port groups, which don't have a provider.
     pub fn of_key(key: &str) -> Self {
         [Self::NetOperator, Self::Nsx].into_iter().find(|one| one.key() == key).unwrap_or_default()
     }
 
-    /// The option of an installation.
+    /// Returns the matching option for an installation.
     pub fn networks(self) -> Networks {
         match self {
             Self::PortGroups => Networks::PortGroups,
@@ -76,7 +76,7 @@ pub struct ClusterFlags {
 /// Flags that select a namespace of a cluster.
 #[derive(Clone, Debug, Args)]
 pub struct TargetFlags {
-    /// The namespace; by default that of the kubeconfig context.
+    /// The namespace. Default: the namespace of the kubeconfig context.
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
     /// The bootstrap cluster of this name. If it is stopped, it is started for this command only.
@@ -101,7 +101,7 @@ pub struct OperatorFlags {
     pub vcenter_ca: Option<PathBuf>,
 }
 
-/// Reads durations such as `90s`, `15m`, `1h30m`: whole numbers of hours, minutes and seconds.
+/// Parses durations such as `90s`, `15m`, `1h30m`: whole numbers of hours, minutes and seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let is_plain = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'h' | 'm' | 's'));
     let read = is_plain.then(|| text.parse::<SignedDuration>().ok()).flatten();

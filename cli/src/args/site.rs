@@ -1,4 +1,4 @@
-//! The command line of `site`.
+//! The flags for `site`.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

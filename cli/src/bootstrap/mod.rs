@@ -1,8 +1,9 @@
-//! Bootstrap clusters: management clusters on this machine, as processes, whose objects are kept in a folder.
+//! Bootstrap clusters: management clusters that run as local processes and store their objects in a folder.
 //!
-//! `serve` is the process in the background. `start` starts it, connects it to a site, and waits until it is ready. A command with
-//! `--bootstrap` does the same by [`open`], and stops it afterwards. The folder is the only record of the VMs, so it is not in the cache,
-//! and `remove` deletes it only if no VM is left.
+//! `serve` is the background process. `start` starts it, connects it to a site, and waits until it is ready. Commands
+//! with `--bootstrap` do the same with [`open`], and afterwards stop a process that they started. The folder is the
+//! only record of the VMs, so it isn't kept in the cache, and `remove` without `--orphan` refuses to delete it while
+//! VMs exist.
 
 mod remove;
 mod serve;
@@ -24,10 +25,10 @@ use crate::interrupts::until_interrupted;
 use crate::kubeconfig;
 use crate::output::{say, write_over};
 
-/// The message of an interrupted command that continues when it is run again.
+/// The message for interrupted commands that continue when they are run again.
 const AGAIN: &str = "Interrupted. Run the same command again";
 
-/// Runs one of the commands.
+/// Runs a `layercake bootstrap` command.
 pub async fn run(command: BootstrapCommand) -> ExitStatus {
     match command {
         BootstrapCommand::Serve { name, transient } => status_of(serve::serve(&name, transient).await),

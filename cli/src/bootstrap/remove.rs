@@ -1,4 +1,4 @@
-//! Deleting a bootstrap cluster.
+//! Deletes bootstrap clusters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::kubeconfig;
 use crate::output::say;
 use crate::stack::{clean_up, ensure_programs};
 
-/// The most VMs that an error names.
+/// The maximum number of VMs that an error names.
 const MAX_NAMES: usize = 5;
 
-/// Deletes a bootstrap cluster and its folder, if it has no VMs or if they are to be left alone.
+/// Deletes a bootstrap cluster and its folder. Refuses if it has VMs, unless `orphan` is set.
 pub async fn remove(name: &str, orphan: bool) -> Result<()> {
     let folder = Folder::of(name)?;
     if !folder.path().exists() {
@@ -41,7 +41,8 @@ pub async fn remove(name: &str, orphan: bool) -> Result<()> {
     Ok(())
 }
 
-/// Deletes a bootstrap cluster that a command created and that is stopped, if nothing is left in it.
+/// Deletes a bootstrap cluster that is stopped, was created by a command with `--bootstrap`, and was empty when it
+/// stopped.
 pub async fn delete_if_empty(name: &str) -> Result<()> {
     let folder = Folder::of(name)?;
     let for_command = folder.settings()?.is_some_and(|settings| settings.for_command);
@@ -55,7 +56,7 @@ pub async fn delete_if_empty(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Stops a bootstrap cluster and deletes its folder, with the context in the user's kubeconfig.
+/// Stops a bootstrap cluster, and deletes its folder and its kubeconfig context.
 pub async fn delete(folder: &Folder) -> Result<()> {
     folder.daemon().stop().await?;
     folder.delete()?;
@@ -65,8 +66,8 @@ pub async fn delete(folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Returns the VMs of a bootstrap cluster, as namespace and name. If it has none, destroys its golden templates: after it, nothing
-/// knows whose they are.
+/// Returns the namespace and name of each VM in a bootstrap cluster. If there aren't any, destroys the cluster's golden
+/// templates, because their owner can't be found after the cluster is deleted.
 async fn empty(name: &str, client: &Client) -> Result<Vec<(String, String)>> {
     let vms = summary::vms(client).await?;
     if !vms.is_empty() {
@@ -90,13 +91,13 @@ async fn empty(name: &str, client: &Client) -> Result<Vec<(String, String)>> {
     Ok(vms)
 }
 
-/// Does `work` with the API server of a bootstrap cluster, which is started alone if the bootstrap cluster is stopped. Returns None if it
-/// never had objects.
+/// Runs `work` with a client for a bootstrap cluster's API server. If the cluster is stopped, starts the API server for
+/// this call, without the programs. Returns `None` if the cluster never stored objects.
 async fn with_objects<T>(folder: &Folder, work: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<Option<T>> {
     if let Some(record) = folder.daemon().read::<Record>()? {
         return work(&client(Some(&record.kubeconfig), None).await?).await.map(Some);
     }
-    // One that never had a store has no VMs.
+    // Without a store, the cluster can't have VMs.
     if !folder.path().join("etcd").exists() {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! The process of a bootstrap cluster: a control plane whose store is kept, and our programs.
+//! The bootstrap cluster process: a control plane with a persistent store, and the programs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::bootstrap_state::record::Record;
 use crate::interrupts::Interrupts;
 use crate::stack::{PROGRAMS, SIMULATED_ADDRESSES, clean_up, ensure_programs};
 
-/// Between two looks whether the site is configured.
+/// The interval between checks for a configured site.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Between two looks whether its processes end again and again.
+/// The interval between checks for processes that end repeatedly.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
-/// The time to read its clusters when it is stopped.
+/// The timeout for saving the summary during shutdown.
 const KEEP: Duration = Duration::from_secs(10);
 
-/// Is the bootstrap cluster, until it is stopped.
+/// Runs the bootstrap cluster until it is stopped. If `transient` is set, the command that started it also stops it.
 pub async fn serve(name: &str, transient: bool) -> Result<()> {
     let mut interrupts = Interrupts::listening()?;
     let folder = Folder::of(name)?;
@@ -61,7 +61,7 @@ pub async fn serve(name: &str, transient: bool) -> Result<()> {
                 () = interrupts.next() => Ok(()),
             };
             daemon.clear()?;
-            // The last known state is of use, but not needed. An API server without its store never answers.
+            // Continue without a summary if the API server doesn't respond, for example because etcd has failed.
             let _ = tokio::time::timeout(KEEP, summary::keep(&folder, &plane.client())).await;
             plane.stop().await;
             outcome
@@ -73,7 +73,7 @@ pub async fn serve(name: &str, transient: bool) -> Result<()> {
     outcome
 }
 
-/// Runs our programs as soon as the site is configured. Returns only with an error.
+/// Runs the programs once the site is configured. Only returns on error.
 async fn run(folder: &Folder, plane: &Plane, exe: &std::path::Path, mut record: Record) -> Result<()> {
     let daemon = folder.daemon();
     daemon.write(&record)?;
@@ -95,19 +95,20 @@ async fn run(folder: &Folder, plane: &Plane, exe: &std::path::Path, mut record: 
         let endings = plane.endings();
         if endings != record.endings {
             record.endings = endings;
-            // On a full disk it cannot be written; commands look at the free space themselves.
+            // Writing fails on a full disk, but commands check the free space themselves.
             let _ = daemon.write(&record);
         }
     }
 }
 
-/// Returns the arguments of one of our programs that depend on the site and on how the bootstrap cluster is used.
+/// Returns the arguments of `program` that depend on the bootstrap cluster's settings.
 pub fn arguments(program: &str, settings: &Settings) -> Vec<&'static str> {
     let mut arguments = arguments_of_site(program, settings.networks(), settings.nodes_pull_images);
     if program == "vmop" && settings.simulated {
         arguments.push(SIMULATED_ADDRESSES);
     }
-    // Nothing keeps the add-ons of a standalone cluster, so a start of its management components must not change them.
+    // A standalone cluster's add-ons aren't reconciled between commands, so a command must not revert changes to the
+    // add-ons.
     if program == "gcm" && settings.for_command {
         arguments.push("--image-addons=once");
     }

@@ -1,4 +1,4 @@
-//! Starting a bootstrap cluster, also for one command only.
+//! Starts bootstrap clusters, permanently or for one command.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,27 +29,28 @@ use crate::output::{say, write_err};
 use crate::site;
 use crate::stack::ensure_programs;
 
-/// The time for a process that an interrupted command has started to build its programs.
+/// The timeout for the process to start. The process may still be building the programs after a command was
+/// interrupted.
 const START: Duration = Duration::from_mins(40);
-/// The time for our programs to answer their webhooks.
+/// The timeout for the programs to become ready and serve their webhooks.
 const WITHIN: Duration = Duration::from_mins(2);
-/// The usual time in which the VM operator reads a library.
+/// The timeout for the VM operator to read a library.
 const IMAGES: Duration = Duration::from_mins(1);
-/// Between two looks at the images.
+/// The interval between checks for the images.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A running bootstrap cluster.
 pub struct Opened {
     folder: Folder,
-    /// The administrator's kubeconfig.
+    /// The path to the administrator's kubeconfig.
     pub kubeconfig: PathBuf,
-    /// The command that opened it stops it.
+    /// True if a command started the bootstrap cluster and will stop it.
     is_transient: bool,
-    /// Held by a command that starts or stops it.
+    /// The lock that a command holds while it starts or stops the cluster.
     _lock: Option<File>,
 }
 
-/// Starts a bootstrap cluster as the command line asks.
+/// Runs `layercake bootstrap start`.
 pub async fn start(args: &BootstrapStart) -> Result<()> {
     let folder = Folder::of(&args.name)?;
     let name = &args.name;
@@ -80,17 +81,18 @@ pub async fn start(args: &BootstrapStart) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the credentials with which the VM operator logs in at vCenter, if vCenter accepts the new ones.
+/// Replaces the VM operator's vCenter credentials if vCenter accepts the new credentials.
 async fn replace_credentials(client: &Client, flags: &CredentialFlags) -> Result<()> {
     let site = GivenSite::of_cluster(client, flags).await?;
     site.check(client).await?;
     Writer::quiet(client, WITHIN).apply_configuration(&site.file, site.credentials.as_ref()).await
 }
 
-/// Opens a bootstrap cluster for one command: starts it if it is stopped, and creates it if there is a site file.
+/// Opens a bootstrap cluster for one command. Starts it if it is stopped, and creates it if a site file is given.
 ///
 /// # Errors
-/// If it does not exist, cannot be started, or vCenter does not answer. Then it is as before.
+/// If the bootstrap cluster doesn't exist or can't be started, or if the VM operator can't use vCenter. In the last
+/// case, stops the bootstrap cluster again if a command started it.
 pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
     let folder = Folder::of(name)?;
     folder.check()?;
@@ -122,20 +124,19 @@ impl Opened {
         Self { folder, kubeconfig: record.kubeconfig, is_transient: record.transient, _lock: lock }
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// Returns true if a command started it, which also stops it.
+    /// Returns true if a command started the bootstrap cluster and will stop it.
     pub fn is_transient(&self) -> bool {
         self.is_transient
     }
 
-    /// Stops what was started for a command.
+    /// Stops the bootstrap cluster if a command started it.
     ///
     /// # Errors
-    /// If it does not end.
+    /// If the bootstrap cluster doesn't stop.
     pub async fn close(&self) -> Result<()> {
         if !self.is_transient {
             return Ok(());
@@ -147,7 +148,8 @@ impl Opened {
     }
 }
 
-/// Has the bootstrap cluster run, with this site if one is given.
+/// Starts the bootstrap cluster if it isn't running, and applies the site if one is given. After a failure, stops a
+/// process that it started and deletes a folder that it created.
 async fn start_with(
     folder: &Folder,
     given: Option<&GivenSite>,
@@ -185,12 +187,12 @@ async fn start_with(
     let lock = folder.lock()?;
     let daemon = folder.daemon();
     if !transient && daemon.read::<Record>()?.is_some_and(|record| record.transient) {
-        // It was left running by a command, and is to stay.
+        // A command left a transient process running. Restart it as a permanent one.
         daemon.stop().await?;
     }
     let mut arguments = vec!["bootstrap".to_owned(), "serve".to_owned(), folder.name().to_owned()];
     arguments.extend(transient.then(|| "--transient".to_owned()));
-    // Here the user sees the progress. The process finds the programs.
+    // Build the programs here, where the user sees the progress. The process then finds them.
     ensure_programs(BTreeMap::new(), Vec::new()).await?;
     let runs = runs(folder).await?;
     let is_served = || Ok(daemon.read::<Record>()?.is_some());
@@ -216,7 +218,8 @@ async fn start_with(
     }
 }
 
-/// Returns true if the bootstrap cluster runs, once one that is just starting or stopping has done so.
+/// Returns true if the bootstrap cluster is running. First waits for a start or stop in progress. Fails if the
+/// bootstrap cluster is running but can't work.
 async fn runs(folder: &Folder) -> Result<bool> {
     let daemon = folder.daemon();
     let what = format!("bootstrap cluster {}", folder.name());
@@ -231,7 +234,7 @@ async fn runs(folder: &Folder) -> Result<bool> {
     }
 }
 
-/// What the programs are to know of a site.
+/// Returns the settings that the programs need for a site.
 fn wanted(given: &GivenSite, nodes_pull_images: bool, for_command: bool) -> Result<Settings> {
     let simulated = site::simulate::is_simulated(&given.file)?;
     Ok(Settings {
@@ -255,7 +258,7 @@ async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&S
         writer.apply_configuration(&given.file, given.credentials.as_ref()).await?;
         folder.keep_settings(wanted)?;
         wait_for(folder, WITHIN, |record| record.ready).await?;
-        // Now the webhooks of the programs check it.
+        // Apply the rest now that the programs' webhooks can check it.
         writer.apply_site(&given.file, None).await?;
         folder.keep_settings(&Settings { applied: Applied::All, ..wanted.clone() })?;
         wait_for_images(&client, &given.file).await?;
@@ -263,7 +266,8 @@ async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&S
     wait_for(folder, WITHIN, |record| record.ready).await
 }
 
-/// Waits until the images of the library can be seen. What takes longer than usual is left to the checks.
+/// Waits until the library's images appear. Doesn't fail after the timeout, because the doctor checks report missing
+/// images.
 async fn wait_for_images(client: &Client, site: &SiteFile) -> Result<()> {
     let Some(library) = site.library() else { return Ok(()) };
     let Ok(vcenter) = vmop::doctor::connect(client, &operator_flags(None).doctor_options()?, None).await
@@ -278,7 +282,7 @@ async fn wait_for_images(client: &Client, site: &SiteFile) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the process is that far.
+/// Waits until the process's record satisfies `is_so`. Fails after `limit`, or if the process ends.
 async fn wait_for(folder: &Folder, limit: Duration, is_so: impl Fn(&Record) -> bool) -> Result<Record> {
     let daemon = folder.daemon();
     let mut found = None;

@@ -1,4 +1,5 @@
-//! What is known of bootstrap clusters: the list, and when certificates end, which nothing renews while one is stopped.
+//! Summaries of bootstrap clusters: the list, and certificate expiry, because certificates aren't renewed while a
+//! bootstrap cluster is stopped.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ use crate::describe::words::age;
 use crate::output::{align, say, write_json, write_out};
 
 const FILE: &str = "summary.json";
-/// Cluster API replaces control plane nodes so many days before their certificates end.
+/// The number of days before certificate expiry when Cluster API replaces control plane nodes.
 const RENEWED_BEFORE: i64 = 90;
 
 /// The last known state of a bootstrap cluster.
@@ -32,26 +33,27 @@ struct Summary {
     clusters: Vec<Known>,
 }
 
-/// A cluster when the bootstrap cluster was stopped.
+/// The state of a workload cluster when the bootstrap cluster stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Known {
     namespace: String,
     name: String,
     phase: String,
-    /// The end of the first certificate of its control plane.
+    /// The earliest expiry of the control plane certificates, in RFC 3339.
     certificates_until: Option<String>,
 }
 
 impl Known {
-    /// The days until the first certificate ends.
+    /// Returns the number of days until the first certificate expires, rounded toward zero. It is negative from one day
+    /// after the expiry on.
     fn days(&self, now: Timestamp) -> Option<i64> {
         let until = self.certificates_until.as_ref()?.parse::<Timestamp>().ok()?;
         Some((until.duration_since(now).as_hours()) / 24)
     }
 }
 
-/// Keeps the state of the bootstrap cluster.
+/// Saves the bootstrap cluster's state.
 pub async fn keep(folder: &Folder, client: &Client) -> Result<()> {
     let summary = Summary {
         stopped: Timestamp::now().round(Unit::Second)?.to_string(),
@@ -61,7 +63,7 @@ pub async fn keep(folder: &Folder, client: &Client) -> Result<()> {
     folder.write(FILE, &summary)
 }
 
-/// The VMs of the management cluster, as namespace and name.
+/// Returns the namespace and name of each VM in the management cluster.
 pub async fn vms(client: &Client) -> Result<Vec<(String, String)>> {
     let found = Api::<VirtualMachine>::all(client.clone()).list_metadata(&ListParams::default()).await;
     let found = found.context("cannot list VirtualMachines")?.items;
@@ -78,7 +80,7 @@ async fn known(client: &Client) -> Result<Vec<Known>> {
         let end = machine.status.as_ref().and_then(|status| status.certificates_expiry_date.clone());
         let (Some(end), Some(cluster)) = (end, machine.labels().get(label::CLUSTER_NAME)) else { continue };
         let key = (machine.namespace().unwrap_or_default(), cluster.clone());
-        // These times sort as texts.
+        // RFC 3339 times in UTC sort as strings.
         let first = ends.get(&key).is_none_or(|before| end < *before);
         if first {
             ends.insert(key, end);
@@ -96,7 +98,8 @@ async fn known(client: &Client) -> Result<Vec<Known>> {
     Ok(known.collect())
 }
 
-/// Names the clusters whose control plane nodes are about to be replaced.
+/// Warns about clusters with expired certificates, and about clusters whose control plane nodes are replaced because
+/// certificates expire soon.
 pub async fn warn_of_certificates(client: &Client) -> Result<()> {
     for cluster in known(client).await? {
         if let Some(warning) = warning(&cluster, Timestamp::now()) {
@@ -119,7 +122,7 @@ fn warning(cluster: &Known, now: Timestamp) -> Option<String> {
     }
 }
 
-/// Says when the certificates of clusters end, which nobody repairs now.
+/// Prints when the clusters' certificates expire, because nodes aren't repaired while the bootstrap cluster is stopped.
 pub fn say_certificates(folder: &Folder) -> Result<()> {
     let summary: Summary = folder.read(FILE)?.unwrap_or_default();
     for Known { namespace, name, certificates_until, .. } in &summary.clusters {
@@ -131,7 +134,8 @@ pub fn say_certificates(folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if the bootstrap cluster had no clusters and no VMs when it was stopped.
+/// Returns true if the bootstrap cluster had neither clusters nor VMs when it was stopped. Returns false without a
+/// summary.
 pub fn is_empty(folder: &Folder) -> Result<bool> {
     let summary: Option<Summary> = folder.read(FILE)?;
     Ok(summary.is_some_and(|summary| summary.vms == 0 && summary.clusters.is_empty()))
@@ -145,14 +149,14 @@ struct Row {
     status: &'static str,
     process: Option<u32>,
     folder: String,
-    /// Why it does not work, if it runs.
+    /// The reason why a running bootstrap cluster can't work.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
     #[serde(flatten)]
     last: Summary,
 }
 
-/// Lists the bootstrap clusters of this machine.
+/// Lists the bootstrap clusters on this machine.
 pub fn list(output: Option<Output>) -> Result<()> {
     let rows = Folder::all()?.iter().filter(|folder| folder.exists()).map(row).collect::<Result<Vec<_>>>()?;
     match output {
@@ -188,7 +192,7 @@ fn row(folder: &Folder) -> Result<Row> {
         process,
         folder: folder.path().display().to_string(),
         trouble: process.and_then(|_| trouble::of_running(folder)),
-        // What is known of one that runs is what was so before.
+        // The stored summary of a running cluster is outdated.
         last: if process.is_none() { folder.read(FILE)?.unwrap_or_default() } else { Summary::default() },
     })
 }

@@ -1,4 +1,4 @@
-//! The folder of a bootstrap cluster: its objects, its keys, and who may use them.
+//! A bootstrap cluster's folder: its objects and keys, its settings, and the checks before it is used.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -19,9 +19,9 @@ use crate::exit::ExitStatus;
 use crate::files::create_folder;
 use crate::state;
 
-/// The layout of the folder. A program refuses folders of a later one.
+/// The version of the folder layout. A program rejects folders with a later version.
 const LAYOUT: u32 = 1;
-/// The most letters of a name, which becomes part of other names.
+/// The maximum length of a bootstrap cluster's name. Other names are derived from it.
 const MAX_NAME: usize = 40;
 
 /// A folder with the objects of one bootstrap cluster.
@@ -31,7 +31,7 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// Who wrote the folder last.
+/// The program that last wrote the folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Writer {
     layout: u32,
@@ -39,60 +39,59 @@ struct Writer {
     kubernetes: String,
 }
 
-/// Where the folder is. A copy has the place of its original.
+/// The recorded location of a folder. A copied folder still contains the original's location.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
     path: PathBuf,
     machine: String,
 }
 
-/// The facts about the site that the programs get as arguments.
+/// The site settings that become program arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
-    /// The provider of networks, as the provider configuration has it.
+    /// The network provider as written in the provider configuration.
     pub network_provider: String,
-    /// Nodes reach the registries of add-ons.
+    /// True if nodes can reach the registries for add-on images.
     pub nodes_pull_images: bool,
-    /// The site is the simulated one of this machine, with simulated nodes.
+    /// True if the site is this machine's simulated site with simulated nodes.
     pub simulated: bool,
-    /// The part of the site file that is applied.
+    /// The part of the site file that was applied.
     pub applied: Applied,
-    /// A command with `--bootstrap` created it, so the deletion of the last cluster deletes it.
+    /// True if a command with `--bootstrap` created the bootstrap cluster. Then the bootstrap cluster is deleted with
+    /// its last workload cluster.
     pub for_command: bool,
 }
 
-/// The part of a site file that is applied.
+/// The part of a site file that was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Applied {
-    /// The provider configuration, with which our programs can start.
+    /// The provider configuration, which the programs need to start.
     Configuration,
-    /// All objects.
     All,
 }
 
 impl Settings {
-    /// The provider of networks.
     pub fn networks(&self) -> Networks {
         SiteNetworkProvider::of_key(&self.network_provider).networks()
     }
 }
 
 impl Folder {
-    /// The folder of this name, which may not exist.
+    /// Returns the folder of the bootstrap cluster with this name. The folder may not exist.
     ///
     /// # Errors
-    /// If this is no name.
+    /// If the name is invalid.
     pub fn of(name: &str) -> Result<Self> {
         check_name(name)?;
         Ok(Self { name: name.to_owned(), path: parent()?.join(name) })
     }
 
-    /// The folders of this machine.
+    /// Returns all folders on this machine, sorted by name.
     ///
     /// # Errors
-    /// If they cannot be listed.
+    /// If the folders can't be listed.
     pub fn all() -> Result<Vec<Self>> {
         let parent = parent()?;
         let entries = match fs::read_dir(&parent) {
@@ -105,25 +104,24 @@ impl Folder {
         Ok(all)
     }
 
-    /// The name of the bootstrap cluster.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The process that runs the bootstrap cluster.
+    /// Returns the daemon that runs the bootstrap cluster.
     pub fn daemon(&self) -> Daemon {
         Daemon::new(self.path.clone(), "process", format!("bootstrap cluster {}", self.name))
     }
 
-    /// Makes this command the only one that starts, stops or deletes the bootstrap cluster, for as long as the file is open.
+    /// Locks the bootstrap cluster against other commands that start, stop or delete it, until the returned file is
+    /// closed.
     ///
     /// # Errors
-    /// If another command does so.
+    /// If another command holds the lock, or if the lock file can't be opened.
     pub fn lock(&self) -> Result<File> {
         create_folder(&self.path)?;
         let path = self.path.join("command.lock");
@@ -138,20 +136,20 @@ impl Folder {
         Ok(file)
     }
 
-    /// True if there is a bootstrap cluster, or the beginning of one.
+    /// Returns true if the bootstrap cluster exists, even if its creation was interrupted.
     pub fn exists(&self) -> bool {
         self.path.join("version").exists()
     }
 
-    /// The error if there is none.
+    /// Returns the error for a missing bootstrap cluster, which ends with `remedy`.
     pub fn missing(&self, remedy: &str) -> anyhow::Error {
         ExitStatus::Refused.error(format!("bootstrap cluster {} does not exist. {remedy}", self.name))
     }
 
-    /// Refuses a folder that this program must not use: one of a later version, or a copy of a folder that exists.
+    /// Rejects a folder from a later program version, or a copy whose original still exists on this machine.
     ///
     /// # Errors
-    /// With the remedy.
+    /// If the folder is rejected, or if its recorded version or location can't be read.
     pub fn check(&self) -> Result<()> {
         if let Some(writer) = self.read::<Writer>("version")? {
             check_version(&self.name, &writer, &Writer::this())?;
@@ -172,45 +170,45 @@ impl Folder {
         Ok(())
     }
 
-    /// Returns true if the folder comes from another machine, on which a copy may run.
+    /// Returns true if the folder comes from another machine, where the original may be running.
     ///
     /// # Errors
-    /// If its place cannot be read.
+    /// If the recorded location can't be read.
     pub fn is_from_elsewhere(&self) -> Result<bool> {
         let place = self.read::<Place>("place")?;
         Ok(place.is_some_and(|place| place.machine != Place::of(&self.path).machine))
     }
 
-    /// Makes this program the last one that wrote the folder, and this its place.
+    /// Records this program as the last writer, and the current location.
     ///
     /// # Errors
-    /// If the folder must not be used, or cannot be written.
+    /// If the folder must not be used or can't be written to.
     pub fn claim(&self) -> Result<()> {
         self.check()?;
         self.write("version", &Writer::this())?;
         self.write("place", &Place::of(&self.path))
     }
 
-    /// The settings, if the site was configured.
+    /// Returns the settings if the site was configured.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the settings can't be read.
     pub fn settings(&self) -> Result<Option<Settings>> {
         self.read("settings")
     }
 
-    /// Keeps the settings.
+    /// Saves the settings.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If the settings can't be written.
     pub fn keep_settings(&self, settings: &Settings) -> Result<()> {
         self.write("settings", settings)
     }
 
-    /// Reads one of the files.
+    /// Reads and parses a file in the folder, or returns `None` if it doesn't exist.
     ///
     /// # Errors
-    /// If it exists and cannot be read.
+    /// If the file can't be read or parsed.
     pub fn read<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>> {
         let path = self.path.join(file);
         let text = match fs::read(&path) {
@@ -221,18 +219,18 @@ impl Folder {
         content.map(Some).with_context(|| format!("{} is damaged", path.display()))
     }
 
-    /// Writes one of the files, whole or not at all.
+    /// Writes a file in the folder atomically.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file can't be written.
     pub fn write(&self, file: &str, content: &impl Serialize) -> Result<()> {
         Ok(write_private(&self.path.join(file), &serde_json::to_vec_pretty(content)?)?)
     }
 
-    /// Deletes everything.
+    /// Deletes the folder, if it exists.
     ///
     /// # Errors
-    /// If something cannot be deleted.
+    /// If the folder or something in it can't be deleted.
     pub fn delete(&self) -> Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -264,7 +262,8 @@ impl Place {
     }
 }
 
-/// An older API server cannot read what a newer one stored.
+/// Fails if the folder has a newer layout, or was last written by a later minor release of Layercake or Kubernetes. An
+/// older API server can't read the objects of a newer version.
 fn check_version(name: &str, writer: &Writer, this: &Writer) -> Result<()> {
     let minor = |text: &str| Version::parse(text).ok().map(|version| version.minor());
     let is_newer = |of: fn(&Writer) -> &str| minor(of(writer)) > minor(of(this));

@@ -1,4 +1,5 @@
-//! The stored state of bootstrap clusters: their folders, the records of their processes, and the reasons why one does not answer.
+//! The stored state of bootstrap clusters: their folders, their process records, and the reasons why a bootstrap
+//! cluster doesn't respond.
 
 pub mod folder;
 pub mod record;

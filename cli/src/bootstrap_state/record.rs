@@ -1,4 +1,4 @@
-//! How commands find a running bootstrap cluster.
+//! The record that commands read to find a running bootstrap cluster.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 /// The record of a running bootstrap cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// The administrator's kubeconfig.
+    /// The path to the administrator's kubeconfig.
     pub kubeconfig: PathBuf,
-    /// Our programs are ready, too.
+    /// True if the programs are ready, in addition to the API server.
     pub ready: bool,
-    /// It was started for a command, which stops it.
+    /// True if a command started the bootstrap cluster and will stop it.
     pub transient: bool,
-    /// Its processes that end again and again.
+    /// The processes that end repeatedly.
     #[serde(default)]
     pub endings: Vec<Ending>,
 }

@@ -1,4 +1,4 @@
-//! Why a bootstrap cluster does not answer: it is stopped, its disk is full, or its processes end again and again.
+//! Explains why a bootstrap cluster doesn't respond: it is stopped, its disk is full, or its processes end repeatedly.
 
 use std::path::Path;
 
@@ -11,21 +11,22 @@ use super::record::Record;
 use crate::exit::refuse;
 
 const MIB: u64 = 1 << 20;
-/// The space that a new bootstrap cluster needs.
+/// The minimum free space for a new bootstrap cluster, in MiB.
 const NEW_MIB: u64 = 1024;
-/// The space with which an existing one can run for a while.
+/// The minimum free space for starting an existing bootstrap cluster, in MiB.
 const KNOWN_MIB: u64 = 256;
-/// With less, etcd fails soon.
+/// The free space in MiB below which etcd fails soon.
 const LOW_MIB: u64 = 16;
 
-/// Returns the name of the bootstrap cluster to which an administrator's kubeconfig belongs.
+/// Returns the name of the bootstrap cluster whose folder contains the kubeconfig file at `path`.
 pub fn name_of_kubeconfig(path: &Path) -> Option<String> {
     let name = path.parent()?.file_name()?.to_str()?;
     let folder = Folder::of(name).ok()?;
     (path.parent()? == folder.path()).then(|| name.to_owned())
 }
 
-/// Returns a sentence that says why a bootstrap cluster does not answer, with the remedy, if it can be seen.
+/// Returns the reason why a bootstrap cluster doesn't respond, with the remedy, or `None` if the reason can't be
+/// determined.
 pub fn trouble(name: &str) -> Option<String> {
     let folder = Folder::of(name).ok()?;
     if !folder.exists() {
@@ -42,7 +43,7 @@ pub fn trouble(name: &str) -> Option<String> {
     }
 }
 
-/// Returns a sentence about a bootstrap cluster that runs and cannot work.
+/// Returns the reason why a running bootstrap cluster can't work, if there is one.
 pub fn of_running(folder: &Folder) -> Option<String> {
     let name = folder.name();
     let endings = folder.daemon().read::<Record>().ok().flatten().map(|record| record.endings);
@@ -71,14 +72,14 @@ fn words(ending: &Ending, name: &str) -> String {
 }
 
 fn free_mib(path: &Path) -> Option<u64> {
-    // A folder that does not exist yet is created in the nearest one that does.
+    // A missing folder will be created in the nearest existing ancestor.
     path.ancestors().find_map(|path| space::free_bytes(path).ok()).map(|bytes| bytes / MIB)
 }
 
-/// Refuses to start a bootstrap cluster that could not write its objects.
+/// Fails if the file system is too full to start the bootstrap cluster.
 ///
 /// # Errors
-/// If its file system has too little space.
+/// If there is too little free space.
 pub fn check_space(folder: &Folder) -> Result<()> {
     let needed = if folder.exists() { KNOWN_MIB } else { NEW_MIB };
     refuse_if_full(folder, free_mib(folder.path()), needed)

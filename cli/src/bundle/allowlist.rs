@@ -1,4 +1,4 @@
-//! Which fields of which kinds are taken: `allowlist.yaml`, read.
+//! Parses `allowlist.yaml`: the fields that a bundle takes from each kind.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use serde::Deserialize;
 
 const TEXT: &str = include_str!("allowlist.yaml");
 
-/// Where the objects of a kind are read.
+/// The scope in which a kind's objects are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     Cluster,
-    /// In the namespaces that the bundle is about.
+    /// The namespaces to collect from.
     Namespaces,
-    /// In the namespaces of the programs.
+    /// The program namespaces, `CONTROLLER_NAMESPACES`.
     Controllers,
 }
 
-/// What is taken of the objects of one kind.
+/// The objects and fields to take for one kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindRule {
-    /// API group; empty for the core group.
+    /// The API group, empty for the core group.
     pub group: String,
     pub version: String,
     pub kind: String,
-    /// The resource's name.
+    /// The plural resource name.
     pub plural: String,
-    /// Where its objects are read.
+    /// The scope in which the kind's objects are read.
     #[serde(rename = "in")]
     pub place: Place,
-    /// The only objects that are read; empty for all.
+    /// The object names to read; empty for all.
     #[serde(default)]
     pub names: Vec<String>,
-    /// What the names of the objects that are taken end with; empty for all.
+    /// The suffixes that object names must have; empty for all.
     #[serde(default)]
     pub endings: Vec<String>,
     #[serde(default)]
@@ -43,55 +43,54 @@ pub struct KindRule {
     hash: Vec<String>,
     #[serde(default)]
     host: Vec<String>,
-    /// The fields that are taken.
+    /// The fields to take, built from `take`, `hash`, `host` and the common paths.
     #[serde(skip)]
     pub fields: FieldTree,
 }
 
 impl KindRule {
-    /// Whether an object of this name is taken.
+    /// Returns true if the name has one of the rule's `endings`, or if the rule doesn't have any.
     pub fn is_about(&self, name: &str) -> bool {
         self.endings.is_empty() || self.endings.iter().any(|ending| name.ends_with(ending))
     }
 
-    /// `virtualmachines.vmoperator.vmware.com`, as kubectl has it.
+    /// Returns the resource name as kubectl shows it: `virtualmachines.vmoperator.vmware.com`.
     pub fn resource(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 }
 
-/// What becomes of a listed value.
+/// The form in which a listed value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     Take,
-    /// The beginning of its SHA-256 is.
+    /// The beginning of the value's SHA-256.
     Hash,
-    /// Scheme, host and port of a URL are.
+    /// A URL's scheme, host and port.
     Host,
 }
 
 /// The listed fields below one field.
 #[derive(Debug, Default)]
 pub struct FieldTree {
-    /// What becomes of a single value here; unless it is listed, it is left out.
+    /// The treatment of a scalar at this path, or `None` to leave it out.
     pub value: Option<Treatment>,
-    /// Fields by name.
     pub fields: BTreeMap<String, FieldTree>,
-    /// Keys of a map: a key, or the beginning of one before `*`.
+    /// The trees below map keys. A key that ends with `*` matches all names with the prefix before it.
     pub keys: BTreeMap<String, FieldTree>,
-    /// The items of a list.
+    /// The tree below each list item.
     pub items: Option<Box<FieldTree>>,
 }
 
 impl FieldTree {
-    /// What is listed below the key or field of this name.
+    /// Returns the tree below a field or map key.
     pub fn below(&self, name: &str) -> Option<&FieldTree> {
         let matches = |key: &str| key.strip_suffix('*').map_or(key == name, |start| name.starts_with(start));
         let key = || self.keys.iter().find(|(key, _)| matches(key)).map(|(_, tree)| tree);
         self.fields.get(name).or_else(key)
     }
 
-    /// Whether its names are anybody's, as in a map of labels.
+    /// Returns true for a map with arbitrary keys, such as labels.
     pub fn is_map(&self) -> bool {
         !self.keys.is_empty()
     }
@@ -117,7 +116,7 @@ enum Step {
     Items,
 }
 
-/// `a["b/*"][].c` is field `a`, key `b/*`, items, field `c`.
+/// Parses a path: `a["b/*"][].c` is field `a`, key `b/*`, items, field `c`.
 fn steps(path: &str) -> Result<Vec<Step>> {
     let mut found = Vec::new();
     let mut rest = path;
@@ -143,7 +142,7 @@ fn steps(path: &str) -> Result<Vec<Step>> {
     Ok(found)
 }
 
-/// `a.{b,c}.d` stands for `a.b.d` and `a.c.d`.
+/// Expands braces: `a.{b,c}.d` becomes `a.b.d` and `a.c.d`.
 pub fn expanded(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
     let Some((choices, after)) = rest.split_once('}') else { return vec![path.to_owned()] };
@@ -157,7 +156,7 @@ struct File {
     kinds: Vec<KindRule>,
 }
 
-/// Every path of a rule, written out, with what becomes of its value.
+/// Returns a rule's expanded paths with their treatment.
 fn paths(common: &[String], rule: &KindRule) -> Vec<(String, Treatment)> {
     let taken = common.iter().chain(&rule.take).map(|path| (path, Treatment::Take));
     let hashed = rule.hash.iter().map(|path| (path, Treatment::Hash));
@@ -166,7 +165,7 @@ fn paths(common: &[String], rule: &KindRule) -> Vec<(String, Treatment)> {
     all.flat_map(|(path, treatment)| expanded(path).into_iter().map(move |path| (path, treatment))).collect()
 }
 
-/// The rules, in the order in which they are read.
+/// Returns the rules in the order in which the kinds are read.
 pub fn rules() -> Result<Vec<KindRule>> {
     let File { common, mut kinds } = read()?;
     for rule in &mut kinds {
@@ -181,7 +180,7 @@ fn read() -> Result<File> {
     serde_saphyr::from_str(TEXT).context("allowlist.yaml")
 }
 
-/// The paths of a kind as they stand in the file, written out: what tests compare with.
+/// Returns a kind's expanded paths, for tests.
 #[cfg(test)]
 pub fn listed_paths(kind: &str) -> Vec<(String, Treatment)> {
     let file = read().unwrap();

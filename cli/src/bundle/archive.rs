@@ -1,4 +1,4 @@
-//! The file that a bundle is: a gzipped tar, encrypted if recipients are named.
+//! The bundle archive: a gzipped tar, which is encrypted if recipients are given.
 
 use std::io::{self, Write};
 
@@ -13,31 +13,32 @@ use tar::{Builder, Header};
 use super::scrub::Scrubbed;
 use super::shapes::Counts;
 
-/// All files together take at most so much, unpacked.
+/// The total unpacked size limit in bytes. Files that would exceed it are left out.
 const MAX_TOTAL: usize = 512 << 20;
 const FOLDER: &str = "layercake-bundle";
 
-/// One file of the bundle.
+/// A file in the bundle.
 #[derive(Debug)]
 pub struct Entry {
     pub path: String,
     pub bytes: usize,
-    /// What was taken out of it.
+    /// Removal counts by secret type.
     pub scrubbed: Counts,
 }
 
-/// A bundle that is being written.
+/// A bundle in progress.
 pub struct Archive<W: Write> {
     tar: Builder<GzEncoder<Sink<W>>>,
     made_at: u64,
     bytes: usize,
     pub entries: Vec<Entry>,
-    /// How many files there was no room for.
+    /// The number of files that exceeded [`MAX_TOTAL`] and were left out.
     pub omitted: usize,
 }
 
 impl<W: Write> Archive<W> {
-    /// Begins a bundle; with recipients, nothing unencrypted reaches `output`. `made_at` is in seconds since 1970.
+    /// Starts a bundle. If there are recipients, only encrypted bytes reach `output`. `made_at` becomes the
+    /// modification time of the files, in seconds since 1970.
     pub fn new(output: W, recipients: &[x25519::Recipient], made_at: u64) -> Result<Self> {
         let gzip = GzEncoder::new(Sink::new(output, recipients)?, Compression::default());
         Ok(Self { tar: Builder::new(gzip), made_at, bytes: 0, entries: Vec::new(), omitted: 0 })
@@ -67,7 +68,7 @@ impl<W: Write> Archive<W> {
         appended.with_context(|| format!("cannot write {path} into the bundle"))
     }
 
-    /// Writes the list of what is in it and ends the bundle.
+    /// Writes `contents.txt` and ends the archive.
     pub fn finish(mut self, contents: &Scrubbed) -> Result<W> {
         self.append("contents.txt", contents.text.as_bytes())?;
         let gzip = self.tar.into_inner().context("cannot finish the bundle")?;
@@ -76,7 +77,7 @@ impl<W: Write> Archive<W> {
     }
 }
 
-/// Where the compressed bytes go.
+/// The destination for compressed bytes.
 enum Sink<W: Write> {
     Plain(W),
     Encrypted(Box<StreamWriter<W>>),
@@ -117,7 +118,7 @@ impl<W: Write> Write for Sink<W> {
     }
 }
 
-/// Reads a recipient. What is no recipient is not repeated: it may be an identity, which is secret.
+/// Parses a recipient. Errors don't repeat `text`, because it may be an identity, which is a private key.
 pub fn recipient(text: &str) -> Result<x25519::Recipient> {
     if text.to_uppercase().starts_with("AGE-SECRET-KEY-") {
         bail!(

@@ -1,4 +1,4 @@
-//! `contents.txt`: what is in a bundle, what was taken out, what is missing and why. Pure.
+//! `contents.txt`: lists the files in a bundle, the removals, and the missing parts with reasons. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use super::shapes::Counts;
 use super::source::Unread;
 use crate::output::shown;
 
-/// What the page has besides the files.
+/// Everything that `contents.txt` reports besides the files.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// Lines on how it was made.
+    /// The lines at the top: version, API server, namespaces.
     pub made: Vec<String>,
     left_out: BTreeMap<String, LeftOut>,
     missed: BTreeMap<(String, String), Vec<String>>,
@@ -21,12 +21,12 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// The fields of a kind that are left out.
+    /// Returns the counters for skipped fields of this kind.
     pub fn left_out_of(&mut self, kind: &str) -> &mut LeftOut {
         self.left_out.entry(kind.to_owned()).or_default()
     }
 
-    /// Says what could not be read in a namespace (`None`: in all, or where there is none), and why.
+    /// Records why something could not be read. `namespace` is `None` for all namespaces and for cluster-scoped objects.
     pub fn miss(&mut self, what: &str, namespace: Option<&str>, why: &Unread) {
         if matches!(why, Unread::NotServed) {
             self.not_served.insert(what.to_owned());
@@ -36,17 +36,17 @@ impl Contents {
         }
     }
 
-    /// Says what could not be made in a namespace, and why.
+    /// Records that a part of the bundle, such as a log or a report, failed with `error`.
     pub fn miss_failed(&mut self, what: &str, namespace: Option<&str>, error: &anyhow::Error) {
         self.miss(what, namespace, &Unread::Failed(format!("{error:#}")));
     }
 
-    /// Says what was read in part.
+    /// Records that something was truncated.
     pub fn shorten(&mut self, what: &str) {
         self.shortened.push(what.to_owned());
     }
 
-    /// What could not be read, a line each.
+    /// Returns one line for each item that could not be read and its reason. Kinds that aren't served are excluded.
     pub fn missed(&self) -> Vec<String> {
         let line = |((what, why), places): (&(String, String), &Vec<String>)| match places.as_slice() {
             [] => format!("{what}: {why}"),
@@ -97,7 +97,7 @@ fn files(entries: &[Entry]) -> Vec<String> {
     entries.iter().map(line).collect()
 }
 
-/// How often what was taken out of all files.
+/// Sums the removals in all files by secret type.
 pub fn total(entries: &[Entry]) -> Counts {
     let mut total = Counts::new();
     for (kind, count) in entries.iter().flat_map(|entry| &entry.scrubbed) {

@@ -1,4 +1,4 @@
-//! The file that a bundle becomes, or standard output.
+//! The bundle's output file, or standard output.
 
 use std::io::{self, IsTerminal as _, Stdout, Write};
 use std::path::{Path, PathBuf};
@@ -9,21 +9,23 @@ use tempfile::NamedTempFile;
 
 use crate::files::begin_file;
 
-/// Where the bundle's bytes go.
+/// The bundle's output.
 pub enum Destination {
-    /// A file beside the one that it becomes once it is whole; only its owner can read it.
+    /// A temporary file in the folder of the final path. Only its owner can read it. It is renamed when the bundle is
+    /// complete.
     File {
         unfinished: NamedTempFile,
-        /// What it becomes.
+        /// The final path.
         path: PathBuf,
-        /// Whether a file of that name is replaced.
+        /// True if an existing file may be replaced.
         force: bool,
     },
     Stdout(Stdout),
 }
 
 impl Destination {
-    /// Opens the destination: `-` is standard output, `None` a file in this folder with a name of its own.
+    /// Opens the destination. `-` is standard output; `None` is a file with a generated name in the working directory.
+    /// Fails if standard output is a terminal, or if the file exists and `force` isn't set.
     pub fn open(output: Option<&Path>, force: bool, is_encrypted: bool, now: Timestamp) -> Result<Self> {
         if output == Some(Path::new("-")) {
             let stdout = io::stdout();
@@ -33,7 +35,7 @@ impl Destination {
             return Ok(Self::Stdout(stdout));
         }
         let path = output.map_or_else(|| default_name(is_encrypted, now), Path::to_owned);
-        // What is whole is renamed to it: a device would be replaced.
+        // The finished file is renamed to this path, which would replace a device.
         if path.exists() && !path.is_file() {
             bail!(
                 "{} is not a file: use -o with the name of a file, or with - for standard output",
@@ -47,7 +49,7 @@ impl Destination {
         Ok(Self::File { unfinished, path, force })
     }
 
-    /// Gives the whole bundle its name, and returns it.
+    /// Renames the complete file to its final path, and returns the path. For standard output, only flushes it.
     pub fn finish(self) -> Result<String> {
         match self {
             Self::Stdout(mut stdout) => {

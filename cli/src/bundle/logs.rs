@@ -1,4 +1,4 @@
-//! The programs' logs: of their pods, and of the processes of an embedded control plane.
+//! Collects program logs from pods and from embedded control plane processes.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write};
@@ -12,12 +12,12 @@ use kube::{Api, ResourceExt as _};
 use super::parts::Parts;
 use super::source::{CONTROLLER_NAMESPACES, Pages, Unread, answer};
 
-/// So much of the end of each log is taken.
+/// The maximum log size in bytes. Only the end is kept.
 const MAX_LOG: usize = 2 << 20;
-/// So much of a pod's log is asked for.
+/// The maximum size to request for a pod's log, in bytes.
 const MAX_ASKED: usize = 16 << 20;
 const MAX_LINES: i64 = 20_000;
-/// Whose logs are taken of an embedded control plane and a simulated site.
+/// The processes in an embedded control plane or simulated site that write logs.
 const PROCESSES: [&str; 11] = [
     "capi-core",
     "capi-ipam-in-cluster",
@@ -33,12 +33,12 @@ const PROCESSES: [&str; 11] = [
 ];
 
 impl<W: Write> Parts<'_, W> {
-    /// Writes the logs of all containers of the programs' pods, and of those that ended before.
+    /// Writes all container logs in the program namespaces, including the previous run if a container restarted.
     pub async fn write_pod_logs(&mut self) -> Result<()> {
         for namespace in CONTROLLER_NAMESPACES {
             let api: Api<Pod> = Api::namespaced(self.source.client.clone(), namespace);
             let mut pages = Pages::default();
-            // What can't be listed is reported where the objects are read.
+            // Ignore list errors: reading the pod objects reports them.
             while let Ok(Some(pods)) = pages.next(&api, 100).await {
                 for pod in pods {
                     self.write_logs_of_pod(&api, namespace, &pod).await?;
@@ -67,7 +67,7 @@ impl<W: Write> Parts<'_, W> {
                 };
                 match answer(api.logs(&pod.name_any(), &params)).await {
                     Ok(log) => self.write_log(&path, finished_lines(&log, MAX_ASKED), 0)?,
-                    // A pod that is gone is no kind that is not served.
+                    // 404 means that the pod was deleted, not that the kind isn't served.
                     Err(Unread::NotServed) => {
                         self.contents.miss(&path, None, &Unread::Failed("no longer there".to_owned()));
                     }
@@ -78,7 +78,7 @@ impl<W: Write> Parts<'_, W> {
         Ok(())
     }
 
-    /// Writes the logs of an embedded control plane, where the kubeconfig file is in its folder.
+    /// Writes an embedded control plane's logs if the kubeconfig file is in its folder.
     pub fn write_process_logs(&mut self, kubeconfig: Option<&Path>) -> Result<()> {
         let Some(folder) = log_folder(kubeconfig) else { return Ok(()) };
         for name in PROCESSES {
@@ -104,8 +104,8 @@ impl<W: Write> Parts<'_, W> {
     }
 }
 
-/// The end of a log in whole lines, and how many bytes before it are left out: of a line that is cut, a secret could
-/// be left that is not recognized any more.
+/// Returns the last whole lines of a log, and the number of bytes before them. `is_cut` means that `log` may begin in
+/// the middle of a line. Truncated lines are dropped because the scrubber may not recognize a secret in them.
 fn whole_lines(log: &str, is_cut: bool) -> (&str, usize) {
     let from = log.ceil_char_boundary(log.len().saturating_sub(MAX_LOG));
     let from =
@@ -113,12 +113,13 @@ fn whole_lines(log: &str, is_cut: bool) -> (&str, usize) {
     (&log[from..], from)
 }
 
-/// The log without the line that `limit` has cut, if it has.
+/// Removes the last line if `limit` may have truncated it.
 fn finished_lines(log: &str, limit: usize) -> &str {
     if log.len() < limit { log } else { &log[..log.rfind('\n').map_or(0, |end| end + 1)] }
 }
 
-/// The last bytes of a file, and how many are before them.
+/// Reads the last [`MAX_LOG`] bytes of a file, without an unfinished last line. Returns them with the number of bytes
+/// before them.
 fn read_end(path: &Path) -> Result<(String, u64)> {
     let reading = || format!("cannot read {}", path.display());
     let mut file = File::open(path).with_context(reading)?;
@@ -127,12 +128,13 @@ fn read_end(path: &Path) -> Result<(String, u64)> {
     file.seek(SeekFrom::Start(skipped)).with_context(reading)?;
     let mut bytes = Vec::new();
     file.take(MAX_LOG as u64).read_to_end(&mut bytes).with_context(reading)?;
-    // A program that writes on leaves its last line unfinished.
+    // The program may still be writing the last line.
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     Ok((String::from_utf8_lossy(&bytes[..end]).into_owned(), skipped))
 }
 
-/// The folder of logs beside the kubeconfig that an embedded control plane wrote.
+/// Returns the log folder beside an embedded control plane's kubeconfig file (default: `KUBECONFIG`), if it contains
+/// the API server's log.
 fn log_folder(kubeconfig: Option<&Path>) -> Option<PathBuf> {
     let path =
         kubeconfig.map(Path::to_owned).or_else(|| std::env::var_os("KUBECONFIG").map(PathBuf::from))?;

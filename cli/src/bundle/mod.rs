@@ -1,9 +1,9 @@
-//! `layercake bundle`: what a supporter needs to see why a cluster or a VM does not come up, in one file.
+//! `layercake bundle`: collects the data that support needs to debug a cluster or VM into one archive.
 //!
-//! A bundle is safe in three steps. Of objects only the fields of an allow-list are taken (`allowlist`, `select`).
-//! Every text then goes through a scrubber (`scrub`), which takes out the values of the Secrets that were read, and
-//! what looks like a secret (`shapes`). What was left out and taken out is listed in `contents.txt` (`contents`).
-//! Nothing is changed in the cluster, and the values of Secrets are held in memory only.
+//! Secrets are kept out in two steps. `allowlist` and `select` take only listed fields from objects. The scrubber
+//! (`scrub`) then removes Secret values, and text that looks like a secret (`shapes`), from every file. `contents.txt`
+//! (`contents`) lists everything that was left out or removed. The command only reads from the cluster, and keeps Secret
+//! values only in memory.
 
 mod allowlist;
 mod archive;
@@ -47,7 +47,7 @@ use scrub::{Scrubbed, Scrubber};
 use secrets::SecretsRead;
 use source::{Scope, Source, answer};
 
-/// Makes a bundle, and says on standard error where it is and what it lacks. If it is interrupted, nothing is left.
+/// Writes a bundle, then prints its path and the missing parts to stderr. An interrupted run doesn't leave a file behind.
 pub async fn run(args: Bundle) -> ExitStatus {
     until_interrupted(make(args).map(status_of), || {}).await
 }
@@ -78,7 +78,7 @@ async fn make(args: Bundle) -> Result<()> {
     Ok(())
 }
 
-/// What is collected.
+/// The collection settings, apart from the destination.
 struct Options {
     namespaces: Vec<String>,
     since: Option<Duration>,
@@ -86,13 +86,13 @@ struct Options {
     doctor: Option<Command>,
 }
 
-/// What remains to be written, and to be shown.
+/// The results of [`collect`] that are written and printed last.
 struct Collected {
     page: Scrubbed,
     missed: Vec<String>,
 }
 
-/// Writes everything but the list of contents.
+/// Writes all files except `contents.txt`. Returns the text of `contents.txt` and the parts that are missing.
 async fn collect<W: Write>(
     client: Client,
     options: Options,
@@ -125,7 +125,7 @@ async fn collect<W: Write>(
     Ok(Collected { page, missed })
 }
 
-/// Reads the Secrets, writes what may be seen of them, and has their values looked for in everything else.
+/// Reads the Secrets, writes a table per namespace, and returns a scrubber that searches for their values.
 async fn write_secrets<W: Write>(
     source: &Source,
     archive: &mut Archive<W>,
@@ -146,7 +146,8 @@ async fn write_secrets<W: Write>(
     Ok(scrubber)
 }
 
-/// The namespaces that are named, else all; who may not list namespaces gets that of the context.
+/// Returns the named namespaces, or all if none are named. If the user can't list namespaces, falls back to the
+/// context's namespace. Fails if a named namespace doesn't exist.
 async fn scope(client: &Client, named: Vec<String>, contents: &mut Contents) -> Result<Scope> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     if named.is_empty() {
@@ -157,7 +158,7 @@ async fn scope(client: &Client, named: Vec<String>, contents: &mut Contents) -> 
         return Ok(Scope::Only(vec![own]));
     }
     for name in &named {
-        // Who may not look finds out when it is read.
+        // If the user can't get the namespace, reading its objects reports that later.
         if let Ok(None) = answer(namespaces.get_opt(name)).await {
             bail!("namespace {name} does not exist: list them with `kubectl get namespaces`");
         }
@@ -165,7 +166,7 @@ async fn scope(client: &Client, named: Vec<String>, contents: &mut Contents) -> 
     Ok(Scope::Only(named))
 }
 
-/// The command that runs the checks: as a process of its own, so that one that hangs costs no more than its report.
+/// Returns the `layercake doctor` command. It runs as a separate process, so that a hang only costs its report.
 fn doctor(args: &Bundle) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     command.arg("doctor").stdin(Stdio::null()).kill_on_drop(true);

@@ -1,4 +1,4 @@
-//! Objects, a file each; events, a table for each namespace.
+//! Writes one file per object, and one event table per namespace.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,14 +15,14 @@ use super::source::set_types;
 
 const EVENT: &str = "Event";
 const CLUSTER: &str = "TanzuKubernetesCluster";
-/// Rows of one table of events.
+/// The row limit for an event table.
 const MAX_EVENTS: usize = 20_000;
 
-/// Rows of events by namespace: when each last happened, and what it says.
+/// Event rows by namespace: the last time the event happened, and its text.
 type Events = BTreeMap<String, Vec<[String; 2]>>;
 
 impl<W: Write> Parts<'_, W> {
-    /// Writes what may be taken of the objects of every kind, and returns the clusters among them.
+    /// Writes the listed fields from all objects, and returns the clusters among them.
     pub async fn write_objects(&mut self, rules: &[KindRule]) -> Result<Vec<Cluster>> {
         let mut clusters = Vec::new();
         for rule in rules {
@@ -49,7 +49,8 @@ impl<W: Write> Parts<'_, W> {
         Ok(clusters)
     }
 
-    /// Writes one object, and returns where it is.
+    /// Writes one object, and returns its namespace and name. Adds events to `events` instead. Returns `None` for
+    /// events and for objects that the rule excludes by name.
     fn write_object(
         &mut self,
         rule: &KindRule,
@@ -72,7 +73,7 @@ impl<W: Write> Parts<'_, W> {
         }
         let folder =
             if namespace.is_empty() { "cluster".to_owned() } else { format!("namespaces/{namespace}") };
-        // Names of some kinds may have a colon.
+        // Some kinds allow a colon in object names.
         let path = format!("{folder}/{}/{}.yaml", rule.resource(), name.replace(['/', ':'], "_"));
         self.archive.add(&path, self.scrubber.object(taken)?)?;
         Ok(Some(Cluster { namespace, name }))
@@ -94,7 +95,7 @@ impl<W: Write> Parts<'_, W> {
     }
 }
 
-/// When an event last happened, and what it says.
+/// Returns the last time an event happened, and its text.
 fn row(event: &Value) -> [String; 2] {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let first =

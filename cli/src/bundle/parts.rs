@@ -1,4 +1,4 @@
-//! The parts of a bundle: what they are read from and written into, and those that other commands make.
+//! The context for writing a bundle, and the parts that other commands produce.
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::scrub::Scrubber;
 use super::source::Source;
 use crate::describe;
 
-/// How long the checks of `layercake doctor` may take.
+/// The timeout for `layercake doctor`.
 const DOCTOR: Duration = Duration::from_mins(1);
 
-/// How long the objects of one cluster's tree may take.
+/// The timeout for reading one cluster's tree.
 const TREE: Duration = Duration::from_secs(30);
 
 pub struct Cluster {
@@ -23,20 +23,18 @@ pub struct Cluster {
     pub name: String,
 }
 
-/// What the parts of a bundle are read from and written into.
+/// The sources and destinations that all parts share.
 pub struct Parts<'a, W: Write> {
     pub source: &'a Source,
-    /// What is taken out of all texts.
     pub scrubber: &'a Scrubber,
     pub archive: &'a mut Archive<W>,
-    /// What the list of contents will say.
     pub contents: &'a mut Contents,
-    /// Events and lines of logs that are older are left out.
+    /// The age limit for events and log lines.
     pub since: Option<Duration>,
 }
 
 impl<W: Write> Parts<'_, W> {
-    /// Writes what `layercake describe` says of each cluster.
+    /// Writes the `layercake describe` output for each cluster.
     pub async fn write_trees(&mut self, clusters: Vec<Cluster>) -> Result<()> {
         for Cluster { namespace, name } in clusters {
             let described = describe::describe(&self.source.client, &namespace, &name);
@@ -55,7 +53,7 @@ impl<W: Write> Parts<'_, W> {
         Ok(())
     }
 
-    /// Writes what `layercake doctor` says.
+    /// Writes the `layercake doctor` report.
     pub async fn write_diagnosis(&mut self, command: Command) -> Result<()> {
         match diagnosed(command).await {
             Ok(report) => self.archive.add("doctor.txt", self.scrubber.text(&report))?,

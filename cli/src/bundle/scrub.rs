@@ -1,7 +1,7 @@
-//! Takes secrets out of text that somebody else wrote: messages, events, logs. Pure.
+//! Removes secrets from messages, events, logs and objects. Pure.
 //!
-//! Two things are looked for: the values of the Secrets that were read, and what looks like a secret. Whatever goes
-//! into a bundle is a [`Scrubbed`], and only this file makes one.
+//! The scrubber searches for known Secret values and for text that looks like a secret. A bundle only accepts
+//! [`Scrubbed`] text, which only this file creates.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use anyhow::{Context, Result};
@@ -10,25 +10,26 @@ use serde_json::Value;
 use super::secret_values::SecretValues;
 use super::shapes::{Counts, SECRET_VALUE, Shapes, marker};
 
-/// Shorter values are part of ordinary words: they are looked for only as a whole word.
+/// The length in bytes below which a value is only removed if it matches a whole word. A short value may also be part
+/// of an ordinary word.
 const WORD_BELOW: usize = 12;
 
 /// Text without secrets.
 #[derive(Debug)]
 pub struct Scrubbed {
     pub text: String,
-    /// What was taken out of it.
+    /// Removal counts by secret type.
     pub counts: Counts,
 }
 
-/// Takes out the values of Secrets, and what looks like a secret.
+/// Removes Secret values and text that looks like a secret.
 pub struct Scrubber {
     values: Option<AhoCorasick>,
     shapes: Shapes,
 }
 
 impl Scrubber {
-    /// Looks for these values, and for all shapes.
+    /// Creates a scrubber for these values and all shapes.
     pub fn new(values: &SecretValues) -> Result<Self> {
         let values = if values.is_empty() {
             None
@@ -39,14 +40,14 @@ impl Scrubber {
         Ok(Self { values, shapes: Shapes::new()? })
     }
 
-    /// The text without secrets.
+    /// Scrubs a string of any length, such as a log.
     pub fn text(&self, text: &str) -> Scrubbed {
         let mut counts = Counts::new();
         let text = self.scrub(text, &mut counts);
         Scrubbed { text, counts }
     }
 
-    /// The object as YAML, all its texts without secrets.
+    /// Scrubs all strings, numbers and keys in an object, and returns it as YAML.
     pub fn object(&self, object: Value) -> Result<Scrubbed> {
         let mut counts = Counts::new();
         let object = self.value(object, &mut counts);
@@ -65,7 +66,7 @@ impl Scrubber {
                     (self.scrub(&name, counts), value)
                 })
                 .collect(),
-            // A number may be one that a Secret holds.
+            // A Secret may contain this number.
             Value::Number(number) => {
                 let text = number.to_string();
                 let scrubbed = self.scrub(&text, counts);
@@ -98,7 +99,7 @@ impl Scrubber {
     }
 }
 
-/// Whether no letter or digit stands beside the range.
+/// Returns true if the range isn't adjacent to letters or digits.
 fn is_word(text: &str, range: std::ops::Range<usize>) -> bool {
     let before = text[..range.start].chars().next_back();
     let after = text[range.end..].chars().next();

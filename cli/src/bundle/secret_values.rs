@@ -1,4 +1,4 @@
-//! Which texts are looked for because a Secret holds them. Pure.
+//! Collects the strings to search for from Secret values. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,17 +6,18 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Shorter values are found everywhere.
+/// The minimum value length in bytes. Shorter values match ordinary text.
 const MIN_VALUE: usize = 4;
-/// Shorter lines of a longer value are found everywhere.
+/// The minimum length for lines in a multi-line value, in bytes. Shorter lines match ordinary text.
 const MIN_LINE: usize = 20;
-/// Shorter values of a setting are found everywhere.
+/// The minimum length for a setting's value, in bytes. Shorter values match ordinary text.
 const MIN_SETTING: usize = 8;
-/// What is longer is found by its lines, and in base64 by its shape.
+/// The maximum length of a string to search for, in bytes. Longer values are found by their lines, or by their base64
+/// shape.
 const MAX_VALUE: usize = 4096;
-/// So much is looked for, and no more: it is held in memory.
+/// The maximum total length of all strings, in bytes. All strings are kept in memory.
 const MAX_BYTES: usize = 4 << 20;
-/// Words that are everywhere: to take one out would only show what it was.
+/// Common words that aren't searched for: removing them would only reveal the value.
 const ORDINARY: [&str; 18] = [
     "admin",
     "administrator",
@@ -38,12 +39,12 @@ const ORDINARY: [&str; 18] = [
     "yaml",
 ];
 
-/// The texts to look for. `Debug` prints none of them.
+/// The strings to search for. The `Debug` output doesn't contain them.
 #[derive(Default)]
 pub struct SecretValues {
     texts: BTreeSet<String>,
     bytes: usize,
-    /// How many texts there was no room for.
+    /// The number of strings that exceeded [`MAX_BYTES`] and were left out.
     pub omitted: usize,
 }
 
@@ -54,8 +55,8 @@ impl fmt::Debug for SecretValues {
 }
 
 impl SecretValues {
-    /// Adds what is to be looked for because of this value. `public` are names that may be seen, as that of its
-    /// namespace.
+    /// Adds the strings to search for from a Secret value: the value, its encodings, and for text with several lines or
+    /// JSON also its lines and settings. Values in `public`, such as the namespace, and common words are skipped.
     pub fn add(&mut self, value: &[u8], public: &[&str]) {
         let Ok(text) = std::str::from_utf8(value) else {
             self.insert(STANDARD.encode(value));
@@ -69,14 +70,14 @@ impl SecretValues {
             self.insert(text.to_owned());
             self.insert(STANDARD.encode(value));
             self.insert(STANDARD.encode(text));
-            // As a log in JSON has it.
+            // JSON logs contain the escaped form.
             self.insert(escaped(text));
         }
         if !text.contains('\n') && !text.starts_with('{') {
             return;
         }
         for line in text.lines().map(str::trim) {
-            // PEM's full lines have the shape of base64.
+            // Skip full PEM lines, which have 64 characters. The base64 shape matches them.
             if line.len() >= MIN_LINE && line.len() != 64 {
                 self.insert(line.to_owned());
             }
@@ -100,12 +101,10 @@ impl SecretValues {
         self.texts.insert(text);
     }
 
-    /// Whether there is nothing to look for.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// How many texts there are.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
@@ -125,13 +124,14 @@ fn is_public(text: &str, public: &[&str]) -> bool {
     is_small_number || ORDINARY.contains(&text.to_lowercase().as_str()) || public.contains(&text)
 }
 
-/// `/etc/kubernetes/pki` is the value of `certificatesDir`, and no secret.
+/// Returns true for absolute paths in lowercase letters. For example, `certificatesDir: /etc/kubernetes/pki` isn't a
+/// secret.
 fn is_path(text: &str) -> bool {
     let is_of_path = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "/._-".contains(c);
     text.starts_with('/') && text.chars().all(is_of_path)
 }
 
-/// Values of settings with telling names, in YAML, JSON or `key=value` lines.
+/// Returns the values of settings whose name suggests a secret, in YAML, JSON or `key=value` lines.
 fn settings(text: &str) -> impl Iterator<Item = &str> {
     const TELLING: [&str; 11] =
         ["pass", "pwd", "token", "secret", "key", "cert", "auth", "credential", "data", "session", "cookie"];

@@ -1,4 +1,4 @@
-//! Secrets: their values to be looked for, and of each its name, type, and the names and sizes of its keys.
+//! Reads Secrets: collects their values for the scrubber, and lists name, type, owner, keys and sizes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,20 +12,20 @@ use super::secret_values::SecretValues;
 use super::source::{Pages, Source, answer};
 use crate::connection::api_in;
 
-/// Secrets of one answer: each has up to a mebibyte.
+/// The page size. It is small because each Secret can contain 1 MiB.
 const PAGE: u32 = 20;
 
 #[derive(Debug, Default)]
 pub struct SecretsRead {
-    /// The texts to look for.
+    /// The strings to search for.
     pub values: SecretValues,
-    /// How many objects they are of.
+    /// The number of Secrets and ConfigMaps that were read.
     pub objects: usize,
-    /// A table by namespace.
+    /// The table of Secrets as text, by namespace.
     pub tables: BTreeMap<String, String>,
 }
 
-/// Reads the Secrets, and the ConfigMaps that hold bootstrap data of VirtualMachines.
+/// Reads the Secrets, and the ConfigMaps with VirtualMachine bootstrap data.
 pub async fn read(source: &Source, contents: &mut Contents) -> SecretsRead {
     let mut read = SecretsRead::default();
     for namespace in source.namespaces(true) {
@@ -91,7 +91,7 @@ impl SecretsRead {
     }
 }
 
-/// Namespace and name of each ConfigMap that a VirtualMachine takes its bootstrap data from.
+/// Returns the namespace and name of each ConfigMap that provides VirtualMachine bootstrap data.
 async fn bootstrap_config_maps(source: &Source, contents: &mut Contents) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();
     for namespace in source.namespaces(false) {

@@ -1,4 +1,4 @@
-//! What is taken of one object, and what is left out. Pure.
+//! Selects an object's listed fields. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::allowlist::{FieldTree, Treatment};
 
-/// Fields that were left out, by path, with how often. A path has no key of a map in it: anybody chooses those.
+/// The number of skipped fields by path. Map keys appear as `*`, because users choose them.
 pub type LeftOut = BTreeMap<String, usize>;
 
-/// The listed fields of `object`; the others are counted in `left_out`.
+/// Returns the listed fields of `object`, and counts the others in `left_out`.
 pub fn select(object: &Value, fields: &FieldTree, left_out: &mut LeftOut) -> Value {
     select_value(object, fields, "", left_out).unwrap_or_else(|| Value::Object(Map::new()))
 }
@@ -30,7 +30,7 @@ fn select_value(value: &Value, fields: &FieldTree, path: &str, left_out: &mut Le
                 };
                 taken.extend(value.map(|value| (name.clone(), value)));
             }
-            // An empty map says something, one that nothing is taken of does not.
+            // Keep a map that is empty in the object. Drop a map that lost all its entries.
             (map.is_empty() || !taken.is_empty()).then_some(Value::Object(taken))
         }
         Value::Array(items) if fields.items.is_some() => {
@@ -60,20 +60,21 @@ fn treat(value: &Value, treatment: Treatment) -> Value {
     }
 }
 
-/// Whether a name looks like one that a kind's author gave: with a digit or a dash it may be anybody's, and a secret.
+/// Returns true if a name looks like a schema field. Names with other characters than letters, or with more than 40
+/// letters, may come from users and contain secrets.
 fn is_field(name: &str) -> bool {
     name.len() <= 40 && name.chars().all(|c| c.is_ascii_alphabetic())
 }
 
-/// Enough of the SHA-256 to recognize the value by.
+/// Returns the first 8 bytes of the SHA-256 in hexadecimal, which are enough to compare values.
 fn hash(text: &str) -> String {
     format!("sha256:{}…", hex(&Sha256::digest(text.as_bytes())[..8]))
 }
 
-/// Scheme, host and port: neither user, password nor path.
+/// Returns only the scheme, host and port, without credentials and path.
 fn host(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    // A password may have a slash in it: only what is behind the last @ can be no part of one.
+    // A password may contain a slash, so only the text after the last `@` certainly isn't part of it.
     let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     let host = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }

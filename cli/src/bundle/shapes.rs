@@ -1,4 +1,4 @@
-//! What a secret looks like where its value isn't known. Pure.
+//! Finds secrets by their shape, without knowing the value. Pure.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,35 +6,35 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use regex::{Captures, Regex, RegexSet};
 
-/// The kind of a value that a Secret has.
+/// The secret type for known Secret values.
 pub const SECRET_VALUE: &str = "value of a Secret";
 
-/// How often what kind of secret was taken out.
+/// Removal counts by secret type.
 pub type Counts = BTreeMap<&'static str, usize>;
 
-/// What stands where something was taken out.
+/// Returns the marker that replaces a secret in the text. `kind` is the secret type.
 pub fn marker(kind: &str) -> String {
     format!("[scrubbed: {kind}]")
 }
 
-/// Names of settings whose value is a secret.
+/// Names of settings that hold secrets.
 const NAMES: &str = r"pass(?:word|wd|phrase)?|pwd|secret|secret[-_]?key|api[-_]?key|access[-_]?key|client[-_]?secret|private[-_]?key|certificate[-_]?key|(?:[a-z]+[-_])?token|credentials?|client[-_]key[-_]data|user[-_]?data|vendor[-_]?data|session(?:[-_]?(?:id|key|cookie))|vmware[-_]soap[-_]session|vmware[-_]api[-_]session[-_]id|jsessionid|ticket|signature|sig";
 
-/// A kind of secret and the pattern of it. What is in the group `keep` stays.
+/// A secret type and its pattern. The group `keep` remains in the text.
 type Pattern = (&'static str, String);
 
-/// What goes over several lines, each with a text that is in all of its kind.
+/// Returns the multi-line patterns, each with a substring that every match contains.
 fn block_patterns() -> Vec<(&'static str, Pattern)> {
     let pattern = |mark, kind, pattern: &str| (mark, (kind, pattern.to_owned()));
     vec![
         pattern("-----BEGIN ", "PEM", r"-----BEGIN [A-Z0-9 ]+-----(?s:.*?)(?:-----END [A-Z0-9 ]+-----|\z)"),
-        // The end of one whose beginning was cut off.
+        // A PEM block without its beginning.
         pattern(
             "-----END ",
             "PEM",
             r"(?:[A-Za-z0-9+/=]{16,}(?:\\n|\s)+)*[A-Za-z0-9+/=]*(?:\\n|\s)*-----END [A-Z0-9 ]+-----",
         ),
-        // A line of such data begins with a space, a dash, a comment or a key.
+        // Each cloud-config line begins with a space, dash, comment or key.
         pattern(
             "#cloud-config",
             "cloud-config",
@@ -43,7 +43,7 @@ fn block_patterns() -> Vec<(&'static str, Pattern)> {
     ]
 }
 
-/// What is on one line, in the order in which it is looked for.
+/// Returns the single-line patterns in search order.
 fn line_patterns() -> Vec<Pattern> {
     let pattern = |kind, pattern: &str| (kind, pattern.to_owned());
     vec![
@@ -60,7 +60,7 @@ fn line_patterns() -> Vec<Pattern> {
         pattern("bearer token", r"(?i)(?P<keep>(?-u:\b)bearer\s+)[A-Za-z0-9._~+/=-]{16,}"),
         pattern("session", r"(?i)(?P<keep>(?-u:\b)session\s+)[0-9a-f]{8}-[0-9a-f-]{20,}"),
         pattern("ticket", r"(?i)(?-u:\b)cst-[A-Za-z0-9-]{8,}|(?P<keep>/ticket/)[A-Za-z0-9]+"),
-        // <password>…</password>, as SOAP has it.
+        // SOAP elements: <password>…</password>
         ("setting", format!(r"(?i)(?P<keep><(?:[a-z0-9]+:)?(?:user)?(?:{NAMES})(?:\s[^<>]*)?>)[^<]+")),
         // password=… "token": "…" --certificate-key …
         (
@@ -80,16 +80,18 @@ fn line_patterns() -> Vec<Pattern> {
     ]
 }
 
-/// All shapes, ready to look for.
+/// The compiled patterns.
 pub struct Shapes {
+    /// A substring that every match contains, the secret type, and the pattern.
     blocks: Vec<(&'static str, &'static str, Regex)>,
+    /// The secret type and the pattern.
     lines: Vec<(&'static str, Regex)>,
-    /// Which of `lines` a line has: most have none, and are looked at once.
+    /// The patterns in `lines` as a set. Most lines don't match any, so one scan is enough for them.
     any: RegexSet,
 }
 
 impl Shapes {
-    /// Fails if a pattern is no regular expression.
+    /// Compiles the patterns. Fails if a pattern isn't a valid regular expression.
     pub fn new() -> Result<Self> {
         let (blocks, lines) = (block_patterns(), line_patterns());
         let any = RegexSet::new(lines.iter().map(|(_, pattern)| pattern)).context("patterns of secrets")?;
@@ -98,7 +100,7 @@ impl Shapes {
         Ok(Self { blocks: blocks.collect::<Result<_>>()?, lines: lines.collect::<Result<_>>()?, any })
     }
 
-    /// The text without what looks like a secret.
+    /// Replaces everything in `text` that looks like a secret.
     pub fn scrub(&self, mut text: String, counts: &mut Counts) -> String {
         for (mark, kind, regex) in &self.blocks {
             if text.contains(mark) {
@@ -146,13 +148,14 @@ fn replacement(kind: &'static str, found: &Captures, counts: &mut Counts) -> Str
 fn is_harmless(kind: &str, keep: &str, value: &str) -> bool {
     let has = |wanted: fn(&char) -> bool| value.chars().any(|c| wanted(&c));
     match kind {
-        // The digest of an image or of a CA's key is public.
+        // Image and CA key digests are public.
         "key" => keep == "sha256:",
-        // A name has no capitals, a path has no digits and capitals without a dot in so many characters.
+        // Kubernetes names don't contain uppercase letters. Long paths with uppercase letters and digits contain a dot,
+        // which ends the match.
         "base64" => {
             !(has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit))
         }
-        // Taken out already.
+        // Already scrubbed.
         _ => value.trim_start_matches(['"', '\'', '\\']).starts_with("[scrubbed"),
     }
 }

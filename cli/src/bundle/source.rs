@@ -1,4 +1,4 @@
-//! Where a bundle's objects are read, and how: page by page, with a limit for each answer.
+//! Reads objects from the API server, page by page and with a timeout for each request.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::allowlist::{KindRule, Place};
 use crate::connection::dynamic_api_in;
 
-/// The namespaces of the programs, of Cluster API and of what gives their webhooks certificates.
+/// The program namespaces, including Cluster API and cert-manager.
 pub const CONTROLLER_NAMESPACES: [&str; 8] = [
     "capi-ipam-in-cluster-system",
     "capi-kubeadm-bootstrap-system",
@@ -22,27 +22,26 @@ pub const CONTROLLER_NAMESPACES: [&str; 8] = [
     GCM_NAMESPACE,
     VMOP_NAMESPACE,
 ];
-/// Objects of one answer.
+/// The page size.
 const PAGE: u32 = 200;
-/// How long one answer may take.
+/// The timeout for one request.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Which namespaces a bundle is about.
+/// The namespaces to collect from.
 #[derive(Clone, Debug)]
 pub enum Scope {
     All,
     Only(Vec<String>),
 }
 
-/// The API server, and what is read of it.
+/// The API server and the namespaces to read.
 pub struct Source {
     pub client: Client,
-    /// Which namespaces the bundle is about.
     pub scope: Scope,
 }
 
 impl Source {
-    /// The namespaces to read, `None` for all at once; with those of the programs if `programs`.
+    /// Returns the namespaces to read, or `[None]` for all. Includes [`CONTROLLER_NAMESPACES`] if `programs` is set.
     pub fn namespaces(&self, programs: bool) -> Vec<Option<String>> {
         match &self.scope {
             Scope::All => vec![None],
@@ -57,7 +56,7 @@ impl Source {
         }
     }
 
-    /// The lists in which the objects of a kind are.
+    /// Returns the lists to read for a kind.
     pub fn lists(&self, rule: &KindRule) -> Vec<Objects> {
         let kind = (&*rule.group, &*rule.version, &*rule.kind, &*rule.plural);
         let within = |namespace: Option<String>| {
@@ -65,12 +64,12 @@ impl Source {
             Objects { api, names: rule.names.clone(), pages: Pages::default(), namespace }
         };
         match (rule.place, &self.scope) {
-            // Who may not list namespaces may read their own.
+            // Users who can't list namespaces may still be allowed to get the named namespaces.
             (Place::Cluster, Scope::Only(named)) if rule.kind == "Namespace" => {
                 vec![Objects { names: named.clone(), ..within(None) }]
             }
             (Place::Cluster, _) => vec![within(None)],
-            // What happened to the programs matters for all.
+            // Always include program events, because they can explain problems in any cluster.
             (Place::Namespaces, _) => self.namespaces(rule.kind == "Event").into_iter().map(within).collect(),
             (Place::Controllers, _) => {
                 CONTROLLER_NAMESPACES.iter().map(|name| within(Some((*name).to_owned()))).collect()
@@ -79,17 +78,17 @@ impl Source {
     }
 }
 
-/// Objects of one kind, in one namespace or in all.
+/// The objects of one kind, in one namespace or all.
 pub struct Objects {
     api: Api<DynamicObject>,
     names: Vec<String>,
     pages: Pages,
-    /// The namespace; `None` for all, or where there is none.
+    /// The namespace, or `None` for all namespaces and cluster-scoped kinds.
     pub namespace: Option<String>,
 }
 
 impl Objects {
-    /// The next of them; `None` after the last.
+    /// Returns the next page, or `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, Unread> {
         let objects = if self.names.is_empty() {
             self.pages.next(&self.api, PAGE).await?
@@ -111,12 +110,12 @@ impl Objects {
     }
 }
 
-/// As JSON; the fields' order is that of their names.
+/// Converts to JSON with sorted field names.
 fn json(object: &DynamicObject) -> Result<Value, Unread> {
     serde_json::to_value(object).map_err(|error| Unread::Failed(error.to_string()))
 }
 
-/// A list that is read page by page.
+/// A paginated list.
 #[derive(Default)]
 pub struct Pages {
     token: Option<String>,
@@ -124,7 +123,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The next page; `None` after the last.
+    /// Returns the next page, or `None` after the last one.
     pub async fn next<K>(&mut self, api: &Api<K>, limit: u32) -> Result<Option<Vec<K>>, Unread>
     where
         K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -132,7 +131,7 @@ impl Pages {
         if self.ended {
             return Ok(None);
         }
-        // Whatever ends this page badly ends the list.
+        // An error ends the list.
         self.ended = true;
         let mut params = ListParams::default().limit(limit);
         params.continue_token = self.token.take();
@@ -143,12 +142,12 @@ impl Pages {
     }
 }
 
-/// Why something could not be read, in words for an administrator.
+/// The reasons why something could not be read, as shown to administrators.
 #[derive(Debug)]
 pub enum Unread {
-    /// The user has no right to it.
+    /// The user lacks permission.
     Forbidden,
-    /// The API server does not know the kind.
+    /// The API server doesn't serve the kind, or the object doesn't exist.
     NotServed,
     Failed(String),
 }
@@ -165,7 +164,7 @@ impl std::fmt::Display for Unread {
     }
 }
 
-/// The API server's answer, or why there is none.
+/// Waits for a response, at most [`ANSWER`], and converts errors.
 pub async fn answer<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Unread> {
     match tokio::time::timeout(ANSWER, call).await {
         Err(_) => Err(Unread::Failed(format!("no answer within {} s", ANSWER.as_secs()))),
@@ -180,7 +179,7 @@ pub async fn answer<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T,
     }
 }
 
-/// Sets apiVersion and kind, which the items of a list lack.
+/// Sets `apiVersion` and `kind`, which list items lack.
 pub fn set_types(object: &mut Value, rule: &KindRule) {
     let api_version =
         if rule.group.is_empty() { rule.version.clone() } else { format!("{}/{}", rule.group, rule.version) };

@@ -1,4 +1,4 @@
-//! Canaries in every field, and what a bundle has of them.
+//! Tests that plant canaries in all fields and search bundles for them.
 
 mod canaries;
 mod kinds;

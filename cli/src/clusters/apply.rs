@@ -1,4 +1,4 @@
-//! `layercake apply`: manifests, and the progress of their clusters.
+//! `layercake apply`: applies manifests and shows the progress of their clusters.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use crate::manifest::{self, ManifestFile, is_cluster};
 use crate::output::{say, write_err};
 use crate::target::Target;
 
-/// Applies manifests as the command line asks.
+/// Runs `layercake apply`.
 pub async fn apply(args: Apply) -> ExitStatus {
     if args.dry_run == Some(DryRun::Client) {
         return match manifest::expand(&args.filename) {
@@ -91,8 +91,8 @@ async fn run(
     if status == ExitStatus::Done && args.change.wait.wait {
         for ((namespace, name), is_new) in names.iter().zip(is_new) {
             if target.transient().is_some() {
-                // Afterwards, the kubeconfig can only be read by starting the bootstrap cluster again. An interrupted command has not added
-                // that of a new cluster.
+                // Later, you can only read the kubeconfig by starting the bootstrap cluster again. Also add it for
+                // existing clusters, because an earlier, interrupted command may not have added it.
                 let file = kubeconfig::users_file(None)?;
                 let context = kubeconfig::add_cluster(&target.client, namespace, name, &file).await?;
                 say!("Context {context} is in {}. Use it with: kubectl --context {context}", file.display());
@@ -104,12 +104,12 @@ async fn run(
     Ok(status)
 }
 
-/// The documents, with releases that clusters run already written as their objects have them.
+/// Returns the documents with releases spelled as in the live clusters.
 async fn adopt_spellings(target: &Target, documents: &[Value]) -> Vec<Value> {
     let mut documents = documents.to_vec();
     for document in documents.iter_mut().filter(|document| is_cluster(document)) {
         let name = document["metadata"]["name"].as_str().unwrap_or_default();
-        // If the cluster cannot be read, the API server says why when the document is sent.
+        // If the cluster can't be read, the apply fails with the reason.
         if let Ok(Some(live)) = clusters_in(target, namespace_of(document, target)).get_opt(name).await {
             adopt_spelling(document, &live);
         }
@@ -117,7 +117,7 @@ async fn adopt_spellings(target: &Target, documents: &[Value]) -> Vec<Value> {
     documents
 }
 
-/// Reads the documents, each of which must have a name: the API server would generate another one each time.
+/// Reads the documents. Each must have a name, because the API server would generate a new name for each apply.
 pub(super) fn read(files: &[ManifestFile]) -> Result<Vec<Value>> {
     let documents = manifest::documents_of(files).map_err(|error| usage(&error))?;
     let has_name =
@@ -133,15 +133,16 @@ pub(super) fn read(files: &[ManifestFile]) -> Result<Vec<Value>> {
     Ok(documents)
 }
 
-/// Converts the error of a file that is no manifest.
+/// Converts the error for an unreadable or malformed manifest to [`ExitStatus::Usage`].
 pub(super) fn usage(error: &anyhow::Error) -> anyhow::Error {
     ExitStatus::Usage.error(with_causes(error))
 }
 
-/// Lets the API server check all documents before the first is applied. Returns the status with which the command ends.
-/// Refusals are printed with their places in the files, as far as `lint` finds them.
+/// Lets the API server check all documents before the first is applied. Returns a status if the command has to end.
+/// Prints refusals with their locations in the files, if `lint` finds the same errors.
 ///
-/// A document that another document makes possible, such as an object of a new namespace, can only be checked by applying it.
+/// A document that depends on another, such as an object in a new namespace, can only be checked by applying it. So the
+/// API server's refusals only count in a dry run, or if all documents are clusters.
 async fn check(
     target: &Target,
     files: &[ManifestFile],
@@ -185,7 +186,7 @@ async fn check(
     Ok(Some(ExitStatus::Done))
 }
 
-/// Refuses a cluster whose predecessor of the same name is still being deleted.
+/// Refuses a cluster if another with the same name is still being deleted.
 async fn check_deletion(target: &Target, document: &Value) -> Result<()> {
     let (Some(name), Some(root)) = (document["metadata"]["name"].as_str(), root_of(document)) else {
         return Ok(());
@@ -200,12 +201,13 @@ async fn check_deletion(target: &Target, document: &Value) -> Result<()> {
     };
     match found {
         Ok(Some(metadata)) => refuse_if_deleting(root, &metadata),
-        // The API server says the same when the document is applied.
+        // If the read fails, the apply fails with the reason.
         Ok(None) | Err(_) => Ok(()),
     }
 }
 
-/// An error after `count` documents were applied. It is no refusal then, because something was changed.
+/// Converts an error after `count` documents were applied. Unless `count` is 0, the new error isn't a refusal, because
+/// objects were changed.
 fn after(count: usize, error: anyhow::Error) -> anyhow::Error {
     match count {
         0 => error,
@@ -228,7 +230,7 @@ fn named(document: &Value, target: &Target) -> String {
     }
 }
 
-/// Refuses documents of another namespace than the one that the user names, as kubectl does.
+/// Refuses documents for a namespace other than `wanted`, the namespace in the flag, as kubectl does.
 fn check_namespaces(documents: &[Value], wanted: Option<&str>) -> Result<()> {
     let Some(wanted) = wanted else { return Ok(()) };
     let named = documents.iter().filter_map(|document| document["metadata"]["namespace"].as_str());
@@ -242,7 +244,7 @@ fn check_namespaces(documents: &[Value], wanted: Option<&str>) -> Result<()> {
     )))
 }
 
-/// Sets the release of a cluster of any version. The API server refuses a cluster without a spec of the right shape.
+/// Sets the release of a cluster in any API version. Leaves a malformed spec to the API server, which refuses it.
 fn set_release(cluster: &mut Value, release: &str) {
     let is_v1alpha1 = cluster["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1alpha1"));
     let Some(spec) = cluster.get_mut("spec").and_then(Value::as_object_mut) else { return };

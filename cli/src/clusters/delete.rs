@@ -26,7 +26,7 @@ use crate::kubeconfig;
 use crate::output::{say, write_out};
 use crate::target::Target;
 
-/// Deletes a cluster as the command line asks.
+/// Runs `layercake delete`.
 pub async fn delete(args: Delete) -> ExitStatus {
     let begun = format!("Interrupted. If the deletion of {} has begun, it continues.", args.name);
     let work = async {
@@ -54,7 +54,7 @@ async fn run(target: &Target, args: &Delete) -> Result<ExitStatus> {
     if metadata.deletion_timestamp.is_some() {
         say!("{named} is being deleted already.");
     } else {
-        // Not another cluster of that name.
+        // Don't delete a new cluster with the same name.
         let preconditions = Preconditions { uid: Some(uid.clone()), ..Preconditions::default() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match begin(target, root, &args.name, &params).await {
@@ -78,7 +78,6 @@ async fn run(target: &Target, args: &Delete) -> Result<ExitStatus> {
     Ok(status)
 }
 
-/// Lets the API server delete the cluster.
 async fn begin(target: &Target, root: Root, name: &str, params: &DeleteParams) -> kube::Result<()> {
     if root == Root::Cluster {
         return plain_clusters(target).delete(name, params).await.map(drop);
@@ -90,7 +89,7 @@ async fn objects(target: &Target, root: Root, name: &str) -> Result<Objects> {
     Ok(gather::objects(&target.client, root, &target.namespace, name).await?.objects)
 }
 
-/// Shows what is left until the cluster is gone.
+/// Shows the remaining objects until the cluster is gone.
 async fn follow(target: &Target, root: Root, name: &str, uid: &str, wait: WaitFlags) -> Result<ExitStatus> {
     let named = format!("{}/{name}", target.namespace);
     let started = Instant::now();
@@ -124,26 +123,27 @@ async fn follow(target: &Target, root: Root, name: &str, uid: &str, wait: WaitFl
     }
 }
 
-/// True if the cluster with this UID is deleted. Another cluster can have its name.
+/// Returns true if the cluster with this UID is gone. A new cluster can have the same name.
 fn is_gone_from(objects: &Objects, uid: &str) -> bool {
     cluster(objects).is_none_or(|cluster| cluster.uid().as_deref() != Some(uid))
 }
 
-/// The TanzuKubernetesCluster, or the Cluster if there is none.
+/// Returns the TanzuKubernetesCluster if it exists, or the Cluster.
 fn cluster(objects: &Objects) -> Option<&DynamicObject> {
     let first = |root: Root| objects.get(root.kind()).and_then(|all| all.first());
     first(Root::TanzuKubernetesCluster).or_else(|| first(Root::Cluster))
 }
 
-/// The lines that were shown of a deletion.
+/// The progress that was last shown for a deletion.
 #[derive(Default)]
 struct Shown {
+    /// The line about the remaining objects, and the time from the start until it was printed.
     left: Option<(String, Duration)>,
     cause: Option<String>,
 }
 
 impl Shown {
-    /// The lines that are new `elapsed` after the beginning.
+    /// Returns the lines to print. `elapsed` is the time since the start.
     fn lines(&mut self, objects: &Objects, elapsed: Duration) -> Vec<String> {
         let left = left(objects);
         match &self.left {
@@ -165,7 +165,7 @@ impl Shown {
     }
 }
 
-/// The numbers of Machines and VMs that are left.
+/// Describes how many Machines and VMs are left.
 fn left(objects: &Objects) -> String {
     let count = |kind: &str| objects.get(kind).map_or(0, Vec::len);
     match (count("Machine"), count("VirtualMachine")) {
@@ -174,7 +174,7 @@ fn left(objects: &Objects) -> String {
     }
 }
 
-/// The cause for which the deletion waits.
+/// Returns what the deletion waits for, as a noun phrase.
 fn cause(objects: &Objects) -> String {
     let Some(cluster) = cluster(objects) else { return "the API server".to_owned() };
     let kind = cluster.types.as_ref().map_or("cluster", |types| types.kind.as_str());
@@ -202,7 +202,7 @@ fn cause(objects: &Objects) -> String {
     }
 }
 
-/// The objects and VMs that a deletion deletes.
+/// Lists the objects and VMs that a deletion would delete.
 fn plan(root: Root, named: &str, objects: &Objects) -> String {
     let mut text = format!("{} {named}\n", root.kind());
     let kinds = ["Cluster", "KubeadmControlPlane", "MachineDeployment", "Machine", "VirtualMachine"];

@@ -1,4 +1,4 @@
-//! `layercake list`: the clusters of a namespace, or of all.
+//! `layercake list`: lists the clusters in one namespace or in all.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ use crate::follow::progress::{Count, counts_of_cluster};
 use crate::output::{align, say, write_json, write_out};
 use crate::target::Target;
 
-/// The owners of control plane Machines.
+/// The kind that owns control plane Machines.
 const CONTROL_PLANE: KindName =
     ("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane", "kubeadmcontrolplanes");
-/// The owners of worker Machines.
+/// The kind that owns worker Machines.
 const MACHINE_DEPLOYMENT: KindName =
     ("cluster.x-k8s.io", "v1beta2", "MachineDeployment", "machinedeployments");
 
-/// Lists clusters as the command line asks.
+/// Runs `layercake list`.
 pub async fn list(args: List) -> ExitStatus {
     let listed = args.target.with(async |target| run(target, &args).await.map(|()| ExitStatus::Done)).await;
     listed.unwrap_or_else(|error| failed(&error))
@@ -72,7 +72,7 @@ async fn run(target: &Target, args: &List) -> Result<()> {
     Ok(())
 }
 
-/// The ready nodes of clusters, by namespace and name.
+/// The number of ready nodes, by the cluster's namespace and name.
 #[derive(Debug, Default)]
 struct ReadyNodes(BTreeMap<(String, String), i64>);
 
@@ -82,8 +82,8 @@ impl ReadyNodes {
     }
 }
 
-/// Sums the ready nodes that the owners of Machines count; none if the user may not read them. A Cluster shows these numbers some
-/// seconds later, after `apply` has seen that the cluster runs.
+/// Sums the ready nodes in the status of Machine owners. The result is empty if the owners can't be listed. A Cluster's
+/// own status is updated some seconds later, so it would contradict what `apply` has shown.
 async fn ready_nodes(client: &Client, kind: KindName<'_>, namespace: Option<&str>) -> ReadyNodes {
     let owners = dynamic_api_in(client, kind, namespace).list(&ListParams::default()).await;
     let mut ready = ReadyNodes::default();
@@ -95,16 +95,16 @@ async fn ready_nodes(client: &Client, kind: KindName<'_>, namespace: Option<&str
     ready
 }
 
-/// A cluster in the list.
+/// A row in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     name: String,
     namespace: String,
-    /// The kind by which `describe` shows the cluster: `tkc` or `cluster`.
+    /// The kind for `layercake describe`: `tkc` or `cluster`.
     kind: &'static str,
     phase: String,
-    /// True if the cluster is neither changed nor repaired.
+    /// True if the cluster's reconciliation is paused.
     paused: bool,
     control_plane: Count,
     workers: Count,
@@ -112,7 +112,7 @@ struct Row {
     created: Option<String>,
 }
 
-/// The clusters by namespace and name. Clusters of Cluster API that belong to a TanzuKubernetesCluster are one with it.
+/// Returns the clusters, sorted by namespace and name. A TanzuKubernetesCluster and its Cluster share one row.
 fn rows(tkcs: &[TanzuKubernetesCluster], clusters: &[DynamicObject]) -> Vec<Row> {
     let key = |namespace: Option<String>, name: String| (namespace.unwrap_or_default(), name);
     let mut below: BTreeMap<_, _> =
@@ -129,7 +129,7 @@ fn of_tkc(object: &TanzuKubernetesCluster, below: Option<&DynamicObject>) -> Row
     let status = object.status.as_ref();
     let (mut control_plane, mut workers) = below.map(counts_of_cluster).unwrap_or_default();
     control_plane.wanted = topology.control_plane.replicas.unwrap_or(1).into();
-    // An autoscaler decides on a pool without a number.
+    // An autoscaler sets the size of a pool without replicas.
     if topology.node_pools.iter().all(|pool| pool.replicas.is_some()) {
         workers.wanted = topology.node_pools.iter().filter_map(|pool| pool.replicas).map(i64::from).sum();
     }
@@ -159,7 +159,6 @@ fn of_cluster(cluster: &DynamicObject) -> Row {
     }
 }
 
-/// True if a Cluster is paused.
 fn is_paused(cluster: &DynamicObject) -> bool {
     pause::of_cluster(None, Some(cluster)).is_some()
 }

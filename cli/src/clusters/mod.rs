@@ -1,8 +1,8 @@
-//! Commands for clusters on any management cluster: `apply`, `scale`, `upgrade`, `delete` and `list`. All but `upgrade` also
-//! know Clusters of Cluster API that belong to no TanzuKubernetesCluster.
+//! Commands for clusters on any management cluster: `apply`, `scale`, `upgrade`, `delete`, `list` and `render`. All
+//! except `upgrade` and `render` also support Cluster API Clusters without a TanzuKubernetesCluster.
 //!
-//! Each makes one change, which the API server accepts or refuses, and then shows the progress. After an interruption, the same
-//! command shows the rest of the progress.
+//! A command that changes clusters makes one change, which the API server accepts or refuses, and then shows the
+//! progress. After an interruption, the same command shows the remaining progress.
 
 mod apply;
 mod delete;
@@ -46,10 +46,10 @@ use crate::output::{say, write_err, write_json, write_over};
 use crate::target::Target;
 use owners::Field;
 
-/// The version of the JSON documents of these commands. It changes if a script that reads one document cannot read the other.
+/// The version of the JSON documents. It changes if scripts for the earlier version can't read the new documents.
 const SCHEMA: u32 = 1;
 
-/// Returns the status of `work`. If the user interrupts it, prints `begun`, which says what continues.
+/// Runs `work` and returns its status. If the user interrupts the command, prints `begun`, which says what continues.
 async fn until_interrupted(
     target: &TargetFlags,
     begun: &str,
@@ -65,7 +65,7 @@ async fn until_interrupted(
     interrupts::until_interrupted(status, explain).await
 }
 
-/// Reads a TanzuKubernetesCluster.
+/// Reads a TanzuKubernetesCluster. Refuses a Cluster without a TanzuKubernetesCluster.
 async fn read(target: &Target, name: &str) -> Result<TanzuKubernetesCluster> {
     match find(target, name).await? {
         Found::TanzuKubernetesCluster(cluster) => Ok(*cluster),
@@ -76,7 +76,7 @@ async fn read(target: &Target, name: &str) -> Result<TanzuKubernetesCluster> {
     }
 }
 
-/// Refuses to change a cluster that is being deleted: the change would be lost with it.
+/// Refuses to change a cluster that is being deleted, because the change would be lost.
 fn refuse_if_deleting(root: Root, metadata: &ObjectMeta) -> Result<()> {
     if metadata.deletion_timestamp.is_none() {
         return Ok(());
@@ -93,7 +93,7 @@ fn clusters(target: &Target) -> Api<TanzuKubernetesCluster> {
     clusters_in(target, &target.namespace)
 }
 
-/// The Clusters of the namespace.
+/// Returns the API for Clusters in the namespace.
 fn plain_clusters(target: &Target) -> Api<DynamicObject> {
     dynamic_api_in(&target.client, CLUSTER, Some(&target.namespace))
 }
@@ -102,14 +102,14 @@ fn clusters_in(target: &Target, namespace: &str) -> Api<TanzuKubernetesCluster> 
     Api::namespaced(target.client.clone(), namespace)
 }
 
-/// A cluster of one of the two kinds.
+/// A cluster of either kind.
 enum Found {
     TanzuKubernetesCluster(Box<TanzuKubernetesCluster>),
-    /// A Cluster of Cluster API without a TanzuKubernetesCluster.
+    /// A Cluster API Cluster without a TanzuKubernetesCluster.
     Plain(Box<DynamicObject>),
 }
 
-/// Reads a cluster of either kind.
+/// Reads a TanzuKubernetesCluster, or the Cluster with this name if there isn't one.
 async fn find(target: &Target, name: &str) -> Result<Found> {
     let missing = match clusters(target).get(name).await {
         Err(error) if is_gone(&error) || is_not_served(&error) => error,
@@ -129,7 +129,7 @@ async fn find(target: &Target, name: &str) -> Result<Found> {
     }
 }
 
-/// True if the API server serves no kind of the group. An object that does not exist has the same status.
+/// Returns true if the API server doesn't serve the kind. The status code for a missing object is the same.
 fn is_absent_kind(error: &kube::Error) -> bool {
     is_not_served(error) && !is_gone(error)
 }
@@ -141,14 +141,15 @@ fn missing_cluster(target: &Target, name: &str) -> anyhow::Error {
     )
 }
 
-/// The kind of a cluster in a manifest. Other documents have none.
+/// Returns the kind of a cluster in a manifest, or `None` for other documents.
 fn root_of(document: &Value) -> Option<Root> {
     let is_plain = document["kind"] == "Cluster"
         && document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cluster.x-k8s.io/"));
     if is_cluster(document) { Some(Root::TanzuKubernetesCluster) } else { is_plain.then_some(Root::Cluster) }
 }
 
-/// Changes a cluster by a JSON patch. Changes nothing if the cluster was deleted and created again since it was read.
+/// Applies a JSON patch to a cluster. The patch fails if the cluster has been deleted and created again since it was
+/// read.
 async fn patch(
     target: &Target,
     cluster: &TanzuKubernetesCluster,
@@ -169,20 +170,21 @@ async fn patch(
         .with_context(|| format!("cannot change TanzuKubernetesCluster {}/{name}", target.namespace))
 }
 
-/// The change of one cluster.
+/// A change to one cluster.
 struct Change<'a> {
     cluster: &'a TanzuKubernetesCluster,
-    /// The manager of the fields that are changed.
+    /// The field manager for the change.
     manager: &'static str,
     fields: Vec<Field>,
-    /// The operations of a JSON patch.
+    /// JSON patch operations.
     operations: Vec<Value>,
-    /// The line that says what is changed.
+    /// The line that describes the change to the user.
     text: String,
 }
 
 impl Change<'_> {
-    /// Makes the change, and shows the progress. In a dry run, the API server only checks it.
+    /// Applies the change and shows the progress. In a dry run, the API server only checks the change. Refuses if the
+    /// cluster is being deleted, or if another tool has set a field and conflicts aren't forced.
     async fn make(self, target: &Target, flags: &CheckedChangeFlags) -> Result<ExitStatus> {
         let Self { cluster, manager, fields, operations, text } = self;
         let CheckedChangeFlags { dry_run, change: flags, .. } = flags;
@@ -205,7 +207,7 @@ impl Change<'_> {
     }
 }
 
-/// Shows the progress of changed clusters, and then a summary of each.
+/// Shows the progress of changed clusters, and then a summary for each.
 async fn follow(target: &Target, mut reports: Vec<ClusterReport>, flags: &ChangeFlags) -> Result<ExitStatus> {
     if flags.wait.wait {
         follow_clusters(&target.client, &mut reports, flags.wait.timeout).await?;
@@ -232,7 +234,7 @@ fn say_not_yet(timeout: Duration, paused: bool) {
     say!("error: not finished after {timeout:?}. {continues}");
 }
 
-/// Writes the document of `-o json`. A dry run has no clusters.
+/// Writes the document for `-o json`. In a dry run, `clusters` is empty.
 fn print_document(target: &Target, flags: &ChangeFlags, clusters: Vec<ClusterReport>) -> Result<()> {
     if flags.output == Some(Output::Json) {
         write_json(&Document { schema: SCHEMA, warnings: target.warnings.all(), clusters })?;
@@ -240,7 +242,7 @@ fn print_document(target: &Target, flags: &ChangeFlags, clusters: Vec<ClusterRep
     Ok(())
 }
 
-/// The document of `-o json`.
+/// The document for `-o json`.
 #[derive(Serialize)]
 struct Document {
     schema: u32,

@@ -1,41 +1,42 @@
-//! The tools that have set the fields of an object, from its `managedFields`. Pure.
+//! Finds the tools that have set an object's fields, in its `managedFields`. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
 use crate::exit::ExitStatus;
 
-/// Managers by which people change objects by hand. A GitOps tool would change its fields back.
+/// Prefixes of the field managers with which people change objects by hand. Other tools, such as GitOps controllers,
+/// would revert a change.
 const PEOPLE: [&str; 2] = ["kubectl", "layercake"];
 
-/// A field, as `managedFields` name it and as people do.
+/// A field, in the notation of `managedFields` and as a path for people.
 pub struct Field {
     /// The keys from the object to the field, such as `f:spec`.
     pub keys: Vec<String>,
-    /// Its path, such as `spec.topology.controlPlane.replicas`.
+    /// The path, such as `spec.topology.controlPlane.replicas`.
     pub path: String,
 }
 
 impl Field {
-    /// A field of the spec, below these keys.
+    /// Returns a field in the spec. `keys` and `path` are relative to the spec.
     pub fn of_spec(keys: &[&str], path: &str) -> Self {
         let all = std::iter::once(&"f:spec").chain(keys);
         Self { keys: all.map(|key| (*key).to_owned()).collect(), path: format!("spec.{path}") }
     }
 
-    /// A field of the topology, below these keys.
+    /// Returns a field in the topology. `keys` and `path` are relative to the topology.
     pub fn of_topology(keys: &[&str], path: &str) -> Self {
         let all: Vec<_> = std::iter::once(&"f:topology").chain(keys).copied().collect();
         Self::of_spec(&all, &format!("topology.{path}"))
     }
 
-    /// The field of a node pool.
+    /// Returns a field in a node pool. `keys` and `path` are relative to the pool.
     pub fn of_pool(pool: &str, keys: &[&str], path: &str) -> Self {
         let item = format!("k:{{\"name\":\"{pool}\"}}");
         let keys: Vec<_> = ["f:nodePools", &item].iter().chain(keys).copied().collect();
         Self::of_topology(&keys, &format!("nodePools[{pool}].{path}"))
     }
 
-    /// The manager that has set the field, if it is not a person's.
+    /// Returns the manager that has set the field. Managers in [`PEOPLE`] are ignored.
     fn owner<'a>(&self, managers: &'a [ManagedFieldsEntry]) -> Option<&'a str> {
         managers.iter().find_map(|entry| {
             let manager = entry.manager.as_deref()?;
@@ -50,7 +51,7 @@ impl Field {
 /// Refuses to change fields that another tool has set.
 ///
 /// # Errors
-/// With [`ExitStatus::Refused`], naming each field and its manager.
+/// Returns an error with [`ExitStatus::Refused`] that names each field and its manager.
 pub fn check(fields: &[Field], managers: Option<&[ManagedFieldsEntry]>) -> anyhow::Result<()> {
     let managers = managers.unwrap_or_default();
     let owned = fields.iter().filter_map(|field| Some((&field.path, field.owner(managers)?)));

@@ -1,4 +1,4 @@
-//! Clusters of Cluster API without a TanzuKubernetesCluster.
+//! Scales Cluster API Clusters without a TanzuKubernetesCluster.
 
 use anyhow::{Context as _, Result};
 use kube::ResourceExt as _;
@@ -14,7 +14,7 @@ use crate::follow::report_before_change;
 use crate::output::say;
 use crate::target::Target;
 
-/// Scales the topology of a Cluster.
+/// Scales the control plane or a node pool in a Cluster's topology.
 pub async fn scale(
     target: &Target,
     cluster: &DynamicObject,
@@ -46,7 +46,7 @@ pub async fn scale(
     follow(target, vec![report], &args.change.change).await
 }
 
-/// The group of nodes to be scaled, and its place in the Cluster.
+/// Returns the name of the node group to scale, and the JSON pointer to the node group in the Cluster.
 fn group(cluster: &DynamicObject, args: &Scale) -> Result<(String, String)> {
     let refused = |text: String| Err(ExitStatus::Refused.error(text));
     let name = &args.name;

@@ -1,4 +1,4 @@
-//! `layercake render`: the objects of a cluster before they exist.
+//! `layercake render`: shows the objects that gcm creates for a cluster, before they exist.
 
 use anyhow::{Context as _, Result};
 use api::gcm::{HUB, TanzuKubernetesCluster, convert};
@@ -17,10 +17,11 @@ use crate::manifest::{self, is_cluster};
 use crate::output::{say, write_err, write_json, write_out};
 use crate::target::Target;
 
-/// The argument of gcm that is assumed if its own cannot be read. It decides which program holds the address of a control plane.
+/// The gcm argument to assume if gcm isn't deployed, or if the user can't read its arguments. The argument decides
+/// which program holds the control plane's address.
 const ASSUMED: &str = "--nodes-pull-images";
 
-/// Renders manifests as the command line asks.
+/// Runs `layercake render`.
 pub async fn render(args: Render) -> ExitStatus {
     run(&args).await.unwrap_or_else(|error| failed(&error))
 }
@@ -53,7 +54,7 @@ async fn run(args: &Render) -> Result<ExitStatus> {
         .await
 }
 
-/// Reads the arguments of gcm, on which some objects depend.
+/// Reads gcm's arguments, on which some objects depend.
 async fn read_arguments(target: &Target) -> Result<Vec<String>> {
     let settings = target.bootstrap.as_ref().map(|opened| opened.folder().settings()).transpose()?.flatten();
     if let Some(settings) = settings {
@@ -72,7 +73,7 @@ async fn read_arguments(target: &Target) -> Result<Vec<String>> {
 async fn render_cluster(target: &Target, document: &Value, arguments: &[String]) -> Result<Vec<Value>> {
     let name = document["metadata"]["name"].as_str().unwrap_or_default();
     let namespace = namespace_of(document, target);
-    // Admission checks it and adds defaults. Nothing is stored, so it does not matter who has set a field.
+    // Admission checks the cluster and adds defaults. Conflicts don't matter, because a dry run doesn't store anything.
     let options = ApplyOptions { force: true, dry_run: true };
     let accepted = apply_as_user(&target.client, document, &target.namespace, options).await?;
     let cluster = read_as_hub(&accepted)?;
@@ -101,7 +102,7 @@ async fn render_cluster(target: &Target, document: &Value, arguments: &[String])
     Ok(rendered.objects)
 }
 
-/// Reads an object of any served version.
+/// Converts an object from any served version to the hub version.
 fn read_as_hub(object: &DynamicObject) -> Result<TanzuKubernetesCluster> {
     let object =
         convert(&serde_json::to_value(object)?, HUB).context("cannot convert the TanzuKubernetesCluster")?;

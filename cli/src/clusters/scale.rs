@@ -1,4 +1,4 @@
-//! `layercake scale`: another number of nodes.
+//! `layercake scale`: changes the number of nodes in a node pool or the control plane.
 
 use anyhow::Result;
 use api::gcm::v1alpha3::Topology;
@@ -11,10 +11,10 @@ use crate::exit::ExitStatus;
 use crate::output::say;
 use crate::target::Target;
 
-/// The manager of the fields that the command changes.
+/// The field manager for the command's changes.
 const MANAGER: &str = "layercake-scale";
 
-/// Scales a cluster as the command line asks.
+/// Runs `layercake scale`.
 pub async fn scale(args: Scale) -> ExitStatus {
     let begun = format!("Interrupted. If {} was changed, the change continues.", args.name);
     let work = args.change.target.with_change(None, async |target| run(target, &args).await);
@@ -45,11 +45,11 @@ async fn run(target: &Target, args: &Scale) -> Result<ExitStatus> {
     Ok(status)
 }
 
-/// The nodes to be scaled.
+/// The nodes to scale.
 #[derive(Debug, PartialEq, Eq)]
 enum Group {
     ControlPlane,
-    /// A pool, with its place in the list.
+    /// A node pool, with its index in `spec.topology.nodePools`.
     Pool {
         name: String,
         at: usize,
@@ -93,7 +93,7 @@ impl Group {
         }))
     }
 
-    /// The nodes, for the user of a standalone cluster, which has one pool as a rule.
+    /// Returns the nodes' description for users of standalone clusters, which usually have one pool.
     fn nodes(&self) -> &'static str {
         match self {
             Self::ControlPlane => "control plane nodes",

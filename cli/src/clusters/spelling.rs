@@ -1,7 +1,8 @@
-//! The release of a manifest, written as the cluster's object has it. Pure.
+//! Spells the releases in a manifest as the live cluster does. Pure.
 //!
-//! Admission writes the full name of a release over a prefix, and `layercake upgrade` and kubectl set the same fields.
-//! Server-side apply compares texts, so it would refuse `v1.34` where another tool has set `v1.34.2---vmware.1-vkr.1`.
+//! Admission replaces the prefix of a release name with the full name, and `layercake upgrade` and kubectl set the same
+//! fields. Server-side apply compares strings, so `v1.34` would conflict with `v1.34.2---vmware.1-vkr.1` from another
+//! tool.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::Tkr;
@@ -9,12 +10,14 @@ use gcm::release::version::Version;
 use gcm::spec::release::current_version;
 use serde_json::Value;
 
-/// The place of the release's name in a manifest.
+/// The JSON pointer to the release name in a manifest.
 const CONTROL_PLANE: &str = "/spec/topology/controlPlane/tkr/reference/name";
 
-/// Replaces each text of `document` that means the release of `live` with the text that `live` has in the same field.
+/// Replaces each release in `document` that means the current release of `live` with the spelling in the same field of
+/// `live`.
 ///
-/// A version hint that means another release follows the hint: the full version that admission filled in is removed.
+/// If the version hint means another release, removes the full version that admission has filled in, so that the hint
+/// decides.
 pub fn adopt_spelling(document: &mut Value, live: &TanzuKubernetesCluster) {
     let Some(version) = current_version(live) else { return };
     let spec = &live.spec;
@@ -48,7 +51,8 @@ fn adopt_text(text: Option<&mut Value>, known: Option<&str>, version: &Version) 
     }
 }
 
-/// Removes the full version of the live object if only the hint of the document names a release, and another one.
+/// Removes the full version if the version hint is the only field in the document that names a release, and that
+/// release isn't `version`.
 fn follow_hint(document: &mut Value, version: &Version) {
     let names_release = document.pointer(CONTROL_PLANE).is_some();
     let distribution = document.pointer_mut("/spec/distribution").and_then(Value::as_object_mut);

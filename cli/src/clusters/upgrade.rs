@@ -1,4 +1,4 @@
-//! `layercake upgrade`: another release.
+//! `layercake upgrade`: changes a cluster's release.
 
 use anyhow::Result;
 use api::gcm::TanzuKubernetesCluster;
@@ -14,16 +14,16 @@ use crate::args::Upgrade;
 use crate::exit::ExitStatus;
 use crate::target::Target;
 
-/// The manager of the fields that the command changes.
+/// The field manager for the command's changes.
 const MANAGER: &str = "layercake-upgrade";
 
-/// The name of a release below a group of nodes, in `managedFields`.
+/// The keys of a node group's release name in `managedFields`.
 const RELEASE: [&str; 3] = ["f:tkr", "f:reference", "f:name"];
 
-/// The path of the version hint.
+/// The path of the version hint in the spec.
 const HINT: &str = "distribution.version";
 
-/// Upgrades a cluster as the command line asks.
+/// Runs `layercake upgrade`.
 pub async fn upgrade(args: Upgrade) -> ExitStatus {
     let begun = format!("Interrupted. If {} was changed, its upgrade continues.", args.name);
     let work = args.change.target.with_change(None, async |target| run(target, &args).await);
@@ -51,13 +51,13 @@ async fn run(target: &Target, args: &Upgrade) -> Result<ExitStatus> {
     change.make(target, &args.change).await
 }
 
-/// The pools that name a release of their own, with their places.
+/// Returns the index and name of each pool that sets its own release.
 fn pools(cluster: &TanzuKubernetesCluster) -> impl Iterator<Item = (usize, &str)> {
     let pools = cluster.spec.topology.node_pools.iter().enumerate();
     pools.filter(|(_, pool)| pool.tkr.is_some()).map(|(at, pool)| (at, pool.name.as_str()))
 }
 
-/// The version hint of the cluster, if the release does not match it. Both would contradict each other.
+/// Returns the cluster's version hint if it contradicts the release.
 fn other_hint<'a>(cluster: &'a TanzuKubernetesCluster, release: &str) -> Option<&'a str> {
     let hint = cluster.spec.distribution.as_ref()?.version.as_deref()?;
     (!hint.trim().is_empty() && !are_of_one_release(hint, release)).then_some(hint)

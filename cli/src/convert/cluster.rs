@@ -1,4 +1,4 @@
-//! The manifest of a cluster from the variables of a configuration file, and the outcome of each variable. Pure.
+//! Converts configuration variables to a cluster manifest, and reports the outcome for each variable. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,40 +11,38 @@ use serde_json::{Map, Value, json};
 use super::variables::{SECRET, TRUST, VariableDestination, Variables, destination};
 use crate::args::Convert;
 
-/// The most characters of a value in a message.
+/// The maximum length of a value in a message, in characters.
 const SHOWN: usize = 64;
-/// The outcome of a variable: its kind, and the field, the object or the reason.
+/// The outcome for a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableOutcome {
-    /// The variable.
     pub name: String,
-    /// The kind.
     pub kind: OutcomeKind,
-    /// The field, the object or the reason; empty for an unknown variable.
+    /// The manifest field, the owner of the setting, or the reason, depending on `kind`. Empty for an unknown variable.
     pub detail: String,
 }
 
-/// The kinds of outcomes, in the order of the report.
+/// The kinds of outcomes, in report order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OutcomeKind {
-    /// It became a field of the manifest.
+    /// The variable became a field in the manifest.
     Used,
-    /// Another object or program has this setting.
+    /// Another object or program contains this setting.
     Elsewhere,
-    /// It has no effect.
+    /// The variable isn't converted.
     LeftOut,
-    /// It is not a variable of Tanzu Kubernetes Grid.
+    /// The variable doesn't exist in Tanzu Kubernetes Grid.
     Unknown,
 }
 
-/// The values that are missing or wrong, each with its variable or flag and what to do.
+/// The missing or invalid values, each with its variable or flag and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidConfiguration(pub Vec<String>);
 
-/// Returns the manifest, and the outcomes of all variables, by kind and name.
+/// Returns the manifest and the outcomes for all variables, sorted by kind and name.
 ///
 /// # Errors
-/// If a needed value is missing or wrong. No error repeats a proxy's address.
+/// Returns an error if a required value is missing or invalid. Errors don't contain proxy addresses.
 pub fn convert(
     variables: &Variables,
     args: &Convert,
@@ -71,27 +69,26 @@ pub fn convert(
     Ok((manifest, outcomes))
 }
 
-/// Returns the faults of variables that would become fields, and whose values were redacted.
+/// Returns a fault for each variable that would become a field but has a redacted value.
 fn secret_fields(variables: &Variables) -> Vec<String> {
     let is_field = |name: &str| matches!(destination(name), Some(VariableDestination::Field(_)));
     let redacted = variables.iter().filter(|(name, value)| value.as_str() == SECRET && is_field(name));
     redacted.map(|(name, _)| format!("{name}: its value is encoded. Write the value itself")).collect()
 }
 
-/// The variables, with what is known about them so far.
+/// The variables, and the state of their conversion.
 pub(super) struct Source<'a> {
     variables: &'a Variables,
-    /// The reasons why variables with a field are not used.
+    /// The reasons why variables with a field aren't used.
     pub(super) unused: BTreeMap<&'static str, String>,
-    /// The variables of the trusted authorities, in the order of the field.
+    /// The variables for trusted CAs, in the order of the manifest's list.
     pub(super) authorities: Vec<&'static str>,
-    /// The container network.
     pub(super) cni: Option<&'a str>,
     faults: Vec<String>,
 }
 
 impl<'a> Source<'a> {
-    /// Returns the value of a variable, if it has one.
+    /// Returns the value of a variable, unless it is empty.
     pub(super) fn value(&self, name: &str) -> Option<&'a str> {
         self.variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
@@ -104,7 +101,8 @@ impl<'a> Source<'a> {
         self.unused.extend(names.iter().map(|name| (*name, reason.to_owned())));
     }
 
-    /// Returns the value of a flag, or else of the first variable that has one.
+    /// Returns the value of the flag, or the first value among the variables in `names` if the flag isn't set. Leaves
+    /// out the other variables. Adds a fault if the value isn't a name.
     fn choose(&mut self, flag: &str, given: Option<&'a str>, names: &[&'static str]) -> Option<&'a str> {
         let mut chosen = given.map(|value| (flag.to_owned(), value));
         for &name in names {
@@ -119,7 +117,7 @@ impl<'a> Source<'a> {
         Some(value)
     }
 
-    /// Adds a fault if a value cannot be the name of an object.
+    /// Adds a fault if a value can't be an object name.
     pub(super) fn check_name(&mut self, origin: &str, value: &str) {
         if !is_name(value) {
             let value = printable(value, SHOWN);
@@ -154,7 +152,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the query of node images for the operating system of the file.
+    /// Returns the node image query for the file's operating system.
     fn os_image(&mut self) -> Option<String> {
         let labels = [("OS_NAME", "os-name"), ("OS_VERSION", "os-version"), ("OS_ARCH", "os-arch")];
         let mut terms = Vec::new();
@@ -208,7 +206,7 @@ impl<'a> Source<'a> {
         release
     }
 
-    /// Returns the VM classes of the control plane and of the workers.
+    /// Returns the VM classes for the control plane and the workers.
     fn vm_classes(&mut self, args: &'a Convert) -> [Option<&'a str>; 2] {
         let names = ["CONTROL_PLANE_VM_CLASS", "WORKER_VM_CLASS"];
         let classes = names.map(|name| self.choose("--vm-class", args.vm_class.as_deref(), &[name]));
@@ -231,7 +229,7 @@ impl<'a> Source<'a> {
         classes
     }
 
-    /// Returns the size that the file gives the nodes of a role, as a text.
+    /// Describes the node size that the file sets for a role: `CONTROL_PLANE` or `WORKER`.
     fn size(&self, role: &str) -> Option<String> {
         let number = |what: &str| {
             let names = [format!("VSPHERE_{role}_{what}"), format!("VSPHERE_{what}")];
@@ -247,7 +245,7 @@ impl<'a> Source<'a> {
         Some(format!("size {:?}", printable(size, SHOWN)))
     }
 
-    /// Returns the storage classes of the control plane and of the workers.
+    /// Returns the storage classes for the control plane and the workers.
     fn storage_classes(&mut self, args: &'a Convert) -> [Option<&'a str>; 2] {
         let names = ["CONTROL_PLANE_STORAGE_CLASS", "WORKER_STORAGE_CLASS"];
         let classes =
@@ -262,7 +260,8 @@ impl<'a> Source<'a> {
         classes
     }
 
-    /// Returns the numbers of control plane nodes and workers. The plan decides those that the file does not set.
+    /// Returns the numbers of control plane nodes and workers. CLUSTER_PLAN decides the numbers that the file doesn't
+    /// set.
     fn counts(&mut self) -> [i32; 2] {
         let names = ["CONTROL_PLANE_MACHINE_COUNT", "WORKER_MACHINE_COUNT"];
         let by_plan = match self.value("CLUSTER_PLAN") {
@@ -292,7 +291,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Reads `key1=value1,key2=value2`.
+    /// Parses `key1=value1,key2=value2`.
     fn labels(&mut self, text: &str) -> Map<String, Value> {
         let mut labels = Map::new();
         for item in list(text) {
@@ -309,7 +308,7 @@ impl<'a> Source<'a> {
         labels
     }
 
-    /// Reads `key1=value1:effect1,key2=value2:effect2`.
+    /// Parses `key1=value1:effect1,key2=value2:effect2`.
     fn taints(&mut self, text: &str) -> Vec<Value> {
         let mut taints = Vec::new();
         for item in list(text) {
@@ -331,8 +330,8 @@ impl<'a> Source<'a> {
         taints
     }
 
-    /// Returns the reasons why admission would refuse the manifest, each with its variable. Releases and node images are not known
-    /// here, and every container network can be a bundle.
+    /// Returns the reasons why admission would refuse the manifest, each with its variable. Ignores the release,
+    /// because releases and node images aren't known here. Assumes that the container network is available as a bundle.
     fn denials(&self, manifest: &Value) -> Vec<String> {
         let Ok(cluster) = serde_json::from_value::<TanzuKubernetesCluster>(manifest.clone()) else {
             return vec!["the manifest is not a TanzuKubernetesCluster".to_owned()];
@@ -353,7 +352,7 @@ impl<'a> Source<'a> {
             .collect()
     }
 
-    /// Returns the variable that became a field, or the field around it.
+    /// Returns the variable that became a field or one of its parents.
     fn origin(&self, field: &str) -> Option<&str> {
         let at = field.strip_prefix(TRUST).and_then(|rest| rest.strip_prefix('['));
         if let Some((at, _)) = at.and_then(|rest| rest.split_once(']')) {
@@ -380,18 +379,19 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns the names of those variables that have no value.
+/// Returns the names that don't have a value, joined with `or`.
 fn missing(names: &[&str; 2], values: &[Option<&str>; 2]) -> String {
     let without = names.iter().zip(values).filter(|(_, value)| value.is_none());
     without.map(|(name, _)| *name).collect::<Vec<_>>().join(" or ")
 }
 
-/// Returns the items of a list whose separators are commas, without empty ones.
+/// Splits a comma-separated list and skips empty items.
 pub(super) fn list(text: &str) -> Vec<&str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
 }
 
-/// True for a text that can be the name of an object, of a release or of an operating system.
+/// Returns true if the string can name an object, a release or an operating system: up to 253 letters, digits and
+/// `-.+`.
 fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-.+".contains(c);
     !text.is_empty() && text.len() <= 253 && text.chars().all(fits)

@@ -1,7 +1,8 @@
-//! `layercake convert`: a cluster configuration file of Tanzu Kubernetes Grid becomes a TanzuKubernetesCluster.
+//! `layercake convert`: converts a Tanzu Kubernetes Grid cluster configuration file to a TanzuKubernetesCluster.
 //!
-//! [`variables`] lists the variables with their destinations, and [`cluster`] writes the manifest and reports the outcome of each
-//! variable. Reads no cluster. The report never has a value: files contain passwords.
+//! [`variables`] lists the variables with their destinations, and [`cluster`] writes the manifest and reports the
+//! outcome for each variable. The conversion doesn't connect to a cluster. The report never contains values, because
+//! files contain passwords.
 
 mod cluster;
 mod settings;
@@ -25,12 +26,12 @@ use crate::output::{write_err, write_out};
 use cluster::{InvalidConfiguration, OutcomeKind, VariableOutcome};
 use variables::Variables;
 
-/// The memory (bytes) for reading a file.
+/// The memory limit for reading a file, in bytes.
 const READ_BYTES: usize = 64 << 20;
-/// The most characters of a name in the report.
+/// The maximum length of a name in the report, in characters.
 const SHOWN: usize = 64;
 
-/// Prints the manifest, and on standard error the outcome of each variable.
+/// Prints the manifest, and the outcome for each variable on standard error.
 pub fn run(args: &Convert) -> ExitStatus {
     match read(&args.config).and_then(|text| compose(&text, args)) {
         Ok((manifest, report)) => {
@@ -47,7 +48,7 @@ fn read(path: &Path) -> Result<String> {
     text.map_err(|error| ExitStatus::Usage.error(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Returns the manifest and the report.
+/// Returns the manifest as YAML, and the report.
 fn compose(text: &str, args: &Convert) -> Result<(String, String)> {
     let file = args.config.display();
     let variables = read_variables(text)
@@ -60,9 +61,10 @@ fn compose(text: &str, args: &Convert) -> Result<(String, String)> {
     Ok((yaml(&[manifest])?, report(&outcomes)))
 }
 
-/// Returns the variables of a file, without secret values, or the reason why it has none. The reason does not quote values.
+/// Returns the variables in a file with secrets redacted, or the reason why the file can't be read. The reason doesn't
+/// quote values.
 fn read_variables(text: &str) -> Result<Variables, String> {
-    // As texts, numbers keep the digits that they were written with.
+    // Parse values as strings, so that numbers such as 1.30 keep their digits.
     let texts = from_yaml::<BTreeMap<String, Option<String>>>(text, &Budget::new(READ_BYTES));
     if let Ok(texts) = texts
         && !texts.is_empty()
@@ -92,7 +94,7 @@ fn read_variables(text: &str) -> Result<Variables, String> {
     }
 }
 
-/// Returns a line for each variable.
+/// Formats a line for each variable.
 fn report(outcomes: &[VariableOutcome]) -> String {
     let names = outcomes.iter().map(|outcome| printable(&outcome.name, SHOWN));
     let width = names.map(|name| name.chars().count()).max().unwrap_or_default();

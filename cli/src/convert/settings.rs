@@ -1,12 +1,12 @@
-//! The settings of a cluster: network, proxy, trusted authorities and storage. Pure.
+//! Converts the settings for network, proxy, trusted CAs and storage. Pure.
 
 use serde_json::{Map, Value, json};
 
 use super::cluster::{Source, list};
 
-/// The names of a proxy's variables.
+/// The proxy variables.
 const PROXY: [&str; 3] = ["TKG_HTTP_PROXY", "TKG_HTTPS_PROXY", "TKG_NO_PROXY"];
-/// The authorities that nodes trust: variable, and name of the file on the nodes.
+/// The CAs that nodes trust: the variable, and the file name on nodes.
 const AUTHORITIES: [(&str, &str); 5] = [
     ("TKG_PROXY_CA_CERT", "proxy"),
     ("TKG_CUSTOM_IMAGE_REPOSITORY_CA_CERTIFICATE", "image-repository"),
@@ -16,7 +16,7 @@ const AUTHORITIES: [(&str, &str); 5] = [
 ];
 
 impl Source<'_> {
-    /// Returns the settings, without those that the file does not have.
+    /// Returns the settings that the file contains.
     pub(super) fn settings(&mut self) -> Map<String, Value> {
         let mut settings = Map::new();
         for (key, part) in [("network", self.network()), ("storage", self.storage())] {
@@ -84,7 +84,7 @@ impl Source<'_> {
         }
     }
 
-    /// Returns the trusted authorities. Line breaks in their base64 are dropped.
+    /// Returns the trusted CAs, without the line breaks in their base64.
     fn authorities(&mut self) -> Vec<Value> {
         let mut authorities = Vec::new();
         for (variable, name) in AUTHORITIES {

@@ -1,4 +1,4 @@
-//! Files of both providers, wrong ones, and secrets.
+//! Tests with files for both providers, invalid files and secrets.
 
 use std::path::PathBuf;
 
@@ -70,19 +70,19 @@ fn all_flags() -> Convert {
     flags([Some("dev"), Some("v1.36"), Some("small"), Some("gold")])
 }
 
-/// The manifest as an object, and the report.
+/// Returns the manifest as an object, and the report.
 fn converted(text: &str, args: &Convert) -> (Value, String) {
     let (manifest, report) = compose(text, args).unwrap();
     (serde_saphyr::from_str(&manifest).unwrap(), report)
 }
 
-/// The error with its status.
+/// Returns the exit status and message of the error.
 fn refused(text: &str, args: &Convert) -> (ExitStatus, String) {
     let error = compose(text, args).unwrap_err();
     (crate::exit::status_of_error(&error), error.to_string())
 }
 
-/// A file with one variable exchanged, or added.
+/// Returns a file with one variable replaced or added.
 fn changed(text: &str, name: &str, value: &str) -> String {
     let beginning = format!("{name}:");
     let kept: Vec<_> = text.lines().filter(|line| !line.starts_with(&beginning)).collect();
@@ -306,7 +306,7 @@ fn a_used_variable_changes_the_manifest() {
     let used: Vec<_> = outcomes.iter().filter(|outcome| outcome.kind == OutcomeKind::Used).collect();
     let fields =
         VARIABLES.iter().filter(|(_, destination)| matches!(destination, VariableDestination::Field(_)));
-    // Both numbers of nodes replace the plan, and the release replaces the version.
+    // Both node counts override the plan, and the release overrides the version.
     assert_eq!(used.len(), fields.count() - 2);
     for outcome in used {
         let without: Variables =

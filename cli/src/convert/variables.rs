@@ -1,28 +1,28 @@
-//! The variables of a cluster configuration file of Tanzu Kubernetes Grid, each with its destination. Pure.
+//! The variables in Tanzu Kubernetes Grid cluster configuration files, each with its destination. Pure.
 //!
-//! The names are those of tanzu-framework and of files that its users publish.
+//! The names come from tanzu-framework and from files that users have published.
 
 use std::collections::BTreeMap;
 
 use self::VariableDestination::{Elsewhere, Field, LeftOut};
 
-/// The variables of a file. A variable without a value has an empty text.
+/// The variables in a file. A variable without a value maps to an empty string.
 pub type Variables = BTreeMap<String, String>;
 
 /// The destination of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableDestination {
-    /// A field of the manifest.
+    /// A field in the manifest.
     Field(&'static str),
-    /// Another object or program, which has this setting.
+    /// The object or program that contains this setting.
     Elsewhere(&'static str),
-    /// Nothing, for this reason.
+    /// The variable isn't converted, for this reason.
     LeftOut(&'static str),
 }
 
-/// The field of the query of node images.
+/// The annotation for the node image query.
 pub const OS_IMAGE: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-os-image]";
-/// The list of trusted authorities.
+/// The list of trusted CAs.
 pub const TRUST: &str = "spec.settings.network.trust.additionalTrustedCAs";
 
 const VM_CLASS: VariableDestination = Elsewhere("the VirtualMachineClass of the nodes");
@@ -60,7 +60,7 @@ const NOT_NEEDED: VariableDestination = LeftOut("only the tanzu command line rea
 const NOT_VSPHERE: VariableDestination = LeftOut("clusters run on vSphere only");
 const NO_WINDOWS: VariableDestination = LeftOut("node pools with Windows are not supported");
 
-/// All variables. `*` at the end of a name stands for any ending; the longest name that fits decides.
+/// All variables. A trailing `*` matches any suffix. The longest matching name applies.
 pub const VARIABLES: &[(&str, VariableDestination)] = &[
     // The cluster.
     ("CLUSTER_NAME", Field("metadata.name")),
@@ -234,7 +234,7 @@ pub const VARIABLES: &[(&str, VariableDestination)] = &[
     ("OCI_*", NOT_VSPHERE),
 ];
 
-/// Returns the destination of a variable; none if the variable is unknown.
+/// Returns the destination of a variable, or `None` if the variable is unknown.
 pub fn destination(name: &str) -> Option<VariableDestination> {
     let fits = |pattern: &str| match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
@@ -244,16 +244,16 @@ pub fn destination(name: &str) -> Option<VariableDestination> {
     known.max_by_key(|(pattern, _)| pattern.trim_end_matches('*').len()).map(|(_, destination)| *destination)
 }
 
-/// The text that replaces a secret value.
+/// The replacement for a secret value.
 pub const SECRET: &str = "<secret>";
 
-/// True for a variable whose value is a secret by its name.
+/// Returns true if the variable's name implies a secret value.
 fn is_secret(name: &str) -> bool {
     ["PASSWORD", "_SECRET", "_TOKEN", "_KEY"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// Returns the value of a variable, or [`SECRET`] in place of a value that is a secret by its name or that the tanzu command
-/// line has encoded.
+/// Returns the value, or [`SECRET`] if the variable's name implies a secret and the value isn't blank, or if the tanzu
+/// command line has encoded the value.
 pub fn redact(name: &str, value: String) -> String {
     let is_encoded = value.trim_start().starts_with("<encoded:");
     if is_encoded || (is_secret(name) && !value.trim().is_empty()) { SECRET.to_owned() } else { value }

@@ -1,7 +1,7 @@
-//! Which of the objects that are not ready is the one that everything else waits for. Pure.
+//! Finds the object that everything else waits for, among the objects that aren't ready. Pure.
 //!
-//! The deepest object knows best, and of those the gravest cause comes first, as [`api::conditions::cause`] ranks
-//! them; among equals, the first in the order in which a cluster comes up.
+//! The deepest unready objects are the suspects. The suspect with the gravest cause wins, as ranked by
+//! [`api::conditions::cause`]; ties go to the object that a cluster needs first.
 
 use api::conditions::cause::{Cause, gravest, severity};
 use api::conditions::severity::Severity;
@@ -18,31 +18,31 @@ use super::root::Root;
 /// The object that everything else waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Blocking {
-    /// Kind and name, e.g. `VirtualMachine ben-test/test-cluster-control-plane-x7k2p`.
+    /// Kind, namespace and name, such as `VirtualMachine ben-test/test-cluster-control-plane-x7k2p`.
     pub object: String,
-    /// Reason of its condition.
+    /// The condition's reason.
     pub reason: String,
-    /// Message of its condition.
+    /// The condition's message.
     pub message: String,
 }
 
 impl Blocking {
-    /// A pause of the root `namespace/name`; `message` says who paused it and how it is resumed.
+    /// Returns the cause for a paused root `namespace/name`. `message` says who paused the root and how to resume it.
     pub fn pause(root: Root, namespace: &str, name: &str, message: String) -> Self {
         let object = format!("{} {namespace}/{name}", root.kind());
         Self { object, reason: contract::PAUSED.to_owned(), message }
     }
 
-    /// Returns true if the cluster waits for the end of a pause.
+    /// Returns true if the cluster is paused.
     pub fn is_pause(&self) -> bool {
         self.reason == contract::PAUSED
     }
 }
 
-/// The first blocking cause of a tree whose root is not ready.
+/// Returns the first blocking cause, or `None` if the root is ready.
 ///
-/// Nothing below a paused root is repaired, so the pause is the cause. The root also knows best that nothing replaces its control
-/// plane.
+/// A paused root is the cause, because objects below it aren't repaired. The same holds for a root whose control plane
+/// can't be remediated.
 pub fn blocking(namespace: &str, tree: &TreeNode) -> Option<Blocking> {
     if tree.ready == "True" {
         return None;
@@ -60,7 +60,7 @@ pub fn blocking(namespace: &str, tree: &TreeNode) -> Option<Blocking> {
     Some(Blocking { object: format!("{} {namespace}/{}", node.kind, node.name), reason, message })
 }
 
-/// Collects the objects that may be the cause, the deepest first; returns whether anything is not ready.
+/// Collects the possible causes, deepest objects first. Returns true if `node` or an object below it isn't ready.
 fn add_suspects<'a>(node: &'a TreeNode, suspects: &mut Vec<(&'a TreeNode, &'a Cause)>) -> bool {
     let mut below = false;
     for child in &node.children {
@@ -74,7 +74,7 @@ fn add_suspects<'a>(node: &'a TreeNode, suspects: &mut Vec<(&'a TreeNode, &'a Ca
     below || node.suspicion.is_some()
 }
 
-/// Why `object` is not ready; `found` is the condition that shows it.
+/// Explains why `object` isn't ready. `found` is the condition that shows the reason, if there is one.
 pub fn explain(kind: &str, object: &DynamicObject, found: Option<&Value>) -> Suspicion {
     let name = format!("{kind} {}", object.metadata.name.as_deref().unwrap_or_default());
     let special = match kind {
@@ -90,7 +90,7 @@ pub fn explain(kind: &str, object: &DynamicObject, found: Option<&Value>) -> Sus
     special.unwrap_or_else(|| of_condition(kind, name, found))
 }
 
-/// What a condition shows.
+/// Returns the cause that a condition shows.
 fn of_condition(kind: &str, object: String, found: Option<&Value>) -> Suspicion {
     let Some(found) = found else {
         let severity = if is_upstream(kind) { Severity::Waiting } else { Severity::Info };
@@ -105,7 +105,7 @@ fn of_condition(kind: &str, object: String, found: Option<&Value>) -> Suspicion 
     let own = match kind {
         "TanzuKubernetesCluster" => [tkc::INVALID, tkc::RECONCILE_FAILED].contains(&reason.as_str()),
         "WCPCluster" => wcp_cluster::severity(&reason).is_some_and(Severity::is_failing),
-        // The VirtualMachine does what it should; that its guest is no node is the Machine's matter.
+        // The VirtualMachine may be ready although its guest doesn't become a node, so the cause is the WCPMachine's own.
         "WCPMachine" => [vmop::BOOTSTRAP_FAILED, vmop::BOOTSTRAP_IN_PROGRESS, vmop::NO_BOOTSTRAP_STATUS]
             .contains(&reason.as_str()),
         _ => false,
@@ -115,29 +115,30 @@ fn of_condition(kind: &str, object: String, found: Option<&Value>) -> Suspicion 
     Suspicion { cause: Cause { object, reason, message, severity }, own }
 }
 
-/// What a condition of one of Cluster API's own kinds shows.
+/// Returns the cause that a Cluster API condition shows.
 fn of_cluster_api(object: String, type_: &str, found: &Value) -> Cause {
     let (reason, message) = (text(found, "reason"), text(found, "message"));
     let severity = capi::severity(type_, found["status"].as_str().unwrap_or_default(), &reason);
     Cause { object, reason, message, severity }
 }
 
-/// The reason of an object whose controller has not reported on it.
+/// The reason for objects whose controller hasn't reported a status.
 pub const NOT_REPORTED: &str = "NotReported";
 
-/// Cluster API's own kinds know no causes, only what they wait for.
+/// Returns true for Cluster API's core kinds. Their conditions show what they wait for, but not the cause.
 fn is_upstream(kind: &str) -> bool {
     ["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine"].contains(&kind)
 }
 
-/// A topology that cannot be carried out, such as one without its ClusterClass. Objects below the Cluster do not know it.
+/// Returns the cause if the topology can't be reconciled, for example without its ClusterClass. The objects below the
+/// Cluster don't show this cause.
 fn of_topology(name: &str, object: &DynamicObject) -> Option<Suspicion> {
     let found = condition(object, capi::TOPOLOGY_RECONCILED)?;
     let cause = of_cluster_api(name.to_owned(), capi::TOPOLOGY_RECONCILED, found);
     cause.severity.is_failing().then_some(Suspicion { cause, own: true })
 }
 
-/// What a Machine shows that none of the objects below it can know.
+/// Returns a cause that only the Machine shows, and not the objects below it.
 fn of_machine(name: &str, machine: &DynamicObject) -> Option<Suspicion> {
     if machine.metadata.deletion_timestamp.is_some() {
         let deleting = condition(machine, capi::DELETING).filter(|deleting| deleting["status"] == "True")?;
@@ -158,12 +159,12 @@ fn of_machine(name: &str, machine: &DynamicObject) -> Option<Suspicion> {
         return Some(Suspicion { cause, own: true });
     }
     let ready = condition(machine, READY).filter(|found| found["status"] == "False" && has_node)?;
-    // A node that was there comes and goes with what runs on it.
+    // The readiness of a node that joined depends on its workload, so it ranks low.
     let cause = Cause { severity: Severity::Info, ..of_cluster_api(name.to_owned(), READY, ready) };
     Some(Suspicion { cause, own: false })
 }
 
-/// The address of a Machine: the internal one, else the first.
+/// Returns a Machine's internal address, or its first address if none is internal.
 fn address(machine: &DynamicObject) -> Option<&str> {
     let addresses = machine.data["status"]["addresses"].as_array().map_or(&[][..], Vec::as_slice);
     let internal = addresses.iter().find(|address| address["type"] == "InternalIP").or(addresses.first());

@@ -1,4 +1,4 @@
-//! Reading the objects of one cluster, or one VM.
+//! Reads the objects of one cluster or VM.
 
 use anyhow::{Context, Result};
 use api::names::label;
@@ -11,7 +11,7 @@ use super::root::Root;
 use super::tree::{Objects, UNREAD};
 use crate::connection::not_served;
 
-/// Group, version and kind of everything in the tree, with how its objects are found.
+/// The kinds in the tree: group, version, kind, and how to find the objects.
 pub(super) const KINDS: &[(&str, &str, &str, Lookup)] = &[
     ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesCluster", Lookup::ByName),
     ("cluster.x-k8s.io", "v1beta2", "Cluster", Lookup::ByName),
@@ -27,29 +27,28 @@ pub(super) const KINDS: &[(&str, &str, &str, Lookup)] = &[
     ("vmoperator.vmware.com", "v1alpha1", "VirtualMachine", Lookup::ByLabel),
 ];
 
-/// How the objects of a kind are found.
+/// The way to find a kind's objects.
 #[derive(Clone, Copy)]
 pub(super) enum Lookup {
     ByName,
     ByLabel,
-    /// The infrastructure of the cluster.
+    /// By label, or by the cluster's name before Cluster API adds the label.
     Infrastructure,
     InNamespace,
 }
 
-/// The kind of control planes. No role for people includes it, because its objects may contain files with secrets.
+/// The control plane kind. No user role includes it, because its objects may contain files with secrets.
 const CONTROL_PLANE: &str = "KubeadmControlPlane";
 
-/// The objects of a cluster.
+/// The objects that were read.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// The objects, by kind.
     pub objects: Objects,
     /// The kinds that the user may not read.
     pub unread: Vec<&'static str>,
 }
 
-/// The kinds of the tree below a root, with how their objects are found.
+/// Returns the kinds in a root's tree, including the root's kind, in the format of [`KINDS`].
 fn kinds_below(root: Root) -> impl Iterator<Item = (&'static str, &'static str, &'static str, Lookup)> {
     let is_below = move |kind: &str| match root {
         Root::TanzuKubernetesCluster => true,
@@ -61,10 +60,11 @@ fn kinds_below(root: Root) -> impl Iterator<Item = (&'static str, &'static str, 
     kinds.map(move |(group, version, kind, found)| (*group, *version, *kind, lookup(kind, *found)))
 }
 
-/// Reads every object below the root `namespace/name` that the user may read.
+/// Reads all objects at and below the root `namespace/name` that the user may read.
 ///
 /// # Errors
-/// If the user may not read the root, or if another kind cannot be read for another reason.
+/// If the user may not read the root, or if reading another kind fails for a reason other than missing permission or an
+/// unserved kind.
 pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -> Result<Gathered> {
     let reads = kinds_below(root).map(|(group, version, kind, lookup)| async move {
         let kind_of = GroupVersionKind::gvk(group, version, kind);
@@ -74,7 +74,7 @@ pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -
             Err(kube::Error::Api(refused)) if refused.code == 403 && kind != root.kind() => {
                 return Ok((kind, None));
             }
-            // Kinds that the API server does not serve.
+            // The API server doesn't serve the kind.
             Err(error) if is_not_served(&error) && kind != root.kind() => Vec::new(),
             Err(error) if is_not_served(&error) => {
                 return Err(not_served(&format!("does not serve {kind} objects")));
@@ -101,7 +101,7 @@ pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -
     Ok(gathered)
 }
 
-/// The place in the tree of a control plane that the user may not read: its Machines are below it.
+/// Returns a placeholder for a control plane that the user may not read, so that its Machines have a parent.
 fn control_plane(cluster: &DynamicObject) -> Option<DynamicObject> {
     let name = cluster.data.pointer("/spec/controlPlaneRef/name")?.as_str()?;
     let object = json!({
@@ -123,7 +123,8 @@ async fn read(api: &Api<DynamicObject>, lookup: Lookup, name: &str) -> kube::Res
             found => Ok(vec![found?]),
         },
         Lookup::Infrastructure => {
-            // Cluster API labels it, also if it has another name; before that, it has the name of the cluster.
+            // Cluster API labels the object, whatever its name is. Before that, look for an object with the cluster's
+            // name.
             let labelled = labelled(api, name).await?;
             if labelled.is_empty() {
                 Ok(api.get_opt(name).await?.into_iter().collect())

@@ -1,4 +1,4 @@
-//! Parts that a cluster lacks and does not ask for. They block nothing.
+//! Finds the optional parts that a cluster lacks. They don't block the cluster.
 
 use std::fmt::Write as _;
 
@@ -9,18 +9,17 @@ use serde::Serialize;
 
 use super::object::{conditions, text};
 
-/// A part that a cluster lacks, as one condition of its TanzuKubernetesCluster shows it.
+/// A missing optional part, from a condition on the TanzuKubernetesCluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limit {
-    /// The type of the condition.
+    /// The condition type.
     pub condition: String,
-    /// Its reason.
     pub reason: String,
-    /// Its message: the parts that are there, the parts that are missing, and what to do.
+    /// The condition's message: the existing parts, the missing parts, and the remedy.
     pub message: String,
 }
 
-/// Returns the limits of a cluster, in the order of its conditions.
+/// Returns a cluster's limits in the order of its conditions.
 pub fn limits(cluster: &DynamicObject) -> Vec<Limit> {
     let all = conditions(cluster).iter().map(|condition| Limit {
         condition: text(condition, "type"),
@@ -30,7 +29,7 @@ pub fn limits(cluster: &DynamicObject) -> Vec<Limit> {
     all.filter(|limit| tkc::LIMITS.contains(&limit.reason.as_str())).collect()
 }
 
-/// Returns the limits as text, a line each under a head; empty if there are none.
+/// Formats the limits, one per line below a heading. Returns an empty string without limits.
 pub fn print(limits: &[Limit]) -> String {
     let mut out = String::new();
     if !limits.is_empty() {

@@ -1,4 +1,4 @@
-//! `layercake describe`: the objects of a cluster or of a VM, with the first cause of what is not ready.
+//! `layercake describe`: shows a cluster's or VM's objects, and the first cause if it isn't ready.
 
 pub mod cause;
 pub mod gather;
@@ -26,35 +26,35 @@ pub use limits::Limit;
 pub use node::TreeNode;
 pub use root::Root;
 
-/// What `describe` shows: the first blocking cause, the limits of the cluster, and the tree.
+/// The output of `describe`: the first blocking cause, the cluster's limits, and the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Description {
-    /// The first object that everything else waits for; none if the cluster is up.
+    /// The object that everything else waits for, or `None` if the root is ready.
     pub blocking: Option<Blocking>,
     /// The pause that stops all changes and repairs, with the command that ends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
-    /// The parts that the cluster lacks and does not ask for.
+    /// The optional parts that the cluster lacks.
     pub limits: Vec<Limit>,
-    /// The kinds that the user may not read. The cause can be at an object of these kinds.
+    /// The kinds that the user may not read. An object of these kinds may be the cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<&'static str>,
-    /// The cluster, from the TanzuKubernetesCluster down to the vSphere VMs.
+    /// The tree, from the root down to the vSphere VMs.
     pub tree: TreeNode,
 }
 
 /// Describes the TanzuKubernetesCluster `namespace/name`.
 ///
 /// # Errors
-/// As [`describe_below`].
+/// See [`describe_below`].
 pub async fn describe(client: &Client, namespace: &str, name: &str) -> Result<Description> {
     describe_below(client, Root::TanzuKubernetesCluster, namespace, name).await
 }
 
-/// Describes the object `namespace/name` of the root's kind with everything below it.
+/// Describes the object `namespace/name`, which has the root's kind, with everything below it.
 ///
 /// # Errors
-/// If the object does not exist, or if it cannot be read.
+/// If the object doesn't exist or can't be read.
 pub async fn describe_below(client: &Client, root: Root, namespace: &str, name: &str) -> Result<Description> {
     let Gathered { objects, unread } = gather::objects(client, root, namespace, name).await?;
     let Some(tree) = tree::tree(root, &objects) else {
@@ -71,7 +71,7 @@ pub async fn describe_below(client: &Client, root: Root, namespace: &str, name: 
 }
 
 impl Description {
-    /// The description as a person reads it; `consoles` says whether nodes have a console that can be read here.
+    /// Formats the description as text. `consoles` says whether node consoles can be read here.
     pub fn text(&self, consoles: bool) -> String {
         let tree = print::text(self.blocking.as_ref(), &self.tree, Timestamp::now(), None, consoles);
         let unread = match self.unread.as_slice() {
@@ -79,7 +79,7 @@ impl Description {
             kinds => format!("\nNot shown, because you may not read them: {}\n", kinds.join(", ")),
         };
         let paused = match &self.paused {
-            // The cause at the top says it.
+            // The blocking cause at the top already shows the pause.
             Some(_) if self.blocking.as_ref().is_some_and(Blocking::is_pause) => String::new(),
             Some(paused) => format!("Paused: {}\n\n", one_line(paused)),
             None => String::new(),

@@ -1,20 +1,20 @@
-//! What to do about a blocking cause: the next command to run, for the causes that admins meet most.
+//! Suggests the next command for the most common blocking causes.
 
 use api::conditions::{capi, tkc, vcenter, vmop};
 use api::names::{CAPW_NAMESPACE, GCM_NAMESPACE, VMOP_NAMESPACE};
 
 use super::cause::{Blocking, NOT_REPORTED};
 
-/// Reasons that are about an image.
+/// Reasons that concern an image.
 const OF_IMAGE: [&str; 2] = [vmop::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, vmop::VIRTUAL_MACHINE_IMAGE_NOT_READY];
-/// Reasons that are about a storage class.
+/// Reasons that concern a storage class.
 const OF_STORAGE: [&str; 2] = [vmop::STORAGE_NOT_READY, vmop::STORAGE_CLASS_REQUIRED];
 
-/// Reasons that are about vCenter. The doctor finds the object and the remedy.
+/// Reasons that concern vCenter. `layercake doctor` finds the object and the remedy.
 const OF_SITE: [&str; 4] =
     [vmop::DATASTORE_NOT_FOUND, vmop::NETWORK_NOT_READY, vcenter::NO_PERMISSION, vcenter::NOT_FOUND];
 
-/// Reasons that are about a first boot, which the node's console shows.
+/// Reasons that concern a first boot, which the node's console shows.
 const OF_BOOT: [&str; 5] = [
     vmop::BOOTSTRAP_FAILED,
     vmop::BOOTSTRAP_IN_PROGRESS,
@@ -23,7 +23,8 @@ const OF_BOOT: [&str; 5] = [
     tkc::WAITING_FOR_NODE,
 ];
 
-/// The next command, or the next place to look; `consoles` says whether nodes have one that can be read here.
+/// Returns the next command to run, or `None` for a kind with an unknown controller. `consoles` says whether node
+/// consoles can be read here.
 pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
     let (kind, path) = blocking.object.split_once(' ')?;
     let (namespace, name) = path.split_once('/')?;
@@ -50,14 +51,14 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
         _ if OF_STORAGE.contains(&reason) => {
             format!("kubectl get storageclasses,resourcequotas -n {namespace}")
         }
-        // Machine, WCPMachine and VirtualMachine of a node have one name.
+        // A node's Machine, WCPMachine and VirtualMachine share one name.
         "Machine" | "WCPMachine" | "VirtualMachine" if consoles && OF_BOOT.contains(&reason) => {
             format!("layercake console {name} -n {namespace}")
         }
         _ if reason == vmop::PROVIDER_NOT_READY => {
             "kubectl logs -n vmware-system-vmop deployment/vmware-system-vmop-controller-manager".to_owned()
         }
-        // The log of the guest is not to be had from here; the message says where it is.
+        // The guest's log isn't available here. The message says where it is.
         "Machine" if reason == tkc::WAITING_FOR_NODE => {
             format!("kubectl get virtualmachine {name} -n {namespace} -o yaml")
         }
@@ -67,7 +68,7 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
     Some(command)
 }
 
-/// Where nobody reports, nobody may be at work.
+/// Returns a command that shows whether the kind's controller is running.
 fn controller(kind: &str) -> Option<String> {
     let namespace = match kind {
         "TanzuKubernetesCluster" => GCM_NAMESPACE,

@@ -1,36 +1,35 @@
-//! One object of a cluster's tree, and why it is not ready.
+//! An object in the tree, and the reason why it isn't ready.
 
 use api::conditions::cause::Cause;
 use serde::Serialize;
 
-/// Why an object is not ready, as far as it shows.
+/// The suspected reason why an object isn't ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspicion {
-    /// Why.
     pub cause: Cause,
-    /// Whether the cause is the object's own, and no echo of what the objects below report.
+    /// True if the object reports the cause itself, and doesn't just repeat an object below it.
     pub own: bool,
 }
 
-/// One object of the tree.
+/// An object in the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TreeNode {
-    /// Kind, e.g. `Machine`.
+    /// The kind, such as `Machine`.
     pub kind: String,
-    /// Name; objects of one tree share their namespace.
+    /// The name. All objects in a tree share a namespace.
     pub name: String,
-    /// `True`, `False` or `Unknown`, as its Ready (or Available) condition says.
+    /// The status of its Ready or Available condition: `True`, `False` or `Unknown`.
     pub ready: String,
-    /// Reason of that condition, or of the first one that is false.
+    /// The reason in that condition, or in the first False condition.
     pub reason: String,
-    /// Message of that condition.
+    /// The message in the same condition.
     pub message: String,
-    /// When that condition last changed, else when the object was made (RFC 3339).
+    /// The last transition of that condition, or the creation time if the condition doesn't contain it (RFC 3339).
     #[serde(skip)]
     pub since: Option<String>,
-    /// Why it is not ready, if it is not.
+    /// The suspected cause if the object isn't ready.
     #[serde(skip)]
     pub suspicion: Option<Suspicion>,
-    /// What it is made of, in the order in which a cluster comes up.
+    /// The objects below this object, in the order in which a cluster comes up.
     pub children: Vec<TreeNode>,
 }

@@ -1,4 +1,4 @@
-//! The pause of a cluster: who paused it, and how it is resumed. Pure.
+//! Finds out who paused a cluster and how to resume it. Pure.
 
 use api::conditions::tkc;
 use api::names::annotation;
@@ -9,13 +9,13 @@ use super::object::{condition, text};
 use super::root::Root;
 use super::tree::Objects;
 
-/// Returns who paused the cluster of these objects and how to resume it, if it is paused.
+/// Returns who paused the cluster and how to resume it, or `None` if it isn't paused.
 pub fn of_objects(objects: &Objects) -> Option<String> {
     let first = |root: Root| objects.get(root.kind()).and_then(|all| all.first());
     of_cluster(first(Root::TanzuKubernetesCluster), first(Root::Cluster))
 }
 
-/// Returns the same of a TanzuKubernetesCluster and its Cluster, each of which may be missing.
+/// Returns who paused a TanzuKubernetesCluster or its Cluster and how to resume it. Either object may be missing.
 pub fn of_cluster(tkc: Option<&DynamicObject>, cluster: Option<&DynamicObject>) -> Option<String> {
     tkc.and_then(of_tkc).or_else(|| cluster.and_then(of_plain))
 }
@@ -37,7 +37,8 @@ fn of_plain(cluster: &DynamicObject) -> Option<String> {
     annotated(cluster, "clusters.cluster.x-k8s.io")
 }
 
-/// The pause by an annotation, which its controller may not have reported yet.
+/// Returns the pause that an annotation requests. The controller may not have reported the pause yet. `resource` is the
+/// kind's name in kubectl commands.
 fn annotated(object: &DynamicObject, resource: &str) -> Option<String> {
     let key = annotation::PAUSED;
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());

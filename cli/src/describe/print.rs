@@ -1,4 +1,4 @@
-//! The tree as text: one line an object, the three objects of one node on one line.
+//! Formats the tree as text, one object per line. A Machine shares its line with the objects below it.
 
 use std::fmt::Write as _;
 
@@ -14,9 +14,10 @@ use crate::output::align;
 /// The columns of a line: tree, readiness, reason, age and message.
 type Row = [String; 5];
 
-/// The whole text: the blocking cause and what to do next on top, then the tree as a table.
+/// Formats the blocking cause, the next command, and the tree as a table.
 ///
-/// With a `width` no line is longer, and the names take no more than half of it; `consoles` as [`next`] has it.
+/// `width` is the maximum number of columns in the table's lines. Names are limited to half of that number, but to at
+/// least 20. For `consoles` see [`next`].
 pub fn text(
     blocking: Option<&Blocking>,
     tree: &TreeNode,
@@ -35,12 +36,12 @@ pub fn text(
     out + &table(tree, now, width)
 }
 
-/// A blocking cause in one line.
+/// Formats a blocking cause as one line.
 pub fn cause(blocking: &Blocking) -> String {
     format!("{}: {}", blocking.object, phrase(&blocking.reason, &blocking.message))
 }
 
-/// The tree, an object a line, under its heads.
+/// Formats the tree as a table with a heading, one object per line.
 pub fn table(tree: &TreeNode, now: Timestamp, width: Option<usize>) -> String {
     let mut rows = vec![["NAME", "READY", "REASON", "AGE", "MESSAGE"].map(str::to_owned)];
     add(&mut rows, tree, "", "", now);
@@ -60,7 +61,7 @@ pub fn table(tree: &TreeNode, now: Timestamp, width: Option<usize>) -> String {
 fn add(rows: &mut Vec<Row>, node: &TreeNode, branch: &str, indent: &str, now: Timestamp) {
     let chain = chain(node);
     let last = chain[chain.len() - 1];
-    // Of the objects on one line, the deepest that is not ready knows most; if all are, the deepest tells where it is.
+    // Show the deepest object that isn't ready. If the node is ready, show the deepest object, which names the host.
     let shown = chain.iter().rev().find(|part| part.ready != "True" && !part.message.is_empty());
     let shown = shown.copied().unwrap_or(if node.ready == "True" { last } else { node });
     let (reason, message) = match &node.suspicion {
@@ -80,10 +81,10 @@ fn add(rows: &mut Vec<Row>, node: &TreeNode, branch: &str, indent: &str, now: Ti
     }
 }
 
-/// A message shorter than this is shown again.
+/// The length in bytes below which messages are repeated on each line.
 const SHORT: usize = 60;
 
-/// Returns the message without what an object below says in the same words.
+/// Replaces the parts of the message that an object below repeats literally.
 fn without_repetition(message: &str, children: &[TreeNode]) -> String {
     children.iter().fold(message.to_owned(), |message, child| {
         let message = without_repetition(&message, &child.children);
@@ -94,7 +95,7 @@ fn without_repetition(message: &str, children: &[TreeNode]) -> String {
     })
 }
 
-/// `Machine/x (WCPMachine, VirtualMachine, vm-72)`: a name that is the first one's is not repeated.
+/// Formats `Machine/x (WCPMachine, VirtualMachine, vm-72)`. Omits names that equal the first name.
 fn names(chain: &[&TreeNode]) -> String {
     let first = chain[0];
     let others = chain[1..].iter().map(|part| {
@@ -111,7 +112,7 @@ fn names(chain: &[&TreeNode]) -> String {
     format!("{}/{}{more}", first.kind, first.name)
 }
 
-/// A Machine with the WCPMachine, the VirtualMachine and the vSphere VM below it; any other object alone.
+/// Returns a Machine with the objects below it, down to the vSphere VM, or any other object alone.
 fn chain(node: &TreeNode) -> Vec<&TreeNode> {
     let mut chain = vec![node];
     if node.kind != "Machine" {

@@ -1,19 +1,15 @@
-//! The object whose tree is shown.
+//! The object at the top of the tree.
 
-/// The object at the top of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Root {
-    /// A TanzuKubernetesCluster.
     #[default]
     TanzuKubernetesCluster,
-    /// A Cluster of Cluster API.
+    /// A Cluster API Cluster.
     Cluster,
-    /// A VirtualMachine.
     VirtualMachine,
 }
 
 impl Root {
-    /// Its kind.
     pub fn kind(self) -> &'static str {
         match self {
             Self::TanzuKubernetesCluster => "TanzuKubernetesCluster",
@@ -22,7 +18,7 @@ impl Root {
         }
     }
 
-    /// The resource, as kubectl takes it.
+    /// Returns the resource name for kubectl.
     pub fn resource(self) -> &'static str {
         match self {
             Self::TanzuKubernetesCluster => "tkc",

@@ -1,4 +1,4 @@
-//! The description of clusters as they were seen while they came up, and of what was made to go wrong with them.
+//! Tests with recorded objects from clusters that came up, and with injected failures.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -13,7 +13,7 @@ use super::{Blocking, Root};
 
 const CONTROL_PLANE: &str = "small-v3-control-plane-7gxxr";
 
-/// The virtual machine of the first node runs, and its API server is not up yet.
+/// The first node's VM is running, but its API server isn't up yet.
 const NODE_BOOTS: &str = include_str!("fixtures/node-boots.json");
 const RUNNING: &str = include_str!("fixtures/running.json");
 
@@ -77,7 +77,7 @@ fn nothing_blocks_a_running_cluster() {
     assert_eq!(blocking("demo", &tree(Root::TanzuKubernetesCluster, &seen(RUNNING)).unwrap()), None);
 }
 
-/// A cluster that lacks a part which nothing asks for runs, and its description says what it lacks.
+/// Missing optional parts appear in the description but don't block the cluster.
 #[test]
 fn limits_are_shown_and_block_nothing() {
     let mut objects = seen(RUNNING);
@@ -225,7 +225,7 @@ fn a_running_cluster_is_described() {
     assert_eq!(json["children"][0]["kind"], "Cluster");
 }
 
-/// Objects below a Cluster may not exist yet, or not know why its topology cannot be carried out.
+/// Objects below a Cluster may not exist yet, or may not show why its topology can't be reconciled.
 #[test]
 fn a_topology_without_its_class_is_the_cause() {
     let message =

@@ -1,4 +1,4 @@
-//! Objects as a tree, such as a cluster from the TanzuKubernetesCluster down to the vSphere VMs. Pure: objects in, tree out.
+//! Builds a tree from objects, such as from a TanzuKubernetesCluster down to its vSphere VMs. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use super::node::TreeNode;
 use super::object::{condition, conditions, text};
 use super::root::Root;
 
-/// Every object of one cluster, by kind.
+/// The objects of one cluster by kind.
 pub type Objects = BTreeMap<&'static str, Vec<DynamicObject>>;
 
-/// The member of an object that stands for one that the user may not read.
+/// The data field that marks a placeholder for an object that the user may not read.
 pub const UNREAD: &str = "unread";
 
-/// The kinds of the tree, in the order in which a cluster comes up, with what stands below each.
+/// The kinds in the tree with the kinds below them, in the order in which a cluster comes up.
 const BELOW: &[(&str, &[&str])] = &[
     ("TanzuKubernetesCluster", &["Cluster"]),
     ("Cluster", &["WCPCluster", "KubeadmControlPlane", "MachineDeployment"]),
@@ -30,7 +30,7 @@ const BELOW: &[(&str, &[&str])] = &[
     ("WCPMachine", &["VirtualMachine"]),
 ];
 
-/// The tree below the root; `None` if it is not among the objects.
+/// Returns the tree below the root, or `None` if the root isn't among the objects.
 pub fn tree(root: Root, objects: &Objects) -> Option<TreeNode> {
     let object = objects.get(root.kind())?.first()?;
     Some(node(root.kind(), object, objects))
@@ -43,7 +43,7 @@ fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> TreeNode {
         for child in objects.get(child_kind).into_iter().flatten().filter(|child| owned(child, kind, object))
         {
             let child = node(child_kind, child, objects);
-            // A MachineSet adds nothing that a reader looks for: its Machines stand below the MachineDeployment.
+            // Users don't look for MachineSets, so their Machines appear below the MachineDeployment.
             if *child_kind == "MachineSet" { children.extend(child.children) } else { children.push(child) }
         }
     }
@@ -72,7 +72,7 @@ fn owned(child: &DynamicObject, kind: &str, parent: &DynamicObject) -> bool {
     child.owner_references().iter().any(|owner| owner.kind == kind && owner.name == name)
 }
 
-/// The VM in vCenter behind a VirtualMachine, as far as its status tells.
+/// Returns the vCenter VM of a VirtualMachine, according to its status.
 fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<TreeNode> {
     if kind != "VirtualMachine" {
         return None;
@@ -94,7 +94,8 @@ fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<TreeNode> {
     })
 }
 
-/// What vCenter was last asked to do for a VM, how that went, and when, as the VirtualMachine's conditions show.
+/// Returns the description, failure reason and time of a VM's last vCenter task, according to the VirtualMachine's
+/// conditions. The reason is empty if the task didn't fail. `power` is the VM's power state.
 fn last_task(object: &DynamicObject, power: &str) -> (String, String, Option<String>) {
     let made = condition(object, "VirtualMachineCreated");
     let powered = condition(object, "VirtualMachinePowerStateSynced");
@@ -115,7 +116,7 @@ fn last_task(object: &DynamicObject, power: &str) -> (String, String, Option<Str
     ("clone".to_owned(), String::new(), time(made))
 }
 
-/// Conditions that say no when all is well.
+/// Condition types that are False on healthy objects.
 const ABOUT_CHANGE: [&str; 8] = [
     "Paused",
     "Deleting",
@@ -127,15 +128,16 @@ const ABOUT_CHANGE: [&str; 8] = [
     "UpdatesAvailable",
 ];
 
-/// Returns true if a condition that is False may explain why its object is not ready.
+/// Returns true if a False condition may explain why its object isn't ready.
 fn explains(found: &Value) -> bool {
     let is = |field: &str, words: &[&str]| words.iter().any(|word| found[field] == **word);
     !is("type", &ABOUT_CHANGE) && !is("reason", &tkc::LIMITS)
 }
 
-/// What an object's conditions come to.
+/// The readiness that follows from an object's conditions.
 struct Readiness<'a> {
     ready: String,
+    /// The condition that contains the reason.
     found: Option<&'a Value>,
     since: Option<String>,
 }
@@ -144,7 +146,7 @@ fn readiness(object: &DynamicObject) -> Readiness<'_> {
     let summary = condition(object, "Ready").or_else(|| condition(object, "Available"));
     let bad = || conditions(object).iter().find(|found| found["status"] == "False" && explains(found));
     let found = match summary {
-        // The finer condition knows why; the summary may only know that.
+        // A specific condition gives the reason if the summary doesn't.
         Some(summary) if summary["status"] != "True" && text(summary, "message").is_empty() => {
             bad().or(Some(summary))
         }
@@ -158,7 +160,7 @@ fn readiness(object: &DynamicObject) -> Readiness<'_> {
     Readiness { ready, found, since: since.or(created) }
 }
 
-/// Some kinds have no conditions: what they are for says whether they are ready.
+/// Returns the readiness of kinds without conditions, from their other status fields.
 fn ready_without_conditions(object: &DynamicObject) -> Option<String> {
     let kind = object.types.as_ref().map(|types| types.kind.as_str())?;
     let ready = match kind {

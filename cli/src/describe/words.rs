@@ -1,9 +1,9 @@
-//! Words for people: reason and message as one phrase, ages as kubectl prints them, text cut to a width.
+//! Formats phrases, ages like kubectl, and text truncated to a width.
 
 use api::conditions::cause::one_line;
 use jiff::{Timestamp, Unit};
 
-/// Reason and message as one phrase, without saying anything twice.
+/// Joins reason and message, and omits empty parts.
 pub fn phrase(reason: &str, message: &str) -> String {
     let message = one_line(message);
     match (reason, message.as_str()) {
@@ -13,12 +13,12 @@ pub fn phrase(reason: &str, message: &str) -> String {
     }
 }
 
-/// The text, or as much of it as fits into `width` columns, with a mark where it is cut.
+/// Truncates text to `width` columns, with `…` at the end.
 pub fn cut(text: &str, width: usize) -> String {
     console::truncate_str(text, width, "…").into_owned()
 }
 
-/// A duration as kubectl prints ages: `42s`, `3m5s`, `2h`, `5d`.
+/// Formats an age like kubectl: `42s`, `3m5s`, `2h`, `5d`. Returns an empty string if `since` isn't an RFC 3339 time.
 pub fn age(since: &str, now: Timestamp) -> String {
     let Ok(since) = since.parse::<Timestamp>() else { return String::new() };
     let seconds = now.since((Unit::Second, since)).map_or(0, |span| span.get_seconds()).max(0);

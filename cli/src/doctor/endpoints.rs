@@ -1,4 +1,4 @@
-//! Checks that no other machine uses the addresses that control planes have, or get next, and that there are such addresses.
+//! Checks that control plane addresses aren't used by other machines, and that pools have free addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -26,16 +26,17 @@ const FREE: Check = Check::new("LC0803", "no other machine answers at addresses 
 
 const ROOM: Check = Check::new("LC0805", "pools have free addresses for control planes");
 
-/// The checks of this file.
+/// The checks in this file.
 pub const ALL: &[Check] = &[FREE, ROOM];
 
-/// The port of API servers.
+/// The API server port.
 const PORT: u16 = 6443;
-/// The time that an address has to answer.
+/// The timeout for connecting to an address.
 const WITHIN: Duration = Duration::from_millis(500);
-/// The time that an API server has to answer.
+/// The timeout for an API server's response.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
-/// The most addresses of a pool that are probed: those that are assigned next.
+/// The maximum number of free addresses to probe in each pool, starting with the next to be assigned. The same limit
+/// applies to all assigned addresses together.
 const MOST: usize = 32;
 const MOST_POOLS: usize = 8;
 
@@ -68,7 +69,7 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
     vec![check_free(client, &pools).await, room]
 }
 
-/// Finds pools whose addresses are all in use.
+/// Warns about pools without free addresses.
 fn judge_room(pools: &[(String, Option<&InClusterIpPoolStatus>)]) -> Diagnosis {
     let counted = |status: Option<&InClusterIpPoolStatus>| status?.ip_addresses.clone();
     let full = pools.iter().filter_map(|(pool, status)| {
@@ -88,7 +89,7 @@ fn judge_room(pools: &[(String, Option<&InClusterIpPoolStatus>)]) -> Diagnosis {
 
 async fn check_free(client: &Client, pools: &[GlobalInClusterIpPool]) -> Diagnosis {
     let addresses = Api::<IpAddress>::all(client.clone()).list(&ListParams::default()).await;
-    // A cluster that does not serve the kind has assigned none.
+    // If the API server doesn't serve the kind, addresses aren't assigned yet.
     let addresses = match FREE.read("IPAddresses", served(addresses)) {
         Ok(addresses) => addresses,
         Err(unread) => return unread,
@@ -105,21 +106,22 @@ async fn check_free(client: &Client, pools: &[GlobalInClusterIpPool]) -> Diagnos
     judge(&answering, &foreign)
 }
 
-/// The first addresses of a pool that nobody was given.
+/// Returns the first free addresses in a pool's ranges, without the gateway.
 fn free(ranges: &[String], used: &BTreeSet<IpAddr>, gateway: Option<IpAddr>) -> Vec<IpAddr> {
     let all = ranges.iter().filter_map(|range| bounds(range)).flat_map(|(first, last)| first..=last);
     let all = all.map(|number| IpAddr::from(Ipv4Addr::from_bits(number)));
     all.filter(|address| !used.contains(address) && Some(*address) != gateway).take(MOST).collect()
 }
 
-/// The first and the last address of an address, a range `first-last`, or a CIDR. Pools of IPv6 are too large to be probed.
+/// Parses an address, a range `first-last`, or a CIDR, and returns its first and last assignable address. Returns
+/// `None` for IPv6, whose pools are too large to probe.
 fn bounds(range: &str) -> Option<(u32, u32)> {
     let number = |text: &str| text.trim().parse::<Ipv4Addr>().ok().map(Ipv4Addr::to_bits);
     if let Some((first, last)) = range.split_once('-') {
         return Some((number(first)?, number(last)?));
     }
     if let Ok(IpNet::V4(net)) = range.trim().parse() {
-        // The provider does not assign the addresses of the network itself and of broadcasts.
+        // The IPAM provider doesn't assign network and broadcast addresses.
         let is_whole = net.prefix_len() < 31;
         let margin = u32::from(is_whole);
         return Some((net.network().to_bits() + margin, net.broadcast().to_bits() - margin));
@@ -132,7 +134,7 @@ async fn answers(address: IpAddr) -> bool {
     tokio::time::timeout(WITHIN, connected).await.is_ok_and(|connected| connected.is_ok())
 }
 
-/// An assigned address, and the cluster that has it.
+/// An assigned address and its cluster.
 #[derive(Clone, Debug)]
 struct Assigned {
     address: IpAddr,
@@ -147,7 +149,7 @@ impl fmt::Display for Assigned {
     }
 }
 
-/// The assigned addresses at which an API server answers whose certificate the cluster's authority has not signed.
+/// Returns the assigned addresses whose API server has a certificate that the cluster's CA didn't sign.
 async fn find_foreign(client: &Client, addresses: &[IpAddress]) -> Vec<Assigned> {
     let claims = Api::<IpAddressClaim>::all(client.clone()).list(&ListParams::default()).await;
     let claims: BTreeMap<_, _> = claims
@@ -167,7 +169,8 @@ async fn find_foreign(client: &Client, addresses: &[IpAddress]) -> Vec<Assigned>
     join_all(looks).await.into_iter().flatten().collect()
 }
 
-/// Returns `None` if the cluster's authority cannot be read.
+/// Returns true if another CA signed the server's certificate, and `None` if the cluster's CA can't be read or the
+/// server doesn't respond in time.
 async fn is_foreign(client: &Client, assigned: &Assigned) -> Option<bool> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &assigned.namespace);
     let authority =
@@ -182,8 +185,8 @@ async fn is_foreign(client: &Client, assigned: &Assigned) -> Option<bool> {
     Some(answer.is_err_and(|error| is_of_another_authority(&error)))
 }
 
-/// Returns true if a connection failed because another authority signed the server's certificate. The authorities of all clusters have
-/// the same name, so the signature can be what differs.
+/// Returns true if a connection failed because another CA signed the server's certificate. All cluster CAs have the same
+/// name, so a bad signature can also mean another CA.
 fn is_of_another_authority(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,18 +1,18 @@
-//! What each check means: its cause, an example, and the commands that help.
+//! Explains a check: its cause, an example, and commands that help.
 
 use kit::diagnosis::Check;
 
-/// The page with a section for each check: its code, what it verifies, and the explanation.
+/// The page with a section for each check: code, title and explanation.
 const PAGE: &str = include_str!("../../../docs/checks.md");
 
-/// Returns what a check verifies and its explanation, as the page has them.
+/// Returns a check's title and explanation from the page.
 fn section(code: &str) -> Option<(&'static str, &'static str)> {
     let text = PAGE.split("\n## ").find_map(|section| section.strip_prefix(code)?.strip_prefix("\n\n"))?;
     let (title, explanation) = text.strip_prefix("The check verifies: ")?.split_once(".\n\n")?;
     Some((title, explanation.trim()))
 }
 
-/// The explanation of a check, for a terminal.
+/// Returns a check's explanation for the terminal.
 pub fn explain(check: Check) -> Option<String> {
     let Check { code, title } = check;
     let (_, explanation) = section(code)?;

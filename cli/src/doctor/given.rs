@@ -1,4 +1,4 @@
-//! What manifests create: what their other objects may rest on.
+//! Collects the objects that the checked files create, because other objects in the files may depend on them.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,20 @@ use serde_json::Value;
 
 use crate::apply::key;
 
-/// The namespaces, classes and storage that the checked files create for their other objects.
+/// The namespaces, classes and storage that the checked files create.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
-    /// The Namespaces.
     pub(super) namespaces: BTreeSet<String>,
-    /// The VM classes that they bind: pairs of a namespace and a class.
+    /// The bound VM classes, as pairs of namespace and class.
     pub(super) classes: Vec<(String, String)>,
-    /// The VM classes that they create.
+    /// The VM classes that the files create.
     pub(super) new_classes: BTreeSet<String>,
-    /// The storage classes that they assign: pairs of a namespace and a class.
+    /// The assigned storage classes, as pairs of namespace and class.
     pub(super) storage: Vec<(String, String)>,
 }
 
 impl Given {
-    /// Reads what the objects create.
+    /// Collects the namespaces, classes and storage from the files' objects.
     pub(super) fn of(objects: &[Value]) -> Self {
         let mut given = Self::default();
         for object in objects {

@@ -1,4 +1,4 @@
-//! Whether Kubernetes, Cluster API and our programs are there and work.
+//! Checks that Kubernetes, Cluster API and the programs are installed and work.
 
 mod memory;
 mod rights;
@@ -26,12 +26,12 @@ const WEBHOOKS: Check = Check::new("LC0105", "the webhooks have a CA bundle");
 
 const RIGHTS: Check = Check::new("LC0106", "the programs' ServiceAccounts have the rights that they need");
 
-/// The checks of this file.
+/// The checks in this file.
 pub const ALL: &[Check] = &[VERSION, CRDS, CLUSTER_API, LEADERS, WEBHOOKS, RIGHTS];
 
-/// The oldest minor of the API server that has all that the CRDs and webhooks use.
+/// The oldest Kubernetes minor version with all features that the CRDs and webhooks use.
 const OLDEST_MINOR: u32 = 31;
-/// Kinds of Cluster API that gcm and capw use, with the version that they use.
+/// The Cluster API CRDs that gcm and capw need, in version [`CONTRACT`].
 const OF_CLUSTER_API: [&str; 6] = [
     "clusters.cluster.x-k8s.io",
     "machines.cluster.x-k8s.io",
@@ -41,12 +41,11 @@ const OF_CLUSTER_API: [&str; 6] = [
     "kubeadmconfigtemplates.bootstrap.cluster.x-k8s.io",
 ];
 const CONTRACT: &str = "v1beta2";
-/// A program of Layercake. Each can be installed without those before it.
+/// A Layercake program. Each can be installed without the programs before it in [`PROGRAMS`].
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
     name: &'static str,
     namespace: &'static str,
-    /// The API groups of its kinds.
     groups: &'static [&'static str],
     /// True if the program needs Cluster API.
     is_above_cluster_api: bool,
@@ -72,9 +71,9 @@ const PROGRAMS: &[Program] = &[
         is_above_cluster_api: false,
     },
 ];
-/// How messages name the definitions of kinds.
+/// The resource name in messages.
 const DEFINITIONS: &str = "CustomResourceDefinitions";
-/// A lease that nobody renewed for so long has no holder.
+/// The age in seconds after which a lease doesn't count as held.
 const STALE_S: i64 = 30;
 
 /// Runs the checks.
@@ -115,7 +114,7 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
     found
 }
 
-/// The programs whose namespace exists; all of them if that cannot be read.
+/// Returns the programs whose namespace exists or can't be read.
 async fn installed(client: &Client) -> Vec<&'static Program> {
     let namespaces = Api::<Namespace>::all(client.clone());
     let mut installed = Vec::new();
@@ -141,7 +140,7 @@ fn served(crd: &CustomResourceDefinition) -> impl Iterator<Item = &str> {
     crd.spec.versions.iter().filter(|version| version.served).map(|version| version.name.as_str())
 }
 
-/// Judges the kinds of the installed programs.
+/// Checks that the CRDs of the installed programs exist and serve the expected versions.
 fn judge_crds(
     installed: &[&Program],
     ours: &[CustomResourceDefinition],
@@ -168,7 +167,7 @@ fn judge_crds(
     }
 }
 
-/// The remedy for an incomplete installation. `folders` are those that kubectl applies.
+/// Returns the remedy for an incomplete installation. `folders` are the folders to apply with kubectl.
 fn install_again(folders: &str) -> String {
     format!("Run layercake init again, or kubectl apply -k {folders} if you installed with kubectl")
 }
@@ -213,7 +212,8 @@ async fn leaders(client: &Client, installed: &[&Program]) -> Vec<Diagnosis> {
     found
 }
 
-/// Adds to a finding about a program what its Pods wait for, such as an image that cannot be pulled.
+/// Adds the reason why a Pod of the program isn't ready, such as an image that can't be pulled, and the matching
+/// remedy.
 async fn name_pod_cause(client: &Client, namespace: &str, found: &mut Diagnosis) {
     let pods = Api::<Pod>::namespaced(client.clone(), namespace).list(&ListParams::default()).await;
     if let Some(cause) = pods.iter().flat_map(|pods| &pods.items).find_map(pod_cause) {
@@ -227,7 +227,8 @@ async fn name_pod_cause(client: &Client, namespace: &str, found: &mut Diagnosis)
     }
 }
 
-/// The time of the API server: the clock of this computer may differ from that of the cluster, where leases are renewed.
+/// Returns the API server's time, or the local time if the response doesn't contain it. Leases are renewed in the
+/// cluster, whose clock may differ from the local clock.
 async fn server_time(client: &Client) -> Timestamp {
     let request = http::Request::get("/version").body(kube::client::Body::empty());
     let answer = match request {
@@ -238,7 +239,7 @@ async fn server_time(client: &Client) -> Timestamp {
     date.and_then(read_date).unwrap_or_else(Timestamp::now)
 }
 
-/// Reads the header `Date`.
+/// Parses a `Date` header.
 fn read_date(date: &str) -> Option<Timestamp> {
     jiff::fmt::rfc2822::parse(date).ok().map(|date| date.timestamp())
 }

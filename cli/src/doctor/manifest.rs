@@ -1,4 +1,4 @@
-//! Whether manifests will do: their fields, what the API server says of them, and their address ranges.
+//! Checks manifests: their fields, their acceptance by the API server, their address ranges, and their classes.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -29,10 +29,10 @@ const RANGES: Check =
 const CLASSES: Check = Check::new("LC1004", "the namespace is allowed to use the VM classes");
 const STORAGE: Check = Check::new("LC1005", "the namespace is allowed to use the storage classes");
 
-/// The checks of this file.
+/// The checks in this file.
 pub const ALL: &[Check] = &[FIELDS, ACCEPTED, RANGES, CLASSES, STORAGE];
 
-/// Checks each file; without one, nothing.
+/// Checks each file. Skips all checks without files.
 pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diagnosis> {
     if manifests.is_empty() {
         return ALL.iter().map(|check| check.skipped("no manifest: pass one with -f")).collect();
@@ -98,7 +98,7 @@ fn judge_fields(file: &str, text: &str) -> Diagnosis {
     }
 }
 
-/// A dry run asks admission as an apply would: release, VM classes, storage classes, and what must not change.
+/// Sends a dry run, so that admission checks the release, VM classes, storage classes and immutable fields.
 async fn accepted(client: &Client, file: &str, object: &Value, given: &Given) -> Diagnosis {
     let named = label(object);
     let namespace = key(object).0;
@@ -131,15 +131,15 @@ async fn accepted(client: &Client, file: &str, object: &Value, given: &Given) ->
 /// The addresses in use that the user may read.
 #[derive(Default)]
 struct Used {
-    /// Each with the object that has it.
+    /// The addresses with the objects that use them.
     addresses: Vec<(IpAddr, String)>,
-    /// The kinds that could not be read, each with the reason.
+    /// The kinds that could not be read, with the reason.
     unread: Vec<String>,
 }
 
 impl Used {
-    /// The addresses of this cluster's nodes, of VMs, and of the API server's Service. A user of a few namespaces sees the VMs of
-    /// these `namespaces` only.
+    /// Reads the addresses of this cluster's nodes, VMs and API server Service. If the user can't list VMs in all namespaces,
+    /// only reads them in `namespaces`.
     async fn read(client: &Client, namespaces: &BTreeSet<String>) -> Self {
         let mut used = Self::default();
         let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await;
@@ -176,7 +176,8 @@ impl Used {
         })
     }
 
-    /// No address in use is one of the object's, as far as the user may read them.
+    /// Reports that the object doesn't use any known address. The check counts as skipped if not all addresses are
+    /// known.
     fn no_conflict(&self, named: String) -> Diagnosis {
         match self.unread.as_slice() {
             [] => RANGES.ok(named),
@@ -189,14 +190,14 @@ impl Used {
     }
 }
 
-/// The objects that a user may read.
+/// The objects that the user may read.
 struct Allowed<K> {
     items: Vec<K>,
-    /// The right that the user lacks to read those of all namespaces.
+    /// The permission that the user lacks for reading all namespaces.
     missing: Option<String>,
 }
 
-/// The objects of all namespaces, or of the given ones if the user may read no others.
+/// Lists objects in all namespaces, or in the given namespaces if the user lacks permission.
 async fn list_where_allowed<K>(client: &Client, namespaces: &BTreeSet<String>) -> kube::Result<Allowed<K>>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -215,7 +216,7 @@ where
     Ok(Allowed { items, missing: Some(missing) })
 }
 
-/// The VM classes that namespaces may use: pairs of a namespace and a class.
+/// Returns the VM classes that namespaces may use, as pairs of namespace and class.
 async fn bound_classes(
     client: &Client,
     namespaces: &BTreeSet<String>,
@@ -227,14 +228,14 @@ async fn bound_classes(
         .collect())
 }
 
-/// The VM classes that exist, or that the checked files create; none if they cannot be read.
+/// Returns the VM classes that exist or that the checked files create, or `None` if they can't be read.
 async fn existing_classes(client: &Client, given: &Given) -> Option<BTreeSet<String>> {
     let classes = Api::<VirtualMachineClass>::all(client.clone()).list(&ListParams::default()).await.ok()?;
     let names = classes.items.iter().map(ResourceExt::name_any);
     Some(names.chain(given.new_classes.iter().cloned()).collect())
 }
 
-/// The storage classes that namespaces may use: pairs of a namespace and a class.
+/// Returns the storage classes that namespaces may use, as pairs of namespace and class.
 async fn assigned_storage(
     client: &Client,
     namespaces: &BTreeSet<String>,
@@ -248,7 +249,9 @@ async fn assigned_storage(
     Ok(pairs.collect())
 }
 
-/// The ranges of a TanzuKubernetesCluster; its nodes reach management and other nodes, so neither may lie in them.
+/// Checks an explicit control plane endpoint, or a TanzuKubernetesCluster's pod and service ranges if it doesn't set an
+/// endpoint. The cluster's nodes must reach management nodes and other nodes, so the ranges must not contain addresses
+/// in use. Returns `None` for other objects.
 fn judge_ranges(object: &Value, used: &Used) -> Option<Diagnosis> {
     let named = label(object);
     let taken = |covers: &dyn Fn(&IpAddr) -> bool| used.addresses.iter().find(|(address, _)| covers(address));
@@ -279,8 +282,8 @@ fn judge_ranges(object: &Value, used: &Used) -> Option<Diagnosis> {
     Some(used.no_conflict(named))
 }
 
-/// The VM classes of a TanzuKubernetesCluster's nodes; those that its namespace may not use are waited for. `existing` has all VM
-/// classes, if they can be read.
+/// Checks that the namespace may use a TanzuKubernetesCluster's VM classes. Otherwise, the cluster would wait for a
+/// binding. `existing` contains all VM classes, if they can be read.
 fn judge_classes(
     object: &Value,
     bound: &[(String, String)],
@@ -290,7 +293,7 @@ fn judge_classes(
         return None;
     }
     let mut classes = BTreeSet::new();
-    // `class` in v1alpha1, `vmClass` later.
+    // `class` in v1alpha1, `vmClass` in later versions.
     collect(&object["spec"]["topology"], &["class", "vmClass"], &mut classes);
     let namespace = key(object).0;
     let may_use = |class: &str| bound.iter().any(|(own, name)| *own == namespace && name == class);
@@ -319,7 +322,8 @@ fn judge_classes(
     })
 }
 
-/// The storage classes of a TanzuKubernetesCluster's nodes. A cluster waits for those that its namespace may not use.
+/// Checks that the namespace may use a TanzuKubernetesCluster's storage classes. Otherwise, the cluster would wait for
+/// a quota.
 fn judge_storage(object: &Value, assigned: &[(String, String)]) -> Option<Diagnosis> {
     if object["kind"] != "TanzuKubernetesCluster" {
         return None;
@@ -346,7 +350,7 @@ fn judge_storage(object: &Value, assigned: &[(String, String)]) -> Option<Diagno
     ))
 }
 
-/// Collects the texts of members with these names, wherever they are.
+/// Collects the string values of all fields with these names, at any depth.
 fn collect<'a>(value: &'a Value, names: &[&str], texts: &mut BTreeSet<&'a str>) {
     match value {
         Value::Object(members) => {

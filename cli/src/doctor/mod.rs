@@ -1,7 +1,8 @@
-//! `layercake doctor`: what keeps clusters from coming up, found before they are applied.
+//! `layercake doctor`: finds problems that would keep clusters from coming up.
 //!
-//! Checks look and change nothing. Each has a code that never changes, says what it found, and what to do. Those of
-//! the VM operator's layer are [`vmop::doctor`]'s; here are those of Kubernetes, of Cluster API, of releases and of manifests.
+//! Checks are read-only. Each check has a stable code, and reports a finding and a remedy. Checks for the VM operator
+//! and vCenter are in [`vmop::doctor`]; this module checks Kubernetes, Cluster API, node images, addresses and
+//! manifests.
 
 mod endpoints;
 pub mod explain;
@@ -28,7 +29,7 @@ use crate::output::{say, write_out};
 use record::Recording;
 use select::Selection;
 
-/// All checks, by code.
+/// Returns all checks sorted by code.
 pub fn checks() -> Vec<Check> {
     let mut all: Vec<Check> =
         [installation::ALL, vmop::doctor::CHECKS, node_images::ALL, endpoints::ALL, manifest::ALL].concat();
@@ -36,7 +37,7 @@ pub fn checks() -> Vec<Check> {
     all
 }
 
-/// Runs the checks and prints what they found.
+/// Runs the checks and prints the findings.
 pub async fn run(args: Doctor) -> ExitStatus {
     if let Some(code) = &args.explain {
         return status_of(explain_code(code));
@@ -85,7 +86,7 @@ fn status(found: &[Diagnosis], fail_on: FailOn) -> ExitStatus {
     }
 }
 
-/// Runs the checks. If they are recorded, also returns the line about the recording.
+/// Runs the checks. With `--record`, also returns a line about the recording.
 async fn diagnose(args: &Doctor) -> Result<(Vec<Diagnosis>, Option<Result<String>>)> {
     let selection = Selection::new(&checks(), &args.only, &args.skip)?;
     let client = args.operator.cluster.client().await?;
@@ -101,7 +102,7 @@ async fn diagnose(args: &Doctor) -> Result<(Vec<Diagnosis>, Option<Result<String
     Ok((found, recording.map(Recording::finish)))
 }
 
-/// What all checks find, as people read it: problems and a sum.
+/// Runs all checks, and returns the problems and a summary line as text.
 pub async fn problems(client: &Client, options: &vmop::doctor::Options) -> String {
     print::short(&find(client, options, &[], |_| true).await)
 }

@@ -1,4 +1,4 @@
-//! Checks that gcm can make a release from each node image.
+//! Checks that gcm can create a release from each node image.
 
 use api::vmop::VirtualMachineImage;
 use gcm::release::image::{Unreadable, carried, explain_exclusion, is_node_image};
@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt};
 
 const PROPERTIES: Check = Check::new("LC0603", "the properties of node images can be read");
 
-/// The checks of this file.
+/// The checks in this file.
 pub const ALL: &[Check] = &[PROPERTIES];
 
 /// Runs the check.
@@ -20,8 +20,8 @@ pub async fn check(client: &Client) -> Diagnosis {
     }
 }
 
-/// Lists the images that provide no release. It is no problem if an administrator chose so by their library, or if a user published
-/// them.
+/// Warns about unreadable images, and lists excluded images. An exclusion isn't a problem: the administrator chose the
+/// exclusion for the library, or a user published the image.
 fn judge(images: &[VirtualMachineImage]) -> Diagnosis {
     let nodes: Vec<_> = images.iter().filter(|image| is_node_image(image)).collect();
     let unreadable: Vec<_> =

@@ -1,4 +1,4 @@
-//! How findings are printed.
+//! Formats findings.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ fn mark(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The subject of a code's first two digits.
+/// Returns the subject for a code's first two digits.
 fn subject(code: &str) -> &'static str {
     match &code[..code.len().min(4)] {
         "LC01" => "kubernetes",
@@ -29,7 +29,7 @@ fn subject(code: &str) -> &'static str {
     }
 }
 
-/// One line a finding, below its subject, with what to do under each that is not in order.
+/// Formats one line per check, grouped by subject, with the remedy for problems.
 pub fn table(found: &[Diagnosis]) -> String {
     let mut text = String::new();
     let mut last = "";
@@ -55,7 +55,7 @@ pub fn table(found: &[Diagnosis]) -> String {
     text
 }
 
-/// Only what is not in order.
+/// Formats only warnings and errors.
 pub fn short(found: &[Diagnosis]) -> String {
     let mut text = String::new();
     for Diagnosis { check, outcome, found, remedy } in
@@ -68,13 +68,13 @@ pub fn short(found: &[Diagnosis]) -> String {
     text
 }
 
-/// One JSON document.
+/// Formats a JSON document.
 pub fn json(found: &[Diagnosis]) -> String {
     let text = serde_json::to_string_pretty(&serde_json::json!({ "checks": found })).unwrap_or_default();
     format!("{text}\n")
 }
 
-/// JUnit's XML: an error is a failure, a warning stands in the case's output.
+/// Formats JUnit XML. Errors are failures; warnings are in the case's output.
 pub fn junit(found: &[Diagnosis]) -> String {
     let count = |outcome: Outcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
     let mut text = format!(

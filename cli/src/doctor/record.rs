@@ -1,4 +1,4 @@
-//! `layercake doctor --record`: the file with what was asked of vCenter and answered.
+//! `layercake doctor --record`: writes vCenter requests and responses to a file.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,11 @@ use vsphere::Recorder;
 
 use crate::files::begin_file;
 
-/// The version of the format: a first line with it, a line for each exchange, a last line with their number.
+/// The file format version, which the first line contains. One line per exchange follows, and the last line counts the
+/// exchanges.
 const VERSION: u32 = 1;
 
-/// A file that gets its name when it is whole.
+/// A recording in progress. The file is renamed to its final name when it is complete.
 pub struct Recording {
     path: PathBuf,
     unfinished: NamedTempFile,
@@ -21,7 +22,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Refuses a file that exists, or a folder that cannot be written to, before vCenter is asked anything.
+    /// Creates a temporary file before vCenter is contacted. Fails if `path` exists or its folder isn't writable.
     pub fn begin(path: &Path) -> Result<Self> {
         if path.exists() {
             bail!("{} exists: use another name for the recording", path.display());
@@ -30,12 +31,12 @@ impl Recording {
         Ok(Self { path: path.to_owned(), unfinished, recorder: Recorder::new() })
     }
 
-    /// The recorder that a client of vCenter puts its exchanges into.
+    /// Returns the recorder for a vCenter client.
     pub fn recorder(&self) -> Recorder {
         self.recorder.clone()
     }
 
-    /// Writes the exchanges, and returns a line about them.
+    /// Writes the exchanges, and returns a summary line.
     pub fn finish(self) -> Result<String> {
         let Self { path, unfinished, recorder } = self;
         let (exchanges, left_out) = recorder.take();

@@ -1,16 +1,16 @@
-//! Which checks are run: `--only` and `--skip` take codes and their beginnings.
+//! Selects the checks to run. `--only` and `--skip` accept codes and prefixes.
 
 use anyhow::{Result, bail};
 use kit::diagnosis::Check;
 
-/// The checks that are wanted.
+/// The selected checks.
 pub struct Selection<'a> {
     only: &'a [String],
     skip: &'a [String],
 }
 
 impl<'a> Selection<'a> {
-    /// Fails if a code stands for no check.
+    /// Creates a selection from codes and prefixes. Fails if a code or prefix doesn't match any check.
     pub fn new(checks: &[Check], only: &'a [String], skip: &'a [String]) -> Result<Self> {
         for code in only.iter().chain(skip) {
             if !checks.iter().any(|check| check.code.starts_with(code.as_str())) {
@@ -21,7 +21,7 @@ impl<'a> Selection<'a> {
         Ok(Self { only, skip })
     }
 
-    /// Whether the check is wanted.
+    /// Returns true if `skip` doesn't match the check, and `only` matches it or is empty.
     pub fn has(&self, check: Check) -> bool {
         let among = |codes: &[String]| codes.iter().any(|code| check.code.starts_with(code.as_str()));
         (self.only.is_empty() || among(self.only)) && !among(self.skip)

@@ -1,4 +1,4 @@
-//! The report, its forms and its exit status.
+//! Tests the output formats and the exit status.
 
 use kit::diagnosis::Check;
 

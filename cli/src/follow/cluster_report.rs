@@ -1,4 +1,4 @@
-//! The progress of one cluster that a command follows.
+//! The progress report for one cluster.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use crate::describe::next::next;
 use crate::describe::tree::Objects;
 use crate::describe::{Blocking, Root, print};
 
-/// The number of reads in a row in which a changed cluster must be settled: the objects are not read at the same moment.
+/// The number of consecutive reads that must show a changed cluster settled. One read isn't enough, because the objects
+/// aren't read at the same moment.
 const SIGHTINGS: u32 = 2;
 
 const REFUSED: &str = "Refused";
@@ -19,43 +20,37 @@ const REFUSED: &str = "Refused";
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterReport {
-    /// The kind of the cluster.
     #[serde(skip)]
     pub root: Root,
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// Phase, e.g. `running`.
+    /// The phase, such as `running`.
     pub phase: String,
-    /// Seconds from the manifest's being applied to Running, or to the time when we stopped waiting.
+    /// Seconds from the apply until the cluster runs or the wait ends.
     pub seconds: f64,
-    /// Control plane nodes.
     pub control_plane: Count,
-    /// Worker nodes.
     pub workers: Count,
-    /// Milestones reached.
     pub milestones: Vec<Milestone>,
-    /// The first blocking cause, if it does not run.
+    /// The first blocking cause, if the cluster doesn't run.
     pub blocking: Option<Blocking>,
-    /// The file with its kubeconfig, if there is one yet.
+    /// The cluster's kubeconfig file, once it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<PathBuf>,
-    /// The milestones that it had reached before it was changed; none of a new cluster.
+    /// The milestones before the change. Empty for a new cluster.
     #[serde(skip)]
     reached_before: Vec<String>,
-    /// The number of reads in a row in which it was settled.
+    /// The number of consecutive reads that have shown the cluster settled.
     #[serde(skip)]
     sightings: u32,
 }
 
 impl ClusterReport {
-    /// The report of a new cluster.
+    /// Returns the report for a new cluster.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..Self::default() }
     }
 
-    /// The report of a cluster that the API server refused.
+    /// Returns the report for a cluster that the API server refused.
     pub fn refused(namespace: &str, name: &str, error: &anyhow::Error) -> Self {
         let object = format!("{} {namespace}/{name}", Root::TanzuKubernetesCluster.kind());
         let blocking =
@@ -63,12 +58,12 @@ impl ClusterReport {
         Self { phase: REFUSED.to_lowercase(), blocking: Some(blocking), ..Self::new(namespace, name) }
     }
 
-    /// Leaves out the milestones that the cluster has reached before the change.
+    /// Excludes the milestones that the cluster had reached before the change.
     pub fn skip_reached(&mut self, objects: &Objects) {
         self.reached_before = progress::reached(objects);
     }
 
-    /// True if the cluster had reached no milestone before the change.
+    /// Returns true if the cluster hadn't reached any milestone before the change.
     pub fn is_new(&self) -> bool {
         self.reached_before.is_empty()
     }
@@ -88,24 +83,24 @@ impl ClusterReport {
         self.sightings = if progress::is_settled(objects) { self.sightings + 1 } else { 0 };
     }
 
-    /// True until the cluster runs or is refused.
+    /// Returns true until the cluster runs or is refused.
     pub fn is_awaited(&self) -> bool {
         !self.is_running() && !self.is_refused()
     }
 
-    /// True if the API server refused the cluster.
+    /// Returns true if the API server refused the cluster.
     pub fn is_refused(&self) -> bool {
         self.phase == REFUSED.to_lowercase()
     }
 
-    /// True if the cluster runs as its spec says. For a new cluster, one read is enough.
+    /// Returns true if the cluster runs as its spec says. For a new cluster, one read is enough.
     pub fn is_running(&self) -> bool {
         let needed = if self.is_new() { 1 } else { SIGHTINGS };
         self.sightings >= needed
     }
 
-    /// The report as a person reads it, with a line for each milestone if `milestones` is set. `consoles` says whether nodes have
-    /// a console that can be read here.
+    /// Formats the report for people, with a line for each milestone if `milestones` is set. `consoles` says that the
+    /// nodes' consoles can be read on this host.
     pub fn text(&self, milestones: bool, consoles: bool) -> String {
         let mut text = String::new();
         let Self { namespace, name, seconds, control_plane, workers, .. } = self;

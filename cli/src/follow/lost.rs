@@ -1,4 +1,4 @@
-//! Ends the wait for a cluster that is deleted, or whose API server does not answer.
+//! Ends the wait for a cluster that is deleted, or whose API server doesn't respond.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::exit::{ExitStatus, with_causes};
 use crate::output::say;
 use crate::reach::SILENCE;
 
-/// An API server that is started again, or a laptop that wakes up, answers within this time.
+/// The maximum time without a response. A restarted API server, or a laptop that wakes up, responds within this time.
 const AWAY: Duration = Duration::from_mins(3);
 
-/// Returns an error if the cluster does not exist any more, or is being deleted.
+/// Checks that the cluster exists and isn't being deleted.
 ///
 /// # Errors
-/// If there is nothing left to wait for.
+/// Returns an error if the cluster is deleted or being deleted, because waiting for it is pointless.
 pub fn check_exists(root: Root, objects: &Objects, namespace: &str, name: &str) -> Result<()> {
     let kind = root.kind();
     let cluster = objects.get(kind).and_then(|all| all.first());
@@ -30,7 +30,7 @@ pub fn check_exists(root: Root, objects: &Objects, namespace: &str, name: &str) 
     )))
 }
 
-/// The time since which all reads have failed.
+/// The time since the first in a series of failed reads.
 #[derive(Debug, Default)]
 pub struct Silence {
     since: Option<Instant>,
@@ -38,10 +38,11 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// Notes the outcome of a read at this time. Prints why reads fail if they do so for some seconds.
+    /// Records the result of a read at time `now`. Returns `None` if the read failed, and prints the reason once if
+    /// reads fail for some seconds.
     ///
     /// # Errors
-    /// If the API server stays away.
+    /// Returns an error if reads fail for three minutes.
     pub fn note<T>(&mut self, read: Result<T>, now: Instant) -> Result<Option<T>> {
         let error = match read {
             Ok(found) => {

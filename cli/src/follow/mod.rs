@@ -1,4 +1,4 @@
-//! The progress of clusters until they run.
+//! Follows the progress of clusters until they run.
 
 pub mod cluster_report;
 pub(crate) mod lost;
@@ -19,12 +19,13 @@ use crate::describe::{self, Blocking, Root, cause, gather, pause, tree};
 /// The interval between two reads of the objects.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(700);
 
-/// Follows the clusters of `reports` until all run as their specs say, or `timeout` has passed; what is known is always in the reports.
+/// Follows the clusters in `reports` until all run as their specs say, or until `timeout`. The reports are updated with
+/// each read.
 ///
-/// A cluster that was refused is not waited for. Reads that fail are repeated for some minutes.
+/// Refused clusters are skipped. Failed reads are retried for three minutes.
 ///
 /// # Errors
-/// If a cluster is deleted meanwhile, or the API server stays away.
+/// Returns an error if a cluster is deleted meanwhile, or if the API server doesn't respond for three minutes.
 pub async fn follow_clusters(
     client: &Client,
     reports: &mut [ClusterReport],
@@ -62,7 +63,7 @@ pub async fn follow_clusters(
     }
 }
 
-/// Brings a report up to what the objects say now; returns the cluster's tree.
+/// Updates a report from the objects, and returns the cluster's tree.
 fn observe(report: &mut ClusterReport, objects: &Objects, seconds: f64) -> Option<describe::TreeNode> {
     report.update(objects, seconds);
     let tree = tree::tree(report.root, objects);
@@ -74,10 +75,10 @@ fn observe(report: &mut ClusterReport, objects: &Objects, seconds: f64) -> Optio
     tree
 }
 
-/// Reads a cluster before it is changed. Its report then shows only what the change leads to.
+/// Reads a cluster before it is changed, so that its report only shows the effects of the change.
 ///
 /// # Errors
-/// As [`gather::objects`].
+/// See [`gather::objects`].
 pub async fn report_before_change(
     client: &Client,
     root: Root,

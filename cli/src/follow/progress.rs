@@ -1,4 +1,4 @@
-//! How far a cluster has come: its milestones and counts. Pure: objects in, numbers out.
+//! Computes a cluster's milestones and node counts from its objects. Pure.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::describe::object::condition;
 use crate::describe::tree::{Objects, UNREAD};
 
-/// Nodes that are ready, of those that are wanted.
+/// Ready and desired nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// Nodes that are ready.
+    /// The number of ready nodes.
     pub ready: i64,
-    /// Nodes that the manifest asks for.
+    /// The desired number of nodes.
     pub wanted: i64,
 }
 
@@ -25,25 +25,24 @@ impl fmt::Display for Count {
     }
 }
 
-/// A milestone of a cluster's creation and when it was reached.
+/// A milestone in a cluster's creation, with the time when it was reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Milestone {
-    /// Its name.
     pub name: String,
     /// Seconds since the manifest was applied.
     pub seconds: f64,
 }
 
-/// The condition of an add-on that is applied.
+/// The condition type that is True for an applied add-on.
 const PROVISIONED: &str = "Provisioned";
-/// The condition of a Machine that is as its owner's spec says.
+/// The condition type that is False for a Machine that differs from its owner's spec.
 const UP_TO_DATE: &str = "UpToDate";
-/// The condition of a Cluster that is available.
+/// The condition type that is True for an available Cluster.
 const AVAILABLE: &str = "Available";
 
 type IsReached = fn(&Objects) -> bool;
 
-/// The milestones in the order in which a cluster reaches them, each with the test that tells.
+/// The milestones before the add-ons, in order, each with a predicate.
 const MILESTONES: &[(&str, IsReached)] = &[
     ("Cluster API objects exist", |all| !list(all, "KubeadmControlPlane").is_empty()),
     ("endpoint has an address", |all| {
@@ -63,7 +62,7 @@ const LAST_MILESTONES: &[(&str, IsReached)] = &[
     ("Running", |all| phase(all) == "running"),
 ];
 
-/// The names of the milestones that `objects` show, in their order. Each add-on that is provisioned is one.
+/// Returns the names of the milestones that `objects` show, in order. Each provisioned add-on is a milestone.
 pub fn reached(objects: &Objects) -> Vec<String> {
     let of = |all: &'static [(&'static str, IsReached)]| {
         all.iter().filter(|(_, is_reached)| is_reached(objects)).map(|(name, _)| (*name).to_owned())
@@ -71,7 +70,7 @@ pub fn reached(objects: &Objects) -> Vec<String> {
     of(MILESTONES).chain(addons(objects)).chain(of(LAST_MILESTONES)).collect()
 }
 
-/// The milestones of the add-ons that are provisioned.
+/// Returns the milestones for provisioned add-ons.
 fn addons(objects: &Objects) -> impl Iterator<Item = String> {
     let cluster = list(objects, "TanzuKubernetesCluster").first();
     let all = cluster.and_then(|cluster| cluster.data["status"]["addons"].as_array()).into_iter().flatten();
@@ -86,10 +85,10 @@ fn addons(objects: &Objects) -> impl Iterator<Item = String> {
     })
 }
 
-/// True if the cluster runs, and all its nodes are as its spec says.
+/// Returns true if the cluster runs and all its nodes match its spec.
 ///
-/// The phase alone is not enough: for a moment after a change, the status describes the new spec, but the nodes are still the old
-/// ones. The Machines and their owners know that, as far as the user may read them.
+/// The phase isn't sufficient: for a moment after a change, the status describes the new spec while the nodes are still
+/// the old ones. The Machines and their owners show the old nodes, as far as the user may read these objects.
 pub fn is_settled(objects: &Objects) -> bool {
     let is_current = |object: &DynamicObject| {
         object.data["status"]["observedGeneration"].as_i64() >= object.metadata.generation
@@ -113,8 +112,8 @@ pub fn is_settled(objects: &Objects) -> bool {
         && list(objects, "Machine").iter().all(stays)
 }
 
-/// The phase of the cluster, in lower case; empty before its first status. A Cluster without a TanzuKubernetesCluster runs if it is
-/// available.
+/// Returns the cluster's phase in lower case, or an empty string before its first status. A Cluster without a
+/// TanzuKubernetesCluster is `running` if it is available and isn't being deleted.
 pub fn phase(objects: &Objects) -> String {
     if let Some(cluster) = plain(objects) {
         let is_available = holds(cluster, AVAILABLE) && cluster.metadata.deletion_timestamp.is_none();
@@ -125,12 +124,12 @@ pub fn phase(objects: &Objects) -> String {
     cluster.and_then(|cluster| cluster.data["status"]["phase"].as_str()).unwrap_or_default().to_lowercase()
 }
 
-/// The Cluster, if it has no TanzuKubernetesCluster.
+/// Returns the Cluster if it doesn't have a TanzuKubernetesCluster.
 fn plain(objects: &Objects) -> Option<&DynamicObject> {
     list(objects, "Cluster").first().filter(|_| list(objects, "TanzuKubernetesCluster").is_empty())
 }
 
-/// True if the objects of a Cluster are as its topology says.
+/// Returns true if the Cluster's objects match its topology, or if the Cluster doesn't have a topology.
 fn is_reconciled(cluster: &DynamicObject) -> bool {
     cluster.data["spec"]["topology"].is_null() || holds(cluster, capi::TOPOLOGY_RECONCILED)
 }
@@ -139,7 +138,8 @@ fn holds(object: &DynamicObject, type_: &str) -> bool {
     condition(object, type_).is_some_and(|found| found["status"] == "True")
 }
 
-/// Control plane nodes. The Cluster knows them, too, if the user may not read the KubeadmControlPlane.
+/// Counts ready and desired control plane nodes. Uses the Cluster's counts if the user may not read the
+/// KubeadmControlPlane.
 pub fn control_plane(objects: &Objects) -> Count {
     let owners = list(objects, "KubeadmControlPlane");
     if owners.iter().any(|owner| owner.data[UNREAD] == true) {
@@ -149,7 +149,7 @@ pub fn control_plane(objects: &Objects) -> Count {
     count(owners)
 }
 
-/// The control plane nodes and the worker nodes that the status of a Cluster counts.
+/// Returns the control plane and worker node counts in a Cluster's status.
 pub fn counts_of_cluster(cluster: &DynamicObject) -> (Count, Count) {
     let count = |part: &str| {
         let of = |field: &str| cluster.data["status"][part][field].as_i64().unwrap_or_default();
@@ -158,7 +158,7 @@ pub fn counts_of_cluster(cluster: &DynamicObject) -> (Count, Count) {
     (count("controlPlane"), count("workers"))
 }
 
-/// Worker nodes of all pools.
+/// Counts ready and desired worker nodes in all pools.
 pub fn workers(objects: &Objects) -> Count {
     count(list(objects, "MachineDeployment"))
 }
@@ -195,7 +195,7 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    /// A cluster whose control plane and pool have `up_to_date` of `wanted` nodes, all ready.
+    /// Returns a cluster whose control plane and pool each have `wanted` ready nodes, `up_to_date` of them up to date.
     fn cluster(wanted: i64, up_to_date: i64) -> Objects {
         let counts = json!({"observedGeneration": 2, "replicas": wanted, "readyReplicas": wanted, "upToDateReplicas": up_to_date});
         let mut objects = Objects::new();

@@ -1,4 +1,4 @@
-//! What a person sees while clusters come up, on standard error.
+//! Shows cluster progress on standard error.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,40 +14,43 @@ use crate::describe::words::cut;
 use crate::describe::{Blocking, TreeNode, cause, print};
 use crate::output::say;
 
-/// How long a cause must have held before a plain line mentions it.
+/// The time after which a plain line mentions a blocking cause.
 pub(crate) const WORTH_MENTIONING: Duration = Duration::from_secs(20);
 
 /// A live tree on a terminal, plain lines elsewhere.
 pub enum View {
-    /// Redrawn in place; the lines that were drawn last.
+    /// A tree that is redrawn in place.
     Live {
-        /// Columns of each line.
+        /// The width of each line in the last drawing, in columns.
         drawn: Vec<usize>,
     },
-    /// Lines as things happen.
+    /// A line for each event.
     Plain {
-        /// What was printed of each cluster.
+        /// The output so far, by cluster.
         shown: BTreeMap<String, Shown>,
     },
 }
 
-/// What was printed of one cluster.
+/// The output so far for one cluster.
 #[derive(Default)]
 pub struct Shown {
+    /// The number of printed milestones.
     milestones: usize,
+    /// The control plane and worker node counts.
     counts: Option<(Count, Count)>,
+    /// The blocking cause, the time from the start until it appeared, and true if it was printed.
     blocking: Option<(Blocking, Duration, bool)>,
 }
 
 impl View {
-    /// As fits standard error.
+    /// Selects the view that standard error supports.
     pub fn new() -> Self {
         let terminal =
             std::io::stderr().is_terminal() && std::env::var("TERM").is_ok_and(|term| term != "dumb");
         if terminal { Self::Live { drawn: Vec::new() } } else { Self::Plain { shown: BTreeMap::new() } }
     }
 
-    /// Shows how things stand; `trees` are those of the clusters that do not run yet, with their namespaces.
+    /// Shows the current state. `trees` are the trees of clusters that don't run yet, with their namespaces.
     pub fn show(&mut self, reports: &[ClusterReport], trees: &[(String, TreeNode)], elapsed: Duration) {
         match self {
             Self::Live { drawn } => {
@@ -67,7 +70,7 @@ impl View {
 }
 
 impl Drop for View {
-    /// The live tree makes room for what is shown at the end.
+    /// Erases the live tree, to make room for the final output.
     fn drop(&mut self) {
         if let Self::Live { drawn } = self {
             let (_, width) = console::Term::stderr().size();
@@ -87,7 +90,7 @@ fn say(shown: &mut Shown, key: &str, report: &ClusterReport, elapsed: Duration) 
         say!("{:>6.1}s  {key}: control plane {control_plane}, workers {workers}", elapsed.as_secs_f64());
     }
     let Some(blocking) = &report.blocking else { return };
-    // A pause does not end by itself.
+    // A pause is mentioned at once, because it doesn't end by itself.
     let patience = if blocking.is_pause() { Duration::ZERO } else { WORTH_MENTIONING };
     match &mut shown.blocking {
         Some((known, since, mentioned)) if known == blocking => {
@@ -100,7 +103,7 @@ fn say(shown: &mut Shown, key: &str, report: &ClusterReport, elapsed: Duration) 
     }
 }
 
-/// What is drawn, each line no wider than `width`, all of them fewer than `height`.
+/// Returns the lines to draw: fewer than `height`, and each at most `width` columns wide.
 fn lines(
     reports: &[ClusterReport],
     trees: &[(String, TreeNode)],
@@ -129,18 +132,19 @@ fn lines(
     lines
 }
 
-/// Draws over the last drawing, at one stroke and without blanking it first: nothing flickers.
+/// Draws over the last drawing with a single write, without clearing the lines first, so that the terminal doesn't
+/// flicker. `width` is the terminal's width in columns.
 fn draw(drawn: &mut Vec<usize>, lines: &[String], width: usize) {
     let stroke = stroke(drawn, lines, width);
     *drawn = lines.iter().map(|line| line.chars().count()).collect();
-    // A terminal that has gone away is not a reason to stop.
+    // A closed terminal isn't a reason to stop.
     let mut terminal = std::io::stderr().lock();
     let _ = terminal.write_all(stroke.as_bytes()).and_then(|()| terminal.flush());
 }
 
 fn stroke(drawn: &[usize], lines: &[String], width: usize) -> String {
     let width = width.max(1);
-    // A terminal that has become narrower has broken the lines drawn before.
+    // If the terminal has become narrower, it has wrapped the lines that were drawn before.
     let rows: usize = drawn.iter().map(|columns| columns.div_ceil(width).max(1)).sum();
     let mut stroke = String::from("\x1b[?2026h");
     if rows > 0 {

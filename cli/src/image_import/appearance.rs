@@ -1,4 +1,4 @@
-//! After an import: the VM operator reads the library at once, and the image and its release are waited for.
+//! Waits for an imported image and its release, after telling the VM operator to read the library.
 
 use kit::api_error::is_not_served;
 use std::time::Duration;
@@ -18,22 +18,21 @@ use vmop::LIBRARIES_CHANGED;
 
 use crate::exit::ExitStatus;
 
-/// Between two looks at the images.
+/// The interval between reads.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The objects that an item has become.
+/// The objects that exist for a library item.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Appearance {
-    /// The VirtualMachineImage.
     pub image: String,
     /// The TanzuKubernetesRelease, if the image provides one.
     pub release: Option<String>,
-    /// Why it provides none.
+    /// The reason why the image doesn't provide a release.
     pub without_release: Option<String>,
 }
 
-/// Has the VM operator in this namespace read its libraries.
+/// Makes the VM operator in this namespace read its libraries, by annotating its configuration.
 pub async fn request_read(client: &Client, namespace: &str) -> Result<()> {
     let now = jiff::Timestamp::now().to_string();
     let patch = json!({ "metadata": { "annotations": { LIBRARIES_CHANGED: now } } });
@@ -46,10 +45,11 @@ pub async fn request_read(client: &Client, namespace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the image of the item is there, and the release that it provides.
+/// Waits until the item's image exists, and until gcm has checked the release that the image provides. `library` is
+/// only used in an error message.
 ///
 /// # Errors
-/// If the image cannot become a release, or if neither appears within `limit`.
+/// If the image can't provide a release because of an error, or if an object doesn't appear within `limit`.
 pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -> Result<Appearance> {
     let mut waiting = "the API server does not answer".to_owned();
     let appeared = plane::wait::poll(limit, POLL_INTERVAL, async || {
@@ -74,16 +74,16 @@ pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -
     }
 }
 
-/// Returns true if all of these items, or what keeps them from it, can be seen in the cluster.
+/// Returns true if every item has its objects in the cluster, or an error that waiting doesn't fix.
 ///
 /// # Errors
-/// If the API server refuses a question.
+/// None at present: transient errors return false, and other errors count as appeared.
 pub async fn all_appeared(client: &Client, items: &[String]) -> Result<bool> {
     for item in items {
         match look(client, item).await {
             Ok(Step::Waiting(_)) => return Ok(false),
             Err(error) if is_transient(&error) => return Ok(false),
-            // An item that becomes nothing is named by the checks.
+            // Items with an error are reported by the doctor checks.
             Ok(Step::Appeared(_)) | Err(_) => {}
         }
     }
@@ -93,13 +93,13 @@ pub async fn all_appeared(client: &Client, items: &[String]) -> Result<bool> {
 /// The progress of an item.
 #[derive(Debug, PartialEq)]
 enum Step {
-    /// All of its objects exist.
+    /// All objects exist.
     Appeared(Appearance),
-    /// An object is missing, and which one.
+    /// An object is missing or isn't complete. The string names the object.
     Waiting(String),
 }
 
-/// Returns true if the same request may succeed later: the API server did not answer it, or has an error of its own.
+/// Returns true if a retry may succeed: the API server didn't respond, is overloaded, or failed.
 fn is_transient(error: &anyhow::Error) -> bool {
     match error.downcast_ref::<kube::Error>() {
         Some(kube::Error::Api(refused)) => refused.code == 429 || refused.code >= 500,
@@ -134,12 +134,12 @@ async fn look(client: &Client, item: &str) -> Result<Step> {
     }
 }
 
-/// The kinds of images.
+/// An image's state, before its release is looked up.
 #[derive(Debug)]
 enum Judged {
-    /// The VM operator has not read the image yet.
+    /// The VM operator hasn't read the image yet.
     Waiting(String),
-    /// The image provides no release, and why.
+    /// The image doesn't provide a release, for this reason.
     WithoutRelease(String),
     /// The image provides this release.
     Node(Box<CarriedRelease>),
@@ -167,7 +167,7 @@ fn judge(image: &VirtualMachineImage) -> Result<Judged> {
     }
 }
 
-/// Compares the release, if it exists, with the image that it is to have.
+/// Checks that the release exists, lists this image, and was checked by gcm. `live` is the release in the cluster.
 fn compare(image: &str, release: &str, live: Option<&TanzuKubernetesRelease>) -> Result<Step> {
     let Some(live) = live else {
         return Ok(Step::Waiting(format!(
@@ -175,7 +175,7 @@ fn compare(image: &str, release: &str, live: Option<&TanzuKubernetesRelease>) ->
         )));
     };
     if live.spec.os_images.iter().any(|own| own.name == image) {
-        // gcm's webhook refuses a cluster of a release that gcm has not read yet.
+        // gcm's webhook rejects clusters that use a release before gcm has checked it.
         if !live.is_checked() {
             return Ok(Step::Waiting(format!("gcm has not checked TanzuKubernetesRelease {release} yet")));
         }

@@ -1,8 +1,8 @@
-//! An empty item gets its files, whatever an earlier run has left of that.
+//! Uploads files into an empty item, and resumes after an interrupted run.
 //!
-//! The descriptor and the disks are sent as files of their own, each with its SHA-256, and neither manifest nor certificate: so
-//! does `govc library.import` with an OVA (`cli/library/import.go` of govmomi). vCenter takes a whole OVA too, but checks no
-//! checksum of one.
+//! The descriptor and the disks are sent as separate files with their SHA-256, without manifest and certificate, like
+//! `govc library.import` does with an OVA (`cli/library/import.go` in govmomi). vCenter also accepts a whole OVA, but
+//! doesn't verify a checksum for it.
 
 use std::fmt;
 use std::io::{self, SeekFrom};
@@ -21,18 +21,19 @@ use super::item::{allow_missing, end_sessions, has_type, is_not_allowed};
 use super::ova::{Ova, Part};
 use super::progress::Progress;
 
-/// How often an upload that broke off is begun again.
+/// The maximum number of attempts for an interrupted upload.
 const ATTEMPTS: u32 = 3;
-/// Between two looks at what vCenter does with files that it has.
+/// The interval between status reads while vCenter processes files.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// vCenter checks a file, or moves the files of an item, for so long at most.
+/// The timeout for vCenter to check a file, or to move an item's files.
 const LONGEST_WORK: Duration = Duration::from_hours(1);
-/// A transfer that goes on moves within so long.
+/// The time between two reads of a transfer's progress. A transfer that received bytes meanwhile belongs to another
+/// run.
 const WATCH: Duration = Duration::from_secs(3);
-/// How much is read from the OVA at once.
+/// The maximum chunk size for reading the OVA, in bytes.
 const CHUNK: u64 = 256 << 10;
 
-/// Somebody else fills the item: it is left alone.
+/// The error for an item that another run is uploading to. The string explains the conflict.
 #[derive(Debug)]
 pub struct OthersWork(&'static str);
 
@@ -48,12 +49,12 @@ pub struct Filling<'a> {
     pub vcenter: &'a Client,
     pub ova: &'a Ova,
     pub progress: &'a Progress,
-    /// How often a session is kept from expiring; vCenter's limit is five minutes by default.
+    /// The keep-alive interval. vCenter's session timeout is five minutes by default.
     pub keep_alive: Duration,
 }
 
 impl Filling<'_> {
-    /// Uploads all files into the item; tries again what broke off.
+    /// Uploads all files into the item. Retries interrupted uploads up to [`ATTEMPTS`] times in total.
     pub async fn fill(&self, item: &str) -> Result<()> {
         let mut attempt = 1;
         loop {
@@ -87,7 +88,8 @@ impl Filling<'_> {
         self.complete(item, &session).await
     }
 
-    /// Completes the session of an earlier run if it has received all, else ends it; tells whether the item has its files.
+    /// Completes an earlier session if that session received all files, or ends it otherwise. Returns true if the item
+    /// contains its files. Fails if another run is uploading.
     async fn take_over(&self, item: &str) -> Result<bool> {
         for session in self.vcenter.update_sessions(item).await? {
             let found = allow_missing(self.vcenter.update_session(&session).await)?;
@@ -102,7 +104,7 @@ impl Filling<'_> {
             }
             self.refuse_moving(&session, &files).await?;
         }
-        // The answer to an earlier completion may have been lost.
+        // The response to an earlier completion may have been lost.
         if !self.vcenter.library_item_files(item).await?.is_empty() {
             return Ok(true);
         }
@@ -110,7 +112,7 @@ impl Filling<'_> {
         Ok(false)
     }
 
-    /// Refuses a session whose bytes come right now: another run is at it.
+    /// Fails if the session is receiving bytes, because another run is using it.
     async fn refuse_moving(&self, session: &str, files: &[UpdateFile]) -> Result<()> {
         let received = |files: &[UpdateFile]| files.iter().map(|file| file.received).sum::<u64>();
         if files.iter().all(|file| file.status != FileStatus::Transferring) {
@@ -131,7 +133,7 @@ impl Filling<'_> {
         files.len() == self.ova.parts.len() && self.ova.parts.iter().all(received)
     }
 
-    /// Sends one file, keeps the session alive meanwhile, and waits until vCenter has checked it.
+    /// Sends one file, keeps the session alive meanwhile, and waits until vCenter has checked the file.
     async fn send(&self, session: &str, part: &Part) -> Result<()> {
         let Part { name, offset, size, sha256 } = part;
         let file = NewFile { name: name.clone(), size: *size, sha256: sha256.clone() };
@@ -162,7 +164,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Resolves only when the session is gone.
+    /// Renews the session periodically. Returns only when the session is gone.
     async fn keep_alive(&self, session: &str) -> anyhow::Error {
         loop {
             tokio::time::sleep(self.keep_alive).await;
@@ -183,7 +185,7 @@ impl Filling<'_> {
         if wrong.is_empty() { Ok(()) } else { bail!("vCenter refuses the OVF: {}", wrong.join("; ")) }
     }
 
-    /// Completes the session. After an answer that was lost, the next attempt sees what became of it.
+    /// Completes the session. If the response is lost, the next attempt finds out the result.
     async fn complete(&self, item: &str, session: &str) -> Result<()> {
         let begun = Instant::now();
         self.vcenter.complete_update(session, LONGEST_WORK).await?;
@@ -201,11 +203,12 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Whether the item has its files; a session that failed is an error.
+    /// Returns true if the item contains its files, and false while vCenter processes the session. Fails if the session
+    /// failed or was canceled.
     async fn is_complete(&self, item: &str, session: &str) -> Result<bool> {
         let found = match self.vcenter.update_session(session).await {
             Ok(found) => found,
-            // vCenter removes sessions that have ended.
+            // vCenter removes ended sessions.
             Err(error) if error.is_not_found() => {
                 let files = self.vcenter.library_item_files(item).await?;
                 return if files.is_empty() { Err(error.into()) } else { Ok(true) };
@@ -221,13 +224,13 @@ impl Filling<'_> {
     }
 }
 
-/// Whether to begin again: the connection broke, or the session is gone.
+/// Returns true if a new attempt may succeed: the connection broke, or the session is gone.
 pub fn may_help_again(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<vsphere::Error>();
     error.is_some_and(|error| error.retryable() || error.is_not_found())
 }
 
-/// The bytes of a part, as they are read.
+/// Streams `size` bytes of the OVA, starting at `offset`.
 async fn read_part(
     path: &std::path::Path,
     offset: u64,

@@ -1,4 +1,4 @@
-//! The item of the library that an OVA becomes: is it there, whose is it, may it be made.
+//! Finds, creates and removes the library item for an OVA.
 
 use std::fmt;
 
@@ -7,31 +7,31 @@ use uuid::Uuid;
 use vsphere::automation::{Library, LibraryItem, NewItem, UpdateState};
 use vsphere::{Client, Kind};
 
-/// The first line of the description of an item that an import made: the SHA-256 of its OVA.
+/// The prefix for the first line of an imported item's description. The OVA's SHA-256 follows the prefix.
 const MARK: &str = "layercake-ova-sha256: ";
 
-/// An item as an import wants it.
+/// The item to import.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub library: Library,
     pub name: String,
     /// The SHA-256 of the OVA.
     pub sha256: String,
-    /// The name of the OVA's file, for people.
+    /// The OVA's file name, for the description.
     pub file: String,
 }
 
-/// What a library has of the name that is wanted.
+/// The existing item with the wanted name, by ID.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     Nothing,
-    /// The item of an import of the same OVA that was broken off: it has no files.
+    /// An empty item, left by an interrupted import of the same OVA.
     Begun(String),
-    /// An item of the same OVA.
+    /// A complete item from the same OVA.
     Whole(String),
 }
 
-/// The library of that name or id, which must take items.
+/// Finds a library by name or ID. Subscribed libraries are an error, because they don't accept items.
 pub async fn find_library(vcenter: &Client, name: &str) -> Result<Library> {
     let mut found = vcenter.libraries_named(name).await?;
     if found.is_empty() && Uuid::try_parse(name).is_ok() {
@@ -59,7 +59,7 @@ pub async fn find_library(vcenter: &Client, name: &str) -> Result<Library> {
     Ok(library)
 }
 
-/// An item of the same name has other content: the import made nothing.
+/// The error for an item that has the wanted name but other content. The import didn't change anything.
 #[derive(Debug)]
 pub struct OthersItem(String);
 
@@ -71,7 +71,7 @@ impl fmt::Display for OthersItem {
 
 impl std::error::Error for OthersItem {}
 
-/// Returns the word as a shell needs it.
+/// Quotes a word for the shell if necessary.
 fn quote(word: &str) -> String {
     let is_plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | ':' | '@' | '+');
@@ -82,7 +82,7 @@ fn quote(word: &str) -> String {
 }
 
 impl Wanted {
-    /// What the library has of that name; an item of other content is an error.
+    /// Finds the item with the wanted name. An item with other content is an error.
     pub async fn find(&self, vcenter: &Client) -> Result<Found> {
         let Self { library, name, sha256, .. } = self;
         for id in vcenter.library_items_named(&library.id, name).await? {
@@ -114,7 +114,8 @@ impl Wanted {
         )
     }
 
-    /// Makes the item, empty and marked. An item that somebody else made at the same moment is looked at.
+    /// Creates an empty item with Layercake's mark. If another run has created an item with this name meanwhile, checks
+    /// that item instead.
     pub async fn create(&self, vcenter: &Client) -> Result<Found> {
         let Self { library, name, sha256, file } = self;
         let item = NewItem {
@@ -135,7 +136,7 @@ impl Wanted {
         }
     }
 
-    /// Removes what an import has begun and not ended, with its sessions; tells whether there was such.
+    /// Removes the item of an interrupted import, with its sessions. Returns true if such an item existed.
     pub async fn remove_begun(&self, vcenter: &Client) -> Result<bool> {
         let Found::Begun(id) = self.find(vcenter).await? else { return Ok(false) };
         end_sessions(vcenter, &id).await?;
@@ -144,12 +145,12 @@ impl Wanted {
     }
 }
 
-/// The SHA-256 of the OVA that an import has made the item of.
+/// Returns the SHA-256 of the OVA that this item was imported from.
 fn mark(item: &LibraryItem) -> Option<&str> {
     Some(item.description.lines().next()?.strip_prefix(MARK)?.trim())
 }
 
-/// Ends and removes the update sessions of an item: an item has one at a time.
+/// Cancels and deletes the update sessions of an item. vCenter only allows one session per item.
 pub async fn end_sessions(vcenter: &Client, item: &str) -> Result<()> {
     for session in vcenter.update_sessions(item).await? {
         let ended = async {
@@ -160,7 +161,7 @@ pub async fn end_sessions(vcenter: &Client, item: &str) -> Result<()> {
         };
         match ended.await {
             Ok(()) => {}
-            // It ended by itself, and vCenter removes it.
+            // The session ended meanwhile, and vCenter removes it.
             Err(error) if error.is_not_found() || is_not_allowed(&error) => {}
             Err(error) => return Err(error.into()),
         }
@@ -168,7 +169,7 @@ pub async fn end_sessions(vcenter: &Client, item: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns what vCenter answers about an object; none if the object does not exist any more.
+/// Returns `None` if vCenter reports that the object doesn't exist.
 pub fn allow_missing<T>(answer: Result<T, vsphere::Error>) -> Result<Option<T>> {
     match answer {
         Err(error) if error.is_not_found() => Ok(None),
@@ -176,12 +177,12 @@ pub fn allow_missing<T>(answer: Result<T, vsphere::Error>) -> Result<Option<T>> 
     }
 }
 
-/// Whether a session's state does not allow the call.
+/// Returns true if the session's state doesn't allow the call.
 pub fn is_not_allowed(error: &vsphere::Error) -> bool {
     has_type(error, "NotAllowedInCurrentState")
 }
 
-/// Whether vCenter refused with an error of that type.
+/// Returns true if the error is a vCenter fault with this type name.
 pub fn has_type(error: &vsphere::Error, name: &str) -> bool {
     error.fault().is_some_and(|fault| fault.type_name == name)
 }

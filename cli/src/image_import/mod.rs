@@ -1,15 +1,16 @@
-//! `layercake image import`: an OVA becomes an item of a content library, once.
+//! `layercake image import`: imports an OVA into a content library, at most once.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `ova.rs` | the OVA is read and compared with its manifest, before anything is made |
-//! | `item.rs` | the item: is it there, is it another's, is it one that an import has begun |
-//! | `fill.rs` | the item's files are uploaded, or what an earlier run has uploaded is completed |
-//! | `progress.rs` | how far that is |
-//! | `appearance.rs` | the VM operator reads the library, and the image and its release are waited for |
+//! | `ova.rs` | reads the OVA and verifies it against its manifest, before vCenter is changed |
+//! | `item.rs` | finds, creates and removes the library item, and recognizes items from earlier imports |
+//! | `fill.rs` | uploads the item's files, or completes an earlier upload |
+//! | `progress.rs` | shows the progress |
+//! | `appearance.rs` | makes the VM operator read the library, and waits for the image and its release |
 //!
-//! The item's description bears the OVA's SHA-256 from the moment it is made, and an item gets all its files in one step. So a
-//! run that ends anywhere leaves either nothing, an empty item with our mark, or the whole item; the next run tells them apart.
+//! The item's description contains the OVA's SHA-256 from creation on, and an item gets all its files in one step. An
+//! interrupted run therefore leaves no item, an empty item with Layercake's mark, or a complete item, and the next run
+//! can see which.
 
 pub mod appearance;
 mod fill;
@@ -40,12 +41,12 @@ use item::{Found, OthersItem, Wanted, find_library};
 use ova::Ova;
 use progress::{Progress, megabytes};
 
-/// How often a session is kept from expiring.
+/// The interval between requests that keep the upload session alive.
 const KEEP_ALIVE: Duration = Duration::from_mins(1);
-/// How long the removal of what was begun may take.
+/// The timeout for removing an incomplete item.
 const CLEANUP: Duration = Duration::from_secs(30);
 
-/// What an import has come to.
+/// The output of a successful import.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -54,14 +55,14 @@ struct Report {
     item: String,
     sha256: String,
     bytes: u64,
-    /// False if the item was there before.
+    /// False if the item already existed.
     imported: bool,
-    /// The image and the release of the item, if the command waited for them.
+    /// The item's image and release, if the command waited for them.
     #[serde(flatten)]
     appearance: Option<Appearance>,
 }
 
-/// Imports an OVA, and waits for its image and release if the user wants that. If it is interrupted, an incomplete item is removed.
+/// Imports an OVA, and waits for its image and release with `--wait`. An interrupt removes the incomplete item.
 pub async fn run(args: ImageImport) -> ExitStatus {
     match import(&args).await {
         Ok(Some(report)) => {
@@ -99,7 +100,7 @@ fn shown(report: &Report, output: Option<Output>) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What an admin can do about a refusal of vCenter.
+/// Returns the remedy for a vCenter error.
 fn advice(error: &anyhow::Error) -> String {
     match error.downcast_ref::<vsphere::Error>() {
         Some(error) if item::has_type(error, "Unauthorized") => {
@@ -114,7 +115,7 @@ fn advice(error: &anyhow::Error) -> String {
     }
 }
 
-/// `None` if it was interrupted.
+/// Returns `None` if the command was interrupted.
 async fn import(args: &ImageImport) -> Result<Option<Report>> {
     let mut interrupts = Interrupts::listening()?;
     let prepared = tokio::select! {
@@ -130,8 +131,8 @@ async fn import(args: &ImageImport) -> Result<Option<Report>> {
     }
 }
 
-/// Requests that the VM operator reads the library, and waits for image and release if the user wants that. `None` if the command was
-/// interrupted.
+/// Tells the VM operator to read the library, and waits for image and release with `--wait`. Returns `None` if the
+/// command was interrupted.
 async fn read_library(
     args: &ImageImport,
     mut report: Report,
@@ -159,7 +160,7 @@ async fn read_library(
     }
 }
 
-/// Reads the OVA, connects, and finds the library. Nothing is made.
+/// Reads the OVA, connects, and finds the library, without changing anything.
 async fn prepare(args: &ImageImport) -> Result<(Ova, Client, Wanted)> {
     let name = item_name(args)?;
     let ova = read(&args.file).await?;
@@ -173,7 +174,7 @@ async fn prepare(args: &ImageImport) -> Result<(Ova, Client, Wanted)> {
     Ok((ova, vcenter, wanted))
 }
 
-/// The item's name: the one that is given, or the file's without its extension.
+/// Returns the item's name, which defaults to the file name without extension.
 fn item_name(args: &ImageImport) -> Result<String> {
     let of_file = || args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     check_name(args.name.clone().or_else(of_file).unwrap_or_default())
@@ -199,7 +200,7 @@ async fn read(path: &Path) -> Result<Ova> {
     progress.shown(tokio::task::spawn_blocking(move || Ova::read(&path, &done))).await?
 }
 
-/// Connects to the vCenter that the VM operator is configured with.
+/// Connects to the vCenter in the VM operator's configuration.
 async fn connect(args: &ImageImport) -> Result<Client> {
     let options = args.operator.doctor_options()?;
     let account = match (&args.user, &args.password_file) {
@@ -215,7 +216,7 @@ async fn connect(args: &ImageImport) -> Result<Client> {
     })
 }
 
-/// Brings the item about; at an interrupt, removes what was begun.
+/// Imports the item. An interrupt or a permanent error removes an incomplete item.
 async fn bring(
     vcenter: &Client,
     ova: &Ova,
@@ -247,7 +248,7 @@ async fn bring(
     Ok(Some(Report { library, name, item, sha256, bytes: ova.size(), imported, appearance: None }))
 }
 
-/// The item's id, and whether this run has filled it.
+/// Returns the item's ID, and true if this run uploaded it.
 async fn brought(
     vcenter: &Client,
     ova: &Ova,
@@ -274,7 +275,7 @@ async fn brought(
     }
 }
 
-/// Removes what was begun, and says so.
+/// Removes an incomplete item, and reports the result.
 async fn clean_up(vcenter: &Client, wanted: &Wanted) {
     match tokio::time::timeout(CLEANUP, wanted.remove_begun(vcenter)).await {
         Ok(Ok(true)) => say!("removed the item {}, which has no files", wanted.name),

@@ -1,7 +1,7 @@
-//! An OVA on this machine: what is in it, and that it is whole.
+//! Reads an OVA file and verifies that it is complete.
 //!
-//! The file is read once, all of it, before anything is made in vCenter. Its parts are found by their place in it, so that
-//! they are sent from the file itself.
+//! The whole file is read once before vCenter is changed. Parts are recorded by offset, so that they can be uploaded
+//! directly from the file.
 
 mod descriptor;
 mod manifest;
@@ -24,30 +24,30 @@ pub use self::part::Part;
 use self::descriptor::{Reference, References};
 use self::part::AGAIN;
 
-/// What is read at once.
+/// The buffer size for reads, in bytes.
 const CHUNK: usize = 1 << 20;
-/// A descriptor or a manifest that is larger is none.
+/// The maximum size of a descriptor or manifest, in bytes.
 const LONGEST_TEXT: u64 = 16 << 20;
 
-/// An OVA that is whole.
+/// A complete OVA.
 #[derive(Clone, Debug)]
 pub struct Ova {
     pub path: PathBuf,
-    /// The SHA-256 of the whole file, in hexadecimal digits.
+    /// The SHA-256 of the whole file, in hexadecimal.
     pub sha256: String,
-    /// The descriptor, then the files that it names, in its order.
+    /// The descriptor, then the files that it references, in descriptor order.
     pub parts: Vec<Part>,
-    /// Whether a manifest vouches for the parts.
+    /// True if a manifest covers all parts.
     pub has_manifest: bool,
 }
 
 impl Ova {
-    /// Bytes of all parts.
+    /// Returns the total size of all parts in bytes.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(|part| part.size).sum()
     }
 
-    /// Reads a file and compares it with its manifest; `done` grows as bytes are read.
+    /// Reads a file and verifies it against its manifest. `done` counts the bytes that were read.
     pub fn read(path: &Path, done: &AtomicU64) -> Result<Self> {
         let shown = path.display();
         let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
@@ -62,11 +62,11 @@ impl Ova {
     }
 }
 
-/// What an OVA holds, before anything is compared.
+/// The contents of an OVA before verification.
 struct Contents {
     sha256: String,
     parts: Vec<Part>,
-    /// Descriptors and manifests, by name.
+    /// The text of descriptors and manifests by name.
     texts: BTreeMap<String, String>,
 }
 
@@ -77,7 +77,7 @@ impl Contents {
         let (mut parts, mut texts) = (Vec::new(), BTreeMap::new());
         for entry in archive.entries()? {
             let mut entry = entry.map_err(|error| unreadable(&error))?;
-            // `tar c .` also packs the folder.
+            // `tar c .` also adds the folder itself.
             if entry.header().entry_type().is_dir() && matches!(&*entry.path_bytes(), b"./" | b".") {
                 continue;
             }
@@ -121,7 +121,7 @@ impl Contents {
     }
 }
 
-/// The descriptor, then the files that it names.
+/// Returns the descriptor, then the files that it references.
 fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Result<Vec<Part>> {
     let find = |name: &str| parts.iter().find(|part| part.name == name).cloned();
     let mut wanted: Vec<Part> = find(descriptor).into_iter().collect();
@@ -147,7 +147,7 @@ fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Re
     Ok(wanted)
 }
 
-/// Reads one file of the archive to its end; its text, if it is a descriptor or a manifest.
+/// Reads one archive entry to its end. Returns the part, and for a descriptor or manifest also the content.
 fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<String>)> {
     let path = entry.path_bytes().into_owned();
     let name = std::str::from_utf8(&path).ok().map(|name| name.strip_prefix("./").unwrap_or(name).to_owned());
@@ -187,14 +187,14 @@ fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<Str
 }
 
 fn unreadable(error: &io::Error) -> anyhow::Error {
-    // The error of something else than an archive quotes its bytes as a name.
+    // For files that aren't archives, the error quotes binary data as a name.
     let reason = error.to_string();
     let is_text = reason.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER);
     let reason = if is_text { format!(": {reason}") } else { String::new() };
     anyhow::anyhow!("it is not a complete tar archive{reason}. {AGAIN}")
 }
 
-/// Returns bytes that should be a name as a text, with escapes in place of what is not printable.
+/// Converts the bytes of a file name to text, with escapes for unprintable characters.
 fn readable(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -203,7 +203,7 @@ fn readable(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns true if a file begins as gzip's files do.
+/// Returns true if the file starts with the gzip magic number.
 fn is_gzip(path: &Path) -> io::Result<bool> {
     let mut begin = Vec::new();
     File::open(path)?.take(2).read_to_end(&mut begin)?;
@@ -218,7 +218,7 @@ fn has_extension(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|it| it.eq_ignore_ascii_case(extension))
 }
 
-/// A reader that hashes what goes through it.
+/// A reader that hashes and counts the bytes that pass through it.
 struct Hashed<'a> {
     inner: File,
     digest: Sha256,

@@ -1,4 +1,4 @@
-//! How far an import is, on standard error: one line that is rewritten on a terminal, elsewhere a line every ten seconds.
+//! Shows progress on stderr: one updated line on a terminal, or a new line every ten seconds elsewhere.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use bounds::printable;
 
-/// Between two lines where nobody watches.
+/// The interval between lines if stderr isn't a terminal.
 const LINES_APART: Duration = Duration::from_secs(10);
-/// Between two pictures of the line on a terminal.
+/// The interval between updates on a terminal.
 const PICTURES_APART: Duration = Duration::from_millis(200);
 
-/// How far something is, and how it is shown.
+/// The progress of a read or upload.
 #[derive(Debug)]
 pub struct Progress {
-    /// Bytes that are done.
+    /// The number of bytes that were read or uploaded.
     pub done: Arc<AtomicU64>,
     what: &'static str,
     total: u64,
@@ -24,13 +24,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is done of `total` bytes.
+    /// Starts at zero of `total` bytes. `what` names the work, such as `uploading`.
     pub fn begin(what: &'static str, total: u64) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { done: Arc::default(), what, total, begun: Instant::now(), terminal }
     }
 
-    /// The share that is done, in percent.
+    /// Returns the completed share in percent.
     pub fn percent(&self) -> u8 {
         percent(self.done.load(Ordering::Relaxed), self.total)
     }
@@ -55,7 +55,7 @@ impl Progress {
         result
     }
 
-    /// A line of its own among those of the progress.
+    /// Prints a message on a separate line.
     pub fn note(&self, text: &str) {
         let begin = if self.terminal { "\r\x1b[K" } else { "" };
         eprintln!("{begin}{}", printable(text, usize::MAX));
@@ -77,7 +77,7 @@ fn percent(done: u64, total: u64) -> u8 {
     u8::try_from(share.min(100)).unwrap_or(100)
 }
 
-/// Such as `uploading: 120.0 of 446.0 MB (26 %), 12.0 MB/s`.
+/// Formats a line such as `uploading: 120.0 of 446.0 MB (26 %), 12.0 MB/s`.
 fn line(what: &str, done: u64, total: u64, elapsed: Duration) -> String {
     let rate = u128::from(done) * 1000 / elapsed.as_millis().max(1);
     let rate = u64::try_from(rate).unwrap_or(u64::MAX);
@@ -90,7 +90,7 @@ fn line(what: &str, done: u64, total: u64, elapsed: Duration) -> String {
     )
 }
 
-/// Megabytes with one digit after the point.
+/// Formats bytes as megabytes (10^6 bytes) with one decimal.
 pub fn megabytes(bytes: u64) -> String {
     let tenths = bytes / 100_000;
     format!("{}.{}", tenths / 10, tenths % 10)

@@ -1,4 +1,4 @@
-//! Imports into a simulated vCenter, broken off at every call.
+//! Imports into a simulated vCenter that are interrupted at every call.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -62,7 +62,7 @@ impl Bench {
         self.import_with(name, KEEP_ALIVE).await
     }
 
-    /// As the command does, with what it does after a failure.
+    /// Runs an import like the command, including the cleanup after a failure.
     async fn bring(&self, name: &str) -> Result<Option<Report>> {
         let mut interrupts = Interrupts::listening().unwrap();
         bring(&self.vcenter, &self.ova, &self.wanted(name).await, KEEP_ALIVE, &mut interrupts).await
@@ -72,7 +72,7 @@ impl Bench {
         self.vcenter.library_items_named(self.sim.library(), name).await.unwrap()
     }
 
-    /// There is one item of the name, whole, and no session goes on.
+    /// Asserts that exactly one item has this name, that it is complete, and that no session is active.
     async fn assert_whole(&self, name: &str) {
         let items = self.items(name).await;
         assert_eq!(items.len(), 1, "{name}");
@@ -89,7 +89,7 @@ impl Bench {
         self.sim.post("/v1/faults", rule).await;
     }
 
-    /// Waits until a rule holds a call.
+    /// Waits until a fault rule holds a call.
     async fn held(&self) {
         let held = async || self.sim.get("/v1/faults").await["faults"][0]["held"] == 1;
         poll("a call is held", SOON, || async { held().await.then_some(()) }).await.unwrap();
@@ -116,7 +116,7 @@ async fn an_ova_is_imported_once() {
 #[tokio::test]
 async fn a_name_of_another_content_is_refused() {
     let Some(mut bench) = Bench::new(sim()).await else { return };
-    // The site's own item bears no mark.
+    // The item that the site created doesn't have Layercake's mark.
     let refused = bench.bring("node").await.unwrap_err().to_string();
     assert!(refused.contains("that no import created") && refused.contains("--name"), "{refused}");
     bench.import("node-1").await.unwrap();
@@ -131,7 +131,7 @@ async fn a_name_of_another_content_is_refused() {
     bench.assert_whole("node").await;
 }
 
-/// Ends a run at its call number `skip`, and gives whether it came so far.
+/// Stops an import at call number `skip`. Returns false if the import finished first.
 async fn ends_at(bench: &Bench, name: &str, kind: &str, skip: usize) -> bool {
     bench.fault(json!({ "method": "*", "kind": kind, "skip": skip })).await;
     let came_through = tokio::select! {
@@ -197,7 +197,7 @@ async fn an_upload_that_breaks_off_is_begun_again() {
 #[tokio::test]
 async fn what_vcenter_refuses_leaves_nothing() {
     let Some(bench) = Bench::new(sim()).await else { return };
-    // Between its verification and its upload the file has become another.
+    // The file changes between verification and upload.
     pack_node(&bench.ova.path, &NODE_OVF.replace("A node", "B node"));
     let refused = format!("{:#}", bench.bring("changed").await.unwrap_err());
     assert!(refused.contains("node.ovf: vCenter refuses the file"), "{refused}");
@@ -212,7 +212,7 @@ async fn what_vcenter_refuses_leaves_nothing() {
 #[tokio::test]
 async fn an_ova_whose_disk_is_refused_is_imported_when_it_is_repaired() {
     let Some(mut bench) = Bench::new(sim()).await else { return };
-    // No stream-optimized VMDK: vCenter refuses it when the upload is complete.
+    // Not a stream-optimized VMDK: vCenter rejects it when the upload is complete.
     let disk = [&b"KDMV"[..], &[0; 1020]].concat();
     bench.ova = pack_disk(&bench.folder.path().join("broken.ova"), NODE_OVF, &disk);
     let refused = bench.bring("unit").await.unwrap_err();
@@ -292,7 +292,7 @@ async fn what_was_begun_is_removed_at_an_interrupt() {
     bench.sim.release().await;
     clean_up(&bench.vcenter, &bench.wanted("begun").await).await;
     assert!(bench.items("begun").await.is_empty());
-    // What is whole is not what was begun.
+    // Cleanup doesn't remove complete items.
     bench.import("whole").await.unwrap();
     clean_up(&bench.vcenter, &bench.wanted("whole").await).await;
     bench.assert_whole("whole").await;

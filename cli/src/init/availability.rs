@@ -1,15 +1,15 @@
-//! The availability of a Deployment, and the causes that its Pods show. Pure.
+//! Checks a Deployment's availability, and finds the cause in its Pods. Pure.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-/// Returns true if all replicas are available and have the newest template.
+/// Returns true if the status is current, and all replicas are available and use the newest template.
 pub fn is_available(deployment: &Deployment) -> bool {
     let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     deployment.status.as_ref().is_some_and(|status| {
         let updated = status.updated_replicas.unwrap_or(0);
-        // A Pod of the last template counts as available until a new one replaces it.
+        // Available replicas include old Pods until new ones replace them.
         let is_rolled_out = updated >= wanted && status.replicas.unwrap_or(0) <= updated;
         status.observed_generation == deployment.metadata.generation
             && is_rolled_out
@@ -17,14 +17,14 @@ pub fn is_available(deployment: &Deployment) -> bool {
     })
 }
 
-/// The label selector of the Pods of a Deployment.
+/// Returns the label selector for a Deployment's Pods.
 pub fn pod_selector(deployment: &Deployment) -> String {
     let labels = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
     let labels = labels.into_iter().flatten().map(|(key, value)| format!("{key}={value}"));
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// The cause for which a Deployment with these Pods is not available.
+/// Returns the reason why a Deployment with these Pods isn't available.
 pub fn cause(deployment: &Deployment, pods: &[Pod]) -> String {
     let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let failure = conditions.filter(|one| one.type_ == "ReplicaFailure").find_map(|one| one.message.clone());
@@ -34,7 +34,8 @@ pub fn cause(deployment: &Deployment, pods: &[Pod]) -> String {
     })
 }
 
-/// The cause for which a Pod is not ready: it is not scheduled, or a container waits.
+/// Returns the reason why a Pod isn't ready: it isn't scheduled, or its first unready container is waiting. Returns
+/// `None` while that container is only being created.
 pub fn pod_cause(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let name = pod.name_any();
@@ -45,7 +46,7 @@ pub fn pod_cause(pod: &Pod) -> Option<String> {
     }
     let state = status.container_statuses.iter().flatten().find(|container| !container.ready)?;
     let waiting = state.state.as_ref()?.waiting.as_ref()?;
-    // The Pod has no message about this one.
+    // `ContainerCreating` doesn't have a message.
     let reason = waiting.reason.as_deref().filter(|reason| *reason != "ContainerCreating")?;
     let message = waiting.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
     let ended = state.last_state.as_ref().and_then(|last| last.terminated.as_ref());
@@ -89,7 +90,7 @@ mod tests {
             (status(1, 2, 2, 2), false),
             (status(2, 2, 2, 1), false),
             (status(2, 2, 1, 2), false),
-            // Two old Pods serve while two new ones do not start.
+            // Two old Pods are serving while two new ones don't start.
             (status(2, 4, 2, 2), false),
             (json!({}), false),
         ];

@@ -1,4 +1,4 @@
-//! The certificates of webhooks that an installation makes, and those that an earlier one made.
+//! Reads or generates the webhook certificates for an installation.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
 use time::OffsetDateTime;
 
-/// Reads the certificates of an earlier installation, and makes those that are missing or end soon. Writes nothing.
+/// Reads the certificates from an earlier installation, and generates missing or expiring certificates. Doesn't write
+/// anything.
 pub async fn read_or_generate<'a>(
     client: &Client,
     wanted: &'a [WantedCertificate],
@@ -28,7 +29,7 @@ pub async fn read_or_generate<'a>(
     Ok(pairs)
 }
 
-/// Reads the certificate of an installation if it does not end soon.
+/// Reads a certificate that `init` created, unless it expires soon.
 fn read_pair(secret: &Secret, now: OffsetDateTime) -> Option<ServingPair> {
     if secret.labels().get(MANAGED_BY.0).is_none_or(|by| by != MANAGED_BY.1) {
         return None;

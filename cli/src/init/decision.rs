@@ -1,4 +1,4 @@
-//! The decisions of an installation: the action for each component, the reasons to refuse, and the options. Pure.
+//! Decides the action for each component, or refuses the installation. Also chooses the options. Pure.
 
 use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries, Source};
 use components::render::{Certificates, Networks, Options, PULLS_IMAGES};
@@ -7,24 +7,26 @@ use semver::Version;
 use super::facts::{Facts, Installed, Installer, VIRTUAL_MACHINE};
 use crate::args::SiteNetworkProvider;
 
-/// The oldest Kubernetes with the admission policies that the programs rely on.
+/// The oldest Kubernetes version with the admission policies that the programs rely on.
 const OLDEST_KUBERNETES: Version = Version::new(1, 31, 0);
 
 /// The action for a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is installed.
+    /// Install the component.
     Install,
-    /// It is applied again, over this version.
+    /// Apply the component again, over this version if it is known.
     Replace(Option<String>),
-    /// It stays as it is: another tool manages it, and its version is suitable.
+    /// Leave the component unchanged, because another tool manages it in a suitable version. The string names the
+    /// version and the tool.
     Leave(String),
 }
 
-/// The components with their actions, in order.
+/// The components with their actions, in installation order.
 pub type Decisions = Vec<(&'static Component, Decision)>;
 
-/// Decides about every component, or returns all reasons that prevent the installation.
+/// Decides the action for each component, or returns all reasons against the installation. `site_vcenter` is the host
+/// name or address in the site file.
 pub fn decide(facts: &Facts, site_vcenter: Option<&str>) -> Result<Decisions, Vec<String>> {
     let mut refusals = Vec::new();
     if version(&facts.kubernetes).is_some_and(|version| version < OLDEST_KUBERNETES) {
@@ -92,14 +94,14 @@ fn decide_one(component: &Component, installed: Option<&Installed>) -> Result<De
     }
 }
 
-/// Returns true if a tag names another version of our programs than this one.
+/// Returns true if a tag is a version other than this program's.
 pub fn is_of_another_version(tag: &str) -> bool {
     version(tag).is_some_and(|named| version(LAYERCAKE) != Some(named))
 }
 
-/// The registries and the tag of images: the given ones, or those of the last installation.
+/// Returns the registries and the tag for images.
 ///
-/// The tag of an older or a newer installation is not kept. `given` without a registry of upstream images leaves them where they are.
+/// Values that `given` doesn't set are kept from the last installation, except a tag from another version.
 pub fn registries(facts: &Facts, given: Registries) -> Registries {
     let repository = |name: &str| {
         let installed = facts.installed.get(name)?;
@@ -120,7 +122,7 @@ pub fn registries(facts: &Facts, given: Registries) -> Registries {
     }
 }
 
-/// The options of the installation. An option that is not given keeps the value of the last installation.
+/// Returns the installation options. Unset options keep the value from the last installation.
 pub fn options(
     facts: &Facts,
     registries: Registries,
@@ -142,7 +144,7 @@ pub fn options(
     }
 }
 
-/// The memory limit of a component, if an administrator has raised it above the default.
+/// Returns a component's name and memory limit if an administrator raised the limit above the default.
 fn raised_limit((&name, installed): (&&'static str, &Installed)) -> Option<(&'static str, String)> {
     let limit = installed.memory_limit.as_ref()?;
     let default = Component::find(name)?.memory.limit_mib;
@@ -154,7 +156,7 @@ fn is_older(one: Option<&str>, other: Option<&str>) -> bool {
     matches!((one.and_then(version), other.and_then(version)), (Some(one), Some(other)) if one < other)
 }
 
-/// Reads a version such as `v1.36.3` or `v1.36.3+vmware.1`. Build metadata and the part after a hyphen do not count.
+/// Parses a version such as `v1.36.3` or `v1.36.3+vmware.1`. Ignores build metadata and prerelease parts.
 fn version(text: &str) -> Option<Version> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let plain = text.split(['+', '-']).next()?;

@@ -1,4 +1,4 @@
-//! The state of a cluster before an installation. Only reads.
+//! Reads the cluster state before an installation, without changing anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,11 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::connection::{CLUSTER, KindName, dynamic_api_in, served};
 
-/// The kind of the objects that VMs of vCenter belong to.
+/// The kind that represents a vCenter VM.
 pub const VIRTUAL_MACHINE: &str = "VirtualMachine";
-/// The API group of the infrastructure of our clusters.
+/// The API group of Layercake's infrastructure provider.
 const INFRASTRUCTURE: &str = "infrastructure.cluster.vmware.com";
-/// The kinds whose objects have VMs, folders or networks in vCenter or NSX: group, version, kind, plural.
+/// The kinds whose objects own VMs, folders or networks in vCenter or NSX: group, version, kind, plural.
 const OWNERS_OF_VMS: [KindName; 5] = [
     ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesCluster", "tanzukubernetesclusters"),
     ("vmware.com", "v1alpha1", "VirtualNetwork", "virtualnetworks"),
@@ -36,46 +36,46 @@ const OWNERS_OF_VMS: [KindName; 5] = [
         "virtualmachinesetresourcepolicies",
     ),
 ];
-/// The inventory of clusterctl.
+/// The kind of clusterctl's inventory entries.
 const INVENTORY: KindName = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers");
 
-/// The state of a cluster that an installation depends on.
+/// The cluster state that an installation depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The version of the API server, such as `v1.36.3`.
+    /// The API server's version, such as `v1.36.3`.
     pub kubernetes: String,
     /// True if the user has all rights.
     pub may_all: bool,
-    /// True if the cluster has the kinds of cert-manager.
+    /// True if cert-manager's CRDs exist.
     pub cert_manager: bool,
-    /// The components that are installed, by name.
+    /// The installed components by name.
     pub installed: BTreeMap<&'static str, Installed>,
     /// The provider configuration, if it exists.
     pub configuration: Option<ProviderConfiguration>,
-    /// The components whose namespace was created by `init`, whether or not their Deployments exist.
+    /// The components whose namespace `init` created, whether or not their Deployments exist.
     pub begun: BTreeSet<&'static str>,
-    /// The number of objects that have something in vCenter or NSX, by kind. A kind without objects is not included.
+    /// The number of objects with resources in vCenter or NSX, by kind. Kinds without objects are omitted.
     pub remaining: BTreeMap<&'static str, usize>,
-    /// The number of clusters of other infrastructure providers.
+    /// The number of clusters with other infrastructure providers.
     pub other_clusters: usize,
-    /// The providers in clusterctl's inventory that are no components.
+    /// The providers in clusterctl's inventory that aren't in [`COMPONENTS`].
     pub other_providers: Vec<String>,
 }
 
-/// A component that is installed.
+/// An installed component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// Its version; none if it is not known.
+    /// The version, or `None` if it is unknown.
     pub version: Option<String>,
     /// The namespace of its Deployment.
     pub namespace: String,
     /// The tool that installed it.
     pub by: Installer,
-    /// The image of its container.
+    /// The container image.
     pub image: String,
-    /// The arguments of its container.
+    /// The container arguments.
     pub args: Vec<String>,
-    /// The memory limit of its container.
+    /// The container memory limit.
     pub memory_limit: Option<Quantity>,
 }
 
@@ -84,7 +84,6 @@ pub struct Installed {
 pub enum Installer {
     /// `layercake init`.
     Init,
-    /// clusterctl.
     Clusterctl,
     /// kubectl or another tool.
     #[default]
@@ -92,7 +91,7 @@ pub enum Installer {
 }
 
 impl Facts {
-    /// Reads the state.
+    /// Reads the state from the cluster.
     pub async fn gather(client: &Client) -> Result<Self> {
         let version = client.apiserver_version().await.context("the API server does not answer")?;
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -150,7 +149,7 @@ fn is_ours(cluster: &DynamicObject) -> bool {
     cluster.data["spec"]["infrastructureRef"]["apiGroup"] == INFRASTRUCTURE
 }
 
-/// Finds a component, whatever the namespace of its Deployment is.
+/// Finds an installed component. Other tools may have installed it in another namespace.
 fn read_installed(
     component: &Component,
     deployments: &[Deployment],
@@ -164,7 +163,7 @@ fn read_installed(
         deployment.name_any() == component.deployment
             && deployment.namespace().as_deref() == Some(component.namespace)
     };
-    // Anyone can label a Deployment in a namespace of their own.
+    // Search by name first: users can add the label to Deployments in their own namespaces.
     let deployment = deployments
         .iter()
         .find(|one| is_named(one))
@@ -198,7 +197,7 @@ fn memory_limit(container: &Container) -> Option<Quantity> {
     limits.get("memory").map(|limit| Quantity(limit.0.clone()))
 }
 
-/// The tag of an image.
+/// Returns the tag of an image such as `registry.example.com/gcm:v1`, without the digest.
 fn tag(image: &str) -> Option<&str> {
     let (_, name) = image.split('@').next()?.rsplit_once('/')?;
     name.split_once(':').map(|(_, tag)| tag)
@@ -223,7 +222,6 @@ async fn may_all(client: &Client) -> Result<bool> {
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// Reads the provider configuration.
 async fn configuration(client: &Client) -> Result<Option<ProviderConfiguration>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
     let map = maps.get_opt(PROVIDER_CONFIGURATION).await.context("cannot read the provider configuration")?;
@@ -264,7 +262,7 @@ mod tests {
         };
         let usual = |labels: &serde_json::Value| deployment(core.namespace, core.deployment, labels, image);
         let version = |version: &str| version.to_owned();
-        // init also writes an entry.
+        // `init` also writes an inventory entry.
         assert_eq!(read(usual(&by_init), &inventory), Some((Installer::Init, version("v1.14.2"))));
         assert_eq!(read(usual(&of_provider), &inventory), Some((Installer::Clusterctl, version("v1.13.0"))));
         assert_eq!(read(usual(&json!({})), &[]), Some((Installer::Other, version("v1.14.2"))));

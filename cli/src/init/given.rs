@@ -1,4 +1,4 @@
-//! A site file of the user, with the credentials of vCenter, and what must hold before it is applied.
+//! Reads a user's site file and vCenter credentials, and checks them before they are applied.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,30 +18,30 @@ use crate::files::read_password;
 use crate::manifest;
 use crate::output::say;
 
-/// The key of the user in the Secret with the credentials.
+/// The Secret key for the user name.
 const USER: &str = "username";
 
-/// The check of the login at vCenter.
+/// The code of the check that logs in to vCenter.
 const LOGIN: &str = "LC0304";
 
-/// The data of the Secret with the credentials of vCenter.
+/// The data of the vCenter credentials Secret.
 pub type Credentials = BTreeMap<String, Vec<u8>>;
 
-/// A site file of the user. It contains a password, so it cannot be printed.
+/// A user's site file and credentials. The credentials contain a password, so `Debug` isn't implemented.
 pub struct GivenSite {
-    /// The objects.
     pub file: SiteFile,
-    /// The credentials of the command line.
+    /// The credentials from the command line.
     pub credentials: Option<Credentials>,
-    /// The CA bundle (PEM) of vCenter.
+    /// The path to vCenter's CA bundle (PEM).
     vcenter_ca: Option<PathBuf>,
 }
 
 impl GivenSite {
-    /// Reads the files, which are one site file; none if there are no files.
+    /// Reads the files, which together are one site file. Returns `None` without files.
     ///
     /// # Errors
-    /// If a file cannot be read, or is no site file, or if there are credentials without a file, or a password without a user.
+    /// If a file can't be read or isn't a site file, or if there are credentials or a CA bundle without a site file, or
+    /// a password without a user.
     pub fn read(files: &[PathBuf], flags: &CredentialFlags) -> Result<Option<Self>> {
         let credentials = read_credentials(flags)?;
         if credentials.as_ref().is_some_and(|credentials| !credentials.contains_key(USER)) {
@@ -66,10 +66,10 @@ impl GivenSite {
         Ok(Some(Self { file, credentials, vcenter_ca: flags.vcenter_ca.clone() }))
     }
 
-    /// The site that a cluster already has, with these credentials in place of the stored ones.
+    /// Reads the cluster's current site. The given credentials override the stored credentials.
     ///
     /// # Errors
-    /// If the cluster has no site, or if the password cannot be read.
+    /// If the cluster doesn't have a provider configuration, or if the stored or given credentials can't be read.
     pub async fn of_cluster(client: &Client, flags: &CredentialFlags) -> Result<Self> {
         let configurations: Api<ConfigMap> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
         let stored = configurations.get(PROVIDER_CONFIGURATION).await;
@@ -83,10 +83,10 @@ impl GivenSite {
         Ok(Self { file, credentials: Some(credentials), vcenter_ca: flags.vcenter_ca.clone() })
     }
 
-    /// Refuses a site file with which the VM operator could not work, or which the cluster would not accept.
+    /// Checks that the VM operator can work with the site file, and that the cluster will accept it.
     ///
     /// # Errors
-    /// With all reasons.
+    /// With all errors that the vCenter checks found, or with the first StorageClass that can't be updated.
     pub async fn check(&self, client: &Client) -> Result<()> {
         let credentials = match &self.credentials {
             Some(given) => given.clone(),
@@ -114,7 +114,7 @@ impl GivenSite {
     }
 }
 
-/// Returns the flags for a VM operator in the namespace in which `init` installs it.
+/// Returns the flags for a VM operator in the namespace that `init` uses.
 pub fn operator_flags(vcenter_ca: Option<PathBuf>) -> OperatorFlags {
     let operator_namespace = VMOP_NAMESPACE.to_owned();
     OperatorFlags { cluster: ClusterFlags::default(), operator_namespace, vcenter_ca }
@@ -128,7 +128,7 @@ fn read_credentials(flags: &CredentialFlags) -> Result<Option<Credentials>> {
     Ok(Some(user.into_iter().chain([password]).collect()))
 }
 
-/// The credentials that the cluster has.
+/// Reads the credentials from the cluster.
 async fn stored_credentials(client: &Client, site: &SiteFile) -> Result<Credentials> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
     let secret = secrets.get_opt(site.secret()).await;
@@ -142,7 +142,7 @@ async fn stored_credentials(client: &Client, site: &SiteFile) -> Result<Credenti
     Ok(secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect())
 }
 
-/// Refuses a StorageClass with other parameters than those of the existing one, because Kubernetes does not change them.
+/// Rejects a StorageClass that exists with other settings, because these settings are immutable.
 async fn check_storage_classes(client: &Client, site: &SiteFile) -> Result<()> {
     let existing: Api<StorageClass> = Api::all(client.clone());
     for wanted in site.storage_classes() {
@@ -158,7 +158,7 @@ async fn check_storage_classes(client: &Client, site: &SiteFile) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if Kubernetes accepts the wanted class over the existing one.
+/// Returns true if Kubernetes accepts the wanted class as an update to the existing class.
 fn can_become(existing: &StorageClass, wanted: &StorageClass) -> bool {
     let parameters = |class: &StorageClass| class.parameters.clone().unwrap_or_default();
     let stays = |old: &Option<String>, new: &Option<String>| new.is_none() || old == new;
@@ -168,11 +168,12 @@ fn can_become(existing: &StorageClass, wanted: &StorageClass) -> bool {
         && stays(&existing.volume_binding_mode, &wanted.volume_binding_mode)
 }
 
-/// A finding with its remedy, without a full stop at the end.
+/// Formats a diagnosis with its remedy, without a final period. `has_user` means that the command line contains
+/// credentials.
 fn finding(diagnosis: &Diagnosis, has_user: bool) -> String {
     let remedy = match diagnosis.check.code {
         LOGIN if has_user => "Correct --user or the password in --password-file".to_owned(),
-        // It is not in the cluster yet.
+        // The ConfigMap isn't in the cluster yet.
         _ => diagnosis
             .remedy
             .trim_end_matches('.')

@@ -1,4 +1,4 @@
-//! Writes an installation to a cluster, and shows the progress.
+//! Writes an installation to a cluster and shows the progress.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,14 +22,15 @@ use super::site_file::SiteFile;
 use crate::exit::{ExitStatus, with_causes};
 use crate::output::say;
 
-/// Between two looks at a Deployment.
+/// The interval between reads of a Deployment.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// The time after which a component that is not available gets a line with the cause.
+/// The time after which an unavailable component's cause is shown.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The time in which the webhooks of available components answer. cert-manager tells the API server of their certificates.
+/// The timeout for webhooks of available components to respond. The API server can only call them after cert-manager
+/// has passed on their CA certificates.
 const WEBHOOKS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Writes to one cluster.
+/// Writes an installation and a site to one cluster.
 pub struct Writer<'a> {
     client: &'a Client,
     timeout: Duration,
@@ -37,20 +38,20 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Waits at most `timeout` for the definitions and for each component.
+    /// Creates a writer. `timeout` applies to the definitions together and to each component.
     pub fn new(client: &'a Client, timeout: Duration) -> Self {
         Self { client, timeout, progress: Progress::begin() }
     }
 
-    /// Shows no steps.
+    /// Creates a writer that doesn't show steps.
     pub fn quiet(client: &'a Client, timeout: Duration) -> Self {
         Self { client, timeout, progress: Progress::quiet() }
     }
 
     /// Applies everything in order, and waits until all components are available.
     ///
-    /// The Pods of all components start side by side, so that their images are pulled at the same time. The API server calls the
-    /// webhooks of a program only after the program is available.
+    /// All Pods start at the same time, so that their images are pulled in parallel. Webhook configurations follow once
+    /// their program is available.
     pub async fn install(&self, installation: &Installation) -> Result<()> {
         let (namespaces, definitions): (Vec<_>, Vec<_>) =
             installation.base.iter().cloned().partition(|one| one["kind"] == "Namespace");
@@ -73,7 +74,7 @@ impl<'a> Writer<'a> {
             self.progress.report(part.component.name, &format!("{version} is available"));
             Ok(())
         };
-        // Waits for all, so that each cause is shown.
+        // Waits for all components even after a failure, so that each cause is shown.
         let finished: Vec<Result<()>> = join_all(installation.parts.iter().map(finish)).await;
         finished.into_iter().collect()
     }
@@ -85,7 +86,7 @@ impl<'a> Writer<'a> {
             last = match self.cause(component).await {
                 Ok(None) => return Ok(Some(())),
                 Ok(Some(cause)) => cause,
-                // The API server may be away for a moment: it may run on the node that starts the Pods.
+                // The API server may be briefly unavailable, because it may run on the node that starts the Pods.
                 Err(error) => format!("cannot read its Deployment and Pods: {error}"),
             };
             if began.elapsed() >= PATIENCE && last != shown {
@@ -104,7 +105,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The cause for which a component is not available; none if it is.
+    /// Returns the reason why a component isn't available, or `None` if the component is available.
     async fn cause(&self, component: &Component) -> kube::Result<Option<String>> {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), component.namespace);
         let deployment = deployments.get(component.deployment).await?;
@@ -116,7 +117,7 @@ impl<'a> Writer<'a> {
         Ok(Some(cause(&deployment, &pods.items)))
     }
 
-    /// Applies a site file, and the Secret with the credentials if they are given.
+    /// Applies a site file, and the credentials Secret if credentials are given.
     pub async fn apply_site(
         &self,
         site: &SiteFile,
@@ -130,7 +131,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Applies the part of a site file with which the VM operator connects to vCenter.
+    /// Applies the part of a site file that the VM operator needs to connect to vCenter, and the credentials Secret if
+    /// credentials are given.
     pub async fn apply_configuration(
         &self,
         site: &SiteFile,
@@ -154,7 +156,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Adds the remedy to the error of a webhook that the API server cannot call.
+/// Adds a remedy to errors about webhooks that the API server can't call.
 fn explain(error: plane::Error) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let text = with_causes(&error);

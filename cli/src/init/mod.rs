@@ -1,7 +1,7 @@
-//! `layercake init`: installs or upgrades Cluster API and the programs on any Kubernetes.
+//! `layercake init`: installs or upgrades Cluster API and the programs in any Kubernetes cluster.
 //!
-//! It gathers [`facts`], lets [`decision`] judge them, and only then writes. Every write is server-side apply or leaves existing
-//! objects alone, so the same command continues after an interruption.
+//! The command gathers [`facts`], makes a [`decision`] for each component, and only then writes. All writes use
+//! server-side apply or skip existing objects, so the same command continues after an interruption.
 
 pub mod availability;
 mod certificates;
@@ -34,7 +34,7 @@ use given::GivenSite;
 use install::Writer;
 use site_file::SiteFile;
 
-/// Installs, or lists the images of an installation.
+/// Runs `layercake init` or `layercake init list-images`.
 pub async fn run(args: Init) -> ExitStatus {
     if let Some(InitCommand::ListImages { registries }) = &args.command {
         let registries = registries.registries();
@@ -45,13 +45,13 @@ pub async fn run(args: Init) -> ExitStatus {
     interruptible(async { install(args.cluster.client().await?, &args).await }).await
 }
 
-/// Runs something until it ends or the user interrupts it.
+/// Runs `work` until it ends or the user interrupts it.
 async fn interruptible(work: impl Future<Output = Result<()>>) -> ExitStatus {
     let explain = || say!("interrupted. Run the same command again to continue");
     until_interrupted(work.map(status_of), explain).await
 }
 
-/// Installs into the cluster of a client.
+/// Installs into the client's cluster.
 pub async fn install(client: Client, args: &Init) -> Result<()> {
     check_tag(args)?;
     let given = GivenSite::read(&args.filename, &args.credentials)?;
@@ -99,12 +99,12 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     Ok(())
 }
 
-/// The component, unless it stays as it is.
+/// Returns the component, unless the decision leaves it unchanged.
 fn to_install((component, decision): &(&'static Component, Decision)) -> Option<&'static Component> {
     (!matches!(decision, Decision::Leave(_))).then_some(*component)
 }
 
-/// The next step of the user.
+/// Returns the next step for the user.
 fn next_step(facts: &Facts, has_site: bool) -> &'static str {
     if has_site || facts.configuration.is_some() {
         return "Next: layercake doctor";
@@ -112,7 +112,7 @@ fn next_step(facts: &Facts, has_site: bool) -> &'static str {
     "Next: connect the VM operator to vCenter with layercake site discover and layercake init -f (docs/install.md)"
 }
 
-/// Refuses the tag of another version: its images do not fit the manifests of this program.
+/// Rejects a tag from another version, because its images may not match this program's manifests.
 fn check_tag(args: &Init) -> Result<()> {
     match args.registries.layercake_tag.as_deref() {
         Some(tag) if decision::is_of_another_version(tag) => Err(refuse(&format!(
@@ -122,7 +122,7 @@ fn check_tag(args: &Init) -> Result<()> {
     }
 }
 
-/// The line of a component in a plan.
+/// Returns the plan line for a component.
 fn shown(component: &Component, decision: &Decision, registries: &Registries) -> String {
     let image = component.image_reference(registries);
     let tag = component.tag(registries);
@@ -135,13 +135,13 @@ fn shown(component: &Component, decision: &Decision, registries: &Registries) ->
     format!("{:<22} {text}", component.name)
 }
 
-/// The manifests of Cluster API. They are rendered the first time.
+/// Returns the Cluster API manifests, and renders them on first use.
 async fn upstream() -> Result<Upstream> {
     let render = || plane::tools::ensure_manifests(plane::tools::progress().as_ref());
     Ok(tokio::task::spawn_blocking(render).await??)
 }
 
-/// Prints everything that `init` applies to a cluster with cert-manager.
+/// Prints all objects that `init` applies to a cluster with cert-manager.
 pub async fn manifests(args: Manifests) -> ExitStatus {
     status_of(print_manifests(&args).await)
 }

@@ -1,27 +1,27 @@
-//! The steps of an installation or uninstallation, as the user sees them.
+//! Shows the steps of an installation or uninstallation.
 
 use tokio::time::Instant;
 
 use crate::output::say;
 
-/// Shows each step when it is done.
+/// Prints each step when it is complete.
 pub struct Progress {
     began: Instant,
     quiet: bool,
 }
 
 impl Progress {
-    /// Measures time from now.
+    /// Starts measuring time.
     pub fn begin() -> Self {
         Self { began: Instant::now(), quiet: false }
     }
 
-    /// Shows nothing.
+    /// Creates an instance that doesn't print anything.
     pub fn quiet() -> Self {
         Self { began: Instant::now(), quiet: true }
     }
 
-    /// Shows a step that is done, with the seconds since the beginning.
+    /// Prints a completed step with the seconds since the start.
     pub fn report(&self, what: &str, text: &str) {
         if self.quiet {
             return;

@@ -1,4 +1,4 @@
-//! A site file as an installation needs it. Pure.
+//! Parses a site file for an installation. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ use vsphere::MoRef;
 
 use crate::args::SiteNetworkProvider;
 
-/// The objects of a site file.
+/// A parsed site file.
 #[derive(Clone, Debug, Default)]
 pub struct SiteFile {
-    /// All of them, in order.
+    /// All objects in file order.
     pub objects: Vec<Value>,
-    /// The provider configuration.
     pub configuration: ProviderConfiguration,
 }
 
 impl SiteFile {
-    /// Finds the provider configuration among the objects.
+    /// Finds the provider configuration among the objects, and checks its required keys. Also checks that the
+    /// StorageClasses are valid.
     pub fn new(objects: Vec<Value>) -> Result<Self> {
         let found: Vec<_> = objects.iter().filter(|object| is_configuration(object)).collect();
         ensure!(
@@ -57,12 +57,12 @@ impl SiteFile {
         Ok(Self { objects, configuration })
     }
 
-    /// The vCenter.
+    /// Returns the vCenter's host name or address.
     pub fn vcenter(&self) -> &str {
         &self.configuration.vc_pnid
     }
 
-    /// The name or address of the vCenter, with its port.
+    /// Returns the vCenter's host name or address with the port.
     pub fn vcenter_address(&self) -> String {
         match self.configuration.vc_port.as_str() {
             "" => format!("{}:443", self.vcenter()),
@@ -70,38 +70,36 @@ impl SiteFile {
         }
     }
 
-    /// The content library with node images.
+    /// Returns the content library with node images.
     pub fn library(&self) -> Option<&str> {
         Some(self.configuration.content_source.as_str()).filter(|library| !library.is_empty())
     }
 
-    /// The provider of networks, as the provider configuration has it.
+    /// Returns the network provider as written in the provider configuration.
     pub fn network_provider(&self) -> &str {
         &self.configuration.network_provider
     }
 
-    /// The provider configuration.
+    /// Returns the ConfigMap object with the provider configuration.
     pub fn provider_configuration(&self) -> impl Iterator<Item = &Value> {
         self.objects.iter().filter(|object| is_configuration(object))
     }
 
-    /// The Secret with the credentials.
+    /// Returns the name of the credentials Secret.
     pub fn secret(&self) -> &str {
         &self.configuration.vc_creds_secret_name
     }
 
-    /// The provider of networks.
     pub fn networks(&self) -> Networks {
         SiteNetworkProvider::of_key(self.network_provider()).networks()
     }
 
-    /// Its StorageClasses.
     pub fn storage_classes(&self) -> Vec<StorageClass> {
         let classes = self.objects.iter().filter(|object| object["kind"] == "StorageClass");
         classes.filter_map(|object| serde_json::from_value(object.clone()).ok()).collect()
     }
 
-    /// Its pools of addresses for control planes.
+    /// Returns the address pools for control planes.
     fn pools(&self) -> Vec<AddressPool> {
         let is_pool = |object: &&Value| {
             object["kind"] == GlobalInClusterIpPool::kind(&()).as_ref()
@@ -117,7 +115,7 @@ impl SiteFile {
         self.objects.iter().filter(is_pool).map(pool).collect()
     }
 
-    /// The objects, for people.
+    /// Describes the objects for the dry run.
     pub fn summary(&self) -> String {
         let name = |object: &Value| {
             let text = |member: &str| object["metadata"][member].as_str().unwrap_or_default().to_owned();
@@ -130,7 +128,7 @@ impl SiteFile {
         format!("apply {}", self.objects.iter().map(name).collect::<Vec<_>>().join(", "))
     }
 
-    /// The parts of the file that are checked in vCenter.
+    /// Returns the parts of the file that vCenter checks need.
     pub fn new_site(&self, credentials: BTreeMap<String, Vec<u8>>) -> NewSite {
         let mut places = BTreeMap::new();
         for object in self.objects.iter().filter(|object| object["kind"] == "Namespace") {

@@ -1,6 +1,6 @@
-//! `layercake uninstall`: deletes what `init` has installed, if no cluster and no VM is left.
+//! `layercake uninstall`: deletes everything that `init` installed, if all clusters and VMs are gone.
 //!
-//! The namespaces with the programs are deleted last, so that the same command continues after an interruption.
+//! The program namespaces are deleted last, so that the same command continues after an interruption.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,15 +20,15 @@ use crate::args::Uninstall;
 use crate::exit::ExitStatus;
 use crate::output::{say, write_out};
 
-/// Between two looks at an object that is being deleted.
+/// The interval between reads of an object that is being deleted.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Deletes what `init` has installed, or shows the plan.
+/// Runs `layercake uninstall`.
 pub async fn run(args: Uninstall) -> ExitStatus {
     interruptible(async { uninstall(args.cluster.client().await?, &args).await }).await
 }
 
-/// Deletes from the cluster of a client.
+/// Uninstalls from the client's cluster.
 pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     let facts = Facts::gather(&client).await?;
     let text = plan(&facts);
@@ -51,7 +51,7 @@ pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     remover.remove(&installation, keeps_own_definitions(&facts)).await
 }
 
-/// The components that `init` installed, or began to install or to delete.
+/// Returns the components that `init` installed, or whose installation or deletion is incomplete.
 fn components_to_delete(facts: &Facts) -> Vec<&'static Component> {
     let is_by_init = |name: &str| match facts.installed.get(name) {
         Some(installed) => installed.by == Installer::Init,
@@ -60,7 +60,7 @@ fn components_to_delete(facts: &Facts) -> Vec<&'static Component> {
     COMPONENTS.iter().filter(|component| is_by_init(component.name)).collect()
 }
 
-/// The reason for which nothing can be deleted, if there is one.
+/// Returns the reason against the deletion, if there is one.
 fn obstacle(facts: &Facts, components: &[&Component]) -> Option<String> {
     if !facts.remaining.is_empty() {
         let counts: Vec<_> = facts.remaining.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -103,13 +103,13 @@ fn obstacle(facts: &Facts, components: &[&Component]) -> Option<String> {
     })
 }
 
-/// Returns true if another tool installed one of our programs, which needs the definitions of our kinds.
+/// Returns true if another tool installed one of Layercake's programs, which needs Layercake's CRDs.
 fn keeps_own_definitions(facts: &Facts) -> bool {
     let ours = COMPONENTS.iter().filter(|component| !component.is_upstream());
     ours.filter_map(|component| facts.installed.get(component.name)).any(|one| one.by != Installer::Init)
 }
 
-/// Deletes from one cluster.
+/// Deletes an installation from one cluster.
 struct Remover<'a> {
     client: &'a Client,
     timeout: Duration,
@@ -117,8 +117,8 @@ struct Remover<'a> {
 }
 
 impl Remover<'_> {
-    /// Webhooks come first, because the API server would call programs that are gone. The programs run until all objects of their
-    /// kinds are deleted, because they remove their finalizers.
+    /// Deletes webhooks first, because the API server would otherwise call deleted programs. Keeps the programs running
+    /// until all objects of their kinds are gone, because the programs remove the finalizers from these objects.
     async fn remove(&self, installation: &Installation, keeps_own_definitions: bool) -> Result<()> {
         let parts = &installation.parts;
         let after: Vec<_> = parts.iter().flat_map(|part| &part.after).collect();
@@ -171,12 +171,12 @@ impl Remover<'_> {
     }
 }
 
-/// Returns true for a definition of our kinds.
+/// Returns true for CRDs in Layercake's API groups, which all end with `vmware.com`.
 fn is_own(definition: &Value) -> bool {
     definition["spec"]["group"].as_str().is_some_and(|group| group.ends_with("vmware.com"))
 }
 
-/// The messages of a namespace or a definition about the objects that keep it.
+/// Returns the messages of a namespace or CRD about the objects that block its deletion.
 fn remaining_content(object: &DynamicObject) -> String {
     let conditions = object.data["status"]["conditions"].as_array().into_iter().flatten();
     let is_about_deletion = |condition: &&Value| {
@@ -187,7 +187,7 @@ fn remaining_content(object: &DynamicObject) -> String {
     messages.collect::<Vec<_>>().join("; ")
 }
 
-/// A line for each component that is installed, in the order of deletion.
+/// Returns a line for each component that is installed completely or in part, in deletion order.
 fn plan(facts: &Facts) -> String {
     let mut text = String::new();
     for component in COMPONENTS.iter().rev() {
@@ -281,7 +281,7 @@ mod tests {
         let mut facts = whole.clone();
         facts.installed.insert("capw", by(Installer::Clusterctl));
         assert!(reason(&facts).contains("installed by other tools: capw."));
-        // Cluster API stays, so its clusters and providers are no obstacle.
+        // Cluster API stays, so its clusters and providers don't matter.
         facts.installed.insert("cluster-api", by(Installer::Clusterctl));
         facts.other_clusters = 3;
         assert_eq!(reason(&facts), "");

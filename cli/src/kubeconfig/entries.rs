@@ -1,12 +1,12 @@
-//! The entries of a cluster in a kubeconfig. Pure.
+//! The kubeconfig entries for a cluster. Pure.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-/// The name of our extension, which says which cluster an entry is for.
+/// The name of the extension that records an entry's cluster.
 const EXTENSION: &str = "layercake";
 
-/// A user's way to a cluster: the certificates are base64, as in a kubeconfig.
+/// The server and the credentials for a cluster. Certificates are base64, as in a kubeconfig.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Access {
     server: String,
@@ -15,7 +15,7 @@ pub struct Access {
     key: String,
 }
 
-/// The cluster of a set of entries: the names of the entries, and the mark by which they are recognised.
+/// The cluster that owns a set of entries: the entry names, and the mark that identifies the entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     mark: String,
@@ -25,11 +25,11 @@ pub struct Owner {
 }
 
 impl Access {
-    /// Reads the kubeconfig that Cluster API writes.
+    /// Parses a kubeconfig that Cluster API has written.
     ///
     /// # Errors
-    /// If it has more than the address and certificates: whoever can write Secrets could have the user's kubectl run a program, or
-    /// send a file to a server.
+    /// Returns an error if the kubeconfig contains more than an HTTPS address, certificates and a key. Otherwise,
+    /// anyone who can write Secrets could make the user's kubectl run a program, or send a file to a server.
     pub fn read(text: &str) -> Result<Self> {
         let config: Value = serde_saphyr::from_str(text).context("it is not YAML")?;
         let only = |list: &str, entry: &str, fields: [&str; 2]| -> Result<[String; 2]> {
@@ -54,7 +54,7 @@ impl Access {
 }
 
 impl Owner {
-    /// A workload cluster.
+    /// Returns the owner for a workload cluster.
     pub fn cluster(namespace: &str, name: &str) -> Self {
         Self {
             mark: format!("{namespace}/{name}"),
@@ -64,10 +64,10 @@ impl Owner {
         }
     }
 
-    /// A bootstrap cluster.
+    /// Returns the owner for a bootstrap cluster.
     pub fn bootstrap(name: &str) -> Self {
         let entry = format!("layercake-{name}");
-        // No namespace has a space in its name.
+        // The mark can't equal a workload cluster's mark, because a namespace can't contain a space.
         Self {
             mark: format!("bootstrap cluster {name}"),
             cluster: entry.clone(),
@@ -76,12 +76,11 @@ impl Owner {
         }
     }
 
-    /// The name of the context.
     pub fn context(&self) -> &str {
         &self.context
     }
 
-    /// The names of the entries: list, member and name.
+    /// Returns the list, member and name for each entry.
     fn names(&self) -> [(&'static str, &'static str, &str); 3] {
         [
             ("clusters", "cluster", &self.cluster),
@@ -90,7 +89,7 @@ impl Owner {
         ]
     }
 
-    /// The entries, each with its list.
+    /// Returns the entries, each with its list.
     fn entries(&self, access: &Access) -> Vec<(&'static str, Value)> {
         let extensions = json!([{ "name": EXTENSION, "extension": { "cluster": self.mark } }]);
         let cluster = json!({
@@ -106,7 +105,7 @@ impl Owner {
         entries.collect()
     }
 
-    /// A kubeconfig of this cluster alone.
+    /// Returns a kubeconfig that only contains this cluster.
     pub fn alone(&self, access: &Access) -> Value {
         let mut config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": self.context(),
@@ -118,10 +117,11 @@ impl Owner {
         config
     }
 
-    /// Puts the entries into a kubeconfig. Everything else in it stays as it is, also the current context.
+    /// Adds the entries to a kubeconfig. Other entries and the current context stay.
     ///
     /// # Errors
-    /// If an entry of this name is for another cluster; the text names both.
+    /// Returns an error if an entry under one of the names belongs to another cluster. The error names the entry and
+    /// that cluster.
     pub fn merge(&self, access: &Access, config: &mut Value) -> Result<(), String> {
         for (list, member, name) in self.names() {
             let found = config[list].as_array().into_iter().flatten().find(|entry| entry["name"] == *name);
@@ -148,7 +148,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Makes this cluster the one that kubectl uses without a flag, and notes which one it was.
+    /// Makes this cluster's context current, and records the former context.
     pub fn make_current(&self, config: &mut Value) {
         let former = config["current-context"].as_str().unwrap_or_default().to_owned();
         if former == self.context {
@@ -160,7 +160,8 @@ impl Owner {
         config["current-context"] = self.context.clone().into();
     }
 
-    /// Makes the context current again that was so before this cluster's, if it still exists. Returns its name.
+    /// Restores the context that was current before this cluster's context, and returns its name. Returns `None` if
+    /// this cluster's context isn't current, or if the former context no longer exists.
     pub fn restore_former(&self, config: &mut Value) -> Option<String> {
         if config["current-context"] != *self.context {
             return None;
@@ -180,9 +181,10 @@ impl Owner {
             .find(|entry| entry["name"] == *self.context && mark_of(&entry["context"]) == Some(&self.mark))
     }
 
-    /// Takes the entries out of a kubeconfig. Entries of other clusters stay, also those with these names.
+    /// Removes the entries from a kubeconfig, and restores the former context. Other clusters' entries stay, even under
+    /// the same names.
     ///
-    /// Returns true if there was one.
+    /// Returns true if an entry was removed.
     pub fn remove(&self, config: &mut Value) -> bool {
         self.restore_former(config);
         let mut removed = false;
@@ -199,11 +201,11 @@ impl Owner {
     }
 }
 
-/// The parts of a context that a new one of the same cluster keeps.
+/// The parts of a context that stay when its entry is replaced.
 struct Kept {
-    /// The namespace that the user has chosen.
+    /// The namespace that the user has set.
     namespace: Option<String>,
-    /// The context that was current before.
+    /// The context that was current before this context.
     former: Option<String>,
 }
 
@@ -230,7 +232,7 @@ impl Kept {
     }
 }
 
-/// The mark of an entry of ours.
+/// Returns the mark of an entry that Layercake has written.
 fn mark_of(content: &Value) -> Option<&str> {
     extension_of(content)?["cluster"].as_str()
 }

@@ -1,4 +1,4 @@
-//! The kubeconfig file of a user, changed as kubectl does it.
+//! Changes a user's kubeconfig file in the same way as kubectl.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,8 +18,8 @@ use crate::files::folder_of;
 const PATIENCE: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The file to which kubectl adds entries: the one of the flag, else the first of the variable's files that exists, else the last of
-/// them, else the one in the home folder.
+/// Returns the file to which kubectl adds entries. Order of precedence: the flag's file, the variable's first existing
+/// file, the variable's last file, the file in the home folder.
 pub fn writable(flag: Option<&Path>, variable: Option<&OsStr>, home: Option<PathBuf>) -> Option<PathBuf> {
     if let Some(flag) = flag {
         return Some(flag.to_owned());
@@ -30,9 +30,9 @@ pub fn writable(flag: Option<&Path>, variable: Option<&OsStr>, home: Option<Path
     existing.cloned().or_else(|| home.map(|home| home.join(".kube/config")))
 }
 
-/// Changes the file while no other program that keeps to kubectl's lock can; creates it, for its owner only, if it does not exist.
+/// Changes the file while holding kubectl's lock. Creates a missing file with access for its owner only.
 pub async fn change(path: &Path, change: impl FnOnce(&mut Value) -> Result<()>) -> Result<()> {
-    // A link stays one.
+    // Keep a symlink and replace its target.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = folder_of(&path);
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -47,7 +47,7 @@ pub async fn change(path: &Path, change: impl FnOnce(&mut Value) -> Result<()>) 
     change(&mut config)?;
     let text = serde_saphyr::to_string(&config).context("cannot write YAML")?;
     let written = || -> std::io::Result<()> {
-        // Only its owner can read a temporary file.
+        // Only its owner can read the temporary file.
         let mut file = NamedTempFile::new_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
@@ -68,7 +68,7 @@ fn read(path: &Path, text: &str) -> Result<Value> {
     config.ok_or_else(refused)
 }
 
-/// The lock of client-go: a file beside the kubeconfig.
+/// The lock that client-go uses: a file beside the kubeconfig.
 struct Lock(PathBuf);
 
 impl Lock {

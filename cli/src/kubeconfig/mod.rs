@@ -1,4 +1,4 @@
-//! `layercake kubeconfig`: the kubeconfig of a cluster, printed or added to the user's own.
+//! `layercake kubeconfig`: prints a cluster's kubeconfig, or adds it to the user's kubeconfig file.
 
 mod entries;
 mod file;
@@ -17,7 +17,7 @@ use crate::files::owner_only;
 use crate::output::{say, write_out};
 use entries::{Access, Owner};
 
-/// Prints the kubeconfig, writes it to a file, or adds it to the user's own.
+/// Prints the kubeconfig, writes it to a file, or adds it to the user's kubeconfig file.
 pub async fn run(args: Kubeconfig) -> ExitStatus {
     provide(&args).await.unwrap_or_else(|error| failed(&error))
 }
@@ -44,10 +44,10 @@ async fn provide(args: &Kubeconfig) -> Result<ExitStatus> {
         .await
 }
 
-/// The kubeconfig file of the user, to which kubectl would add entries.
+/// Returns the user's kubeconfig file, to which kubectl would add entries.
 ///
 /// # Errors
-/// If there is none, or if it cannot be changed.
+/// Returns an error if there is no home folder, or if the file is read-only.
 pub fn users_file(flag: Option<&Path>) -> Result<PathBuf> {
     let variable = std::env::var_os("KUBECONFIG");
     let path = file::writable(flag, variable.as_deref(), std::env::home_dir());
@@ -61,43 +61,45 @@ pub fn users_file(flag: Option<&Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Adds a workload cluster to the user's file, and returns the name of its context.
+/// Adds a workload cluster to the user's file, and returns the context name.
 ///
 /// # Errors
-/// If the cluster has no kubeconfig, or the file has entries of another cluster with these names.
+/// Returns an error if the cluster doesn't have a kubeconfig, or if the file has another cluster's entries under these
+/// names.
 pub async fn add_cluster(client: &Client, namespace: &str, name: &str, path: &Path) -> Result<String> {
     let access = read(client, namespace, name).await?;
     merge(&Owner::cluster(namespace, name), &access, path, false).await
 }
 
-/// Adds a bootstrap cluster to the user's file as the current context, and returns the name of the context.
+/// Adds a bootstrap cluster to the user's file as the current context, and returns the context name.
 ///
 /// # Errors
-/// If the file has entries of another cluster with these names.
+/// Returns an error if the file has another cluster's entries under these names.
 pub async fn add_bootstrap(name: &str, kubeconfig: &str, path: &Path) -> Result<String> {
     merge(&Owner::bootstrap(name), &Access::read(kubeconfig)?, path, true).await
 }
 
-/// Takes a workload cluster out of the user's file; returns true if it was there.
+/// Removes a workload cluster from the user's file. Returns true if the file contained it.
 ///
 /// # Errors
-/// If the file cannot be changed.
+/// Returns an error if the file can't be changed.
 pub async fn remove_cluster(namespace: &str, name: &str, path: &Path) -> Result<bool> {
     remove(&Owner::cluster(namespace, name), path).await
 }
 
-/// Takes a bootstrap cluster out of the user's file; returns true if it was there.
+/// Removes a bootstrap cluster from the user's file. Returns true if the file contained it.
 ///
 /// # Errors
-/// If the file cannot be changed.
+/// Returns an error if the file can't be changed.
 pub async fn remove_bootstrap(name: &str, path: &Path) -> Result<bool> {
     remove(&Owner::bootstrap(name), path).await
 }
 
-/// Makes the context current again that was so before a bootstrap cluster's, and returns its name if there is one.
+/// Restores the context that was current before a bootstrap cluster's context, and returns its name. Returns `None` if
+/// the bootstrap cluster's context isn't current, or if the former context no longer exists.
 ///
 /// # Errors
-/// If the file cannot be changed.
+/// Returns an error if the file can't be changed.
 pub async fn leave_bootstrap(name: &str, path: &Path) -> Result<Option<String>> {
     let owner = Owner::bootstrap(name);
     if !std::fs::read_to_string(path).is_ok_and(|text| text.contains(owner.context())) {
@@ -113,7 +115,7 @@ pub async fn leave_bootstrap(name: &str, path: &Path) -> Result<Option<String>> 
 }
 
 async fn remove(owner: &Owner, path: &Path) -> Result<bool> {
-    // A file without the entries is not written.
+    // Don't write a file that doesn't contain the entries.
     if !std::fs::read_to_string(path).is_ok_and(|text| text.contains(owner.context())) {
         return Ok(false);
     }
@@ -126,7 +128,7 @@ async fn remove(owner: &Owner, path: &Path) -> Result<bool> {
     Ok(removed)
 }
 
-/// Adds entries to the user's file, and returns the name of their context.
+/// Adds entries to the user's file, and returns their context name.
 async fn merge(owner: &Owner, access: &Access, path: &Path, current: bool) -> Result<String> {
     file::change(path, |config| {
         owner.merge(access, config).map_err(|taken| {
@@ -161,14 +163,14 @@ async fn read(client: &Client, namespace: &str, name: &str) -> Result<Access> {
     })
 }
 
-/// Why there is no kubeconfig: there is no such cluster, or it is not far enough.
+/// Returns the error for a missing kubeconfig: the cluster doesn't exist, or doesn't have a kubeconfig yet.
 async fn missing(client: &Client, namespace: &str, name: &str) -> Result<anyhow::Error> {
     let clusters = dynamic_api_in(client, CLUSTER, Some(namespace));
     Ok(match clusters.get_metadata_opt(name).await {
         Ok(None) => anyhow::anyhow!(
             "cluster {namespace}/{name} does not exist: list them with `kubectl get clusters.cluster.x-k8s.io -A`"
         ),
-        // The user may read Secrets, but no clusters.
+        // If the user may not read clusters, assume that the cluster exists.
         Err(error) if missing_right(&message(&error)).is_none() => return Err(error.into()),
         Ok(Some(_)) | Err(_) => ExitStatus::NotYet.error(format!(
             "cluster {namespace}/{name} has no kubeconfig yet. To see why: layercake describe cluster {name} -n {namespace}"

@@ -1,11 +1,11 @@
-//! The sizes of a VirtualMachineClass, checked by the rules that admission and the VM operator go by.
+//! Checks VirtualMachineClass sizes with the rules of admission and the VM operator.
 
 use api::vmop::{VirtualMachineClass, size_faults};
 
 use super::finding::Finding;
 use super::tree::YamlNode;
 
-/// Returns the sizes that vSphere gives no VM.
+/// Returns the findings about sizes that vSphere refuses for every VM.
 pub fn check_class(document: &YamlNode) -> Vec<Finding> {
     // The schema check reports values that cannot be parsed.
     let Ok(class) = serde_json::from_value::<VirtualMachineClass>(document.to_json()) else {

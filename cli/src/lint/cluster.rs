@@ -1,5 +1,5 @@
-//! What a TanzuKubernetesCluster asks for, checked by the rules that admission goes by, and some that
-//! only matter before there is a cluster.
+//! Checks a TanzuKubernetesCluster with the rules of admission, and with rules that only matter before the cluster
+//! exists.
 
 use api::gcm::{HUB, TanzuKubernetesCluster, convert};
 use api::names::annotation;
@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use super::finding::Finding;
 use super::tree::YamlNode;
 
-/// Everything wrong or noteworthy with a cluster whose fields are all in place, or as far as they are.
+/// Returns the findings about a cluster, as far as its fields can be read. `version` is the manifest's API version,
+/// such as `v1alpha3`.
 pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
     let Some(cluster) = read_as_hub(document) else { return Vec::new() };
     let (available, mut findings) = name_releases(document, &cluster, version);
@@ -24,11 +25,11 @@ pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
         denial.field.starts_with("spec.distribution")
             || denial.field.ends_with("controlPlane.tkr.reference.name")
     };
-    // Without a cluster nothing is known of the labels of releases and images that queries select.
+    // Without a management cluster, the labels that queries select aren't known.
     let mut denials = admission::queries::denials(&cluster, None);
     let cluster = without_queries(cluster);
     denials.extend(admission::validate(&cluster, None, &available));
-    // Without a release to compare with, admission denies every version: nothing is known of any.
+    // Without releases to compare with, admission denies every version.
     let denials = denials.iter().filter(|denial| !available.is_empty() || !of_version(denial));
     findings.extend(denials.map(|denial| report_denial(document, version, denial)));
     let mut warnings = admission::warnings(&cluster, &available, Timestamp::now());
@@ -38,7 +39,7 @@ pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
     findings
 }
 
-/// The cluster in the stored version, filled with defaults where fields are missing.
+/// Converts the cluster to the stored version. Missing fields get defaults.
 fn read_as_hub(document: &YamlNode) -> Option<TanzuKubernetesCluster> {
     let mut object = document.to_json();
     object["metadata"] = read_metadata(&object["metadata"]);
@@ -46,7 +47,8 @@ fn read_as_hub(document: &YamlNode) -> Option<TanzuKubernetesCluster> {
     serde_json::from_value(convert(&object, HUB).ok()?).ok()
 }
 
-/// The parts of the metadata that admission reads, as far as they are texts. The schema finds what is garbled.
+/// Returns the parts of the metadata that admission reads. Skips values that aren't strings, because the schema check
+/// reports them.
 fn read_metadata(metadata: &Value) -> Value {
     let texts = |key: &str| -> Value {
         let entries = metadata[key].as_object().into_iter().flatten();
@@ -94,7 +96,7 @@ fn report_warning(document: &YamlNode, version: &str, warning: &str) -> Finding 
     }
 }
 
-/// The field that names the version.
+/// Returns the first non-empty field that sets the Kubernetes version, or the version hint's path if all are empty.
 fn version_field(document: &YamlNode) -> &'static str {
     let fields = [
         "spec.distribution.fullVersion",
@@ -109,8 +111,8 @@ fn version_field(document: &YamlNode) -> &'static str {
     fields.iter().find(written).copied().unwrap_or("spec.distribution.version")
 }
 
-/// What the manifest names, as releases that exist: without a cluster none can be looked up. Texts that can
-/// name none, and versions that Cluster API cannot make, are found here.
+/// Returns the releases that the manifest names. The releases count as existing, because they can't be looked up
+/// without a cluster. Reports strings that can't name a release, and versions that Cluster API doesn't support.
 fn name_releases(
     document: &YamlNode,
     cluster: &TanzuKubernetesCluster,
@@ -135,7 +137,7 @@ fn name_releases(
         };
         available.push(AvailableRelease { incompatible: None, ..AvailableRelease::of(release) });
     }
-    // Which releases a query finds, only their cluster knows.
+    // Only the management cluster can resolve a query.
     let queried = document.to_json()["metadata"]["annotations"][annotation::RESOLVE_TKR].is_string();
     if available.is_empty() && findings.is_empty() && !queried {
         let remedy = format!("Write a hint such as v{}.{}", newest_supported().0, newest_supported().1);
@@ -158,7 +160,7 @@ fn newest_supported() -> (u64, u64) {
     *resolution::SUPPORTED.end()
 }
 
-/// A version that begins with the text: v1.33 as v1.33.0.
+/// Returns a complete version that begins with `text`, such as v1.33.0 for v1.33.
 fn complete_version(text: &str) -> Option<Version> {
     let text = text.trim();
     [text.to_owned(), format!("{text}.0"), format!("{text}.0.0")]
@@ -166,7 +168,7 @@ fn complete_version(text: &str) -> Option<Version> {
         .find_map(|text| Version::parse(text).ok())
 }
 
-/// Ranges are kept as written, and mean more addresses than they seem to.
+/// Reports ranges with host bits. Such ranges are stored as written, but cover more addresses than they seem to.
 fn find_host_bits(document: &YamlNode, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
     let network = cluster.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
     let Some(network) = network else { return Vec::new() };

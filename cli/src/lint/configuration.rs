@@ -1,4 +1,4 @@
-//! A TkgServiceConfiguration, checked by the rules of admission.
+//! Checks a TkgServiceConfiguration with the rules of admission.
 
 use api::gcm::TkgServiceConfigurationSpec;
 use api::gcm::service_configuration::SERVICE_CONFIGURATION;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::finding::Finding;
 use super::tree::YamlNode;
 
-/// Returns everything wrong or noteworthy with a configuration, as far as its fields can be read.
+/// Returns the findings about a configuration, as far as its fields can be read.
 pub fn check_configuration(document: &YamlNode) -> Vec<Finding> {
     let object = document.to_json();
     let mut findings = Vec::new();

@@ -1,15 +1,15 @@
-//! What is found in a manifest, and how it reads.
+//! Findings about a manifest, and their text format.
 
 use std::fmt;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingSeverity {
-    /// The manifest is refused, or does not mean what its author thinks.
+    /// The manifest is refused, or doesn't have the effect that its author expects.
     Error,
-    /// The manifest is accepted, and something about it is likely to hurt.
+    /// The manifest is accepted, but is likely to cause problems.
     Warning,
-    /// Worth knowing.
+    /// The finding is only information.
     Note,
 }
 
@@ -26,15 +26,13 @@ impl fmt::Display for FindingSeverity {
 /// One finding about a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The line it is about, from 1; 0 if there is none.
+    /// The line number, from 1. It is 0 if the finding isn't about a line.
     pub line: u64,
-    /// How bad it is.
     pub severity: FindingSeverity,
-    /// The field it is about, as the manifest's version calls it.
+    /// The field, as the manifest's API version names it.
     pub field: String,
-    /// What is wrong with it.
     pub reason: String,
-    /// What to do about it; may be empty.
+    /// The remedy. It may be empty.
     pub remedy: String,
 }
 
@@ -72,19 +70,19 @@ impl Finding {
     }
 }
 
-/// Everything found in one file.
+/// The findings about one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LintReport {
-    /// The file, as its reader knows it.
+    /// The file's name in messages.
     pub file: String,
-    /// Everything found, by line.
+    /// The findings, sorted by line.
     pub findings: Vec<Finding>,
-    /// How many objects of kinds that can be checked are in it.
+    /// The number of objects that were checked because their kind is known.
     pub checked: usize,
 }
 
 impl LintReport {
-    /// How many findings of this severity there are.
+    /// Returns the number of findings with this severity.
     pub fn count(&self, severity: FindingSeverity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }

@@ -1,8 +1,7 @@
-//! `layercake lint`: what is wrong with a manifest, before any cluster sees it.
+//! `layercake lint`: checks manifests before you apply them.
 //!
-//! An API server that is not asked to be strict drops a field it does not know without a word, and the
-//! administrator gets a cluster without the setting he wrote. Here every such field is named, with the
-//! place it belongs to.
+//! Without strict field validation, an API server silently drops an unknown field, and the cluster lacks the setting.
+//! `lint` reports each unknown field, with the path where it belongs.
 
 mod class;
 mod cluster;
@@ -28,7 +27,7 @@ use crate::output::write_out;
 use finding::{Finding, FindingSeverity, LintReport};
 use tree::{YamlNode, YamlValue};
 
-/// Checks the manifests in a text. `file` is the name that the report carries.
+/// Checks the manifests in a YAML string. `file` is the file's name in the report.
 pub fn lint(text: &str, file: &str) -> LintReport {
     static CRDS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(api::crds::all);
     let mut report = LintReport { file: file.to_owned(), ..LintReport::default() };
@@ -107,7 +106,8 @@ fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: 
         "TkgServiceConfiguration" => configuration::check_configuration(document),
         _ => Vec::new(),
     };
-    // A field in the wrong place is reported once, and not as missing as well.
+    // If the schema check has findings, only keep findings about other existing fields. A misplaced field isn't also
+    // reported as missing.
     let is_reported = |field: &str| findings.iter().any(|finding| finding.field == field);
     let more: Vec<_> = more
         .into_iter()
@@ -143,7 +143,7 @@ fn wrong_version(
     })
 }
 
-/// A kind of our groups that does not exist; other kinds are other people's.
+/// Reports a kind that doesn't exist in Layercake's API groups. Kinds in other groups aren't checked.
 fn unknown_kind(
     document: &YamlNode,
     group: &str,
@@ -162,7 +162,7 @@ fn unknown_kind(
     })
 }
 
-/// Returns the errors in manifests, one a line with its place, as far as they are `wanted`.
+/// Returns the errors in manifests for which `wanted` returns true, each on a line with its location.
 pub fn list_errors(files: &[ManifestFile], wanted: impl Fn(&Finding) -> bool) -> String {
     let reports = files.iter().map(|file| lint(&file.text, &file.name));
     let errors = reports.map(|mut report| {
@@ -172,7 +172,7 @@ pub fn list_errors(files: &[ManifestFile], wanted: impl Fn(&Finding) -> bool) ->
     errors.collect()
 }
 
-/// Returns the errors in manifests that the words of a refusal are about, one a line with its place.
+/// Returns the errors in manifests about fields whose name occurs in a refusal, each on a line with its location.
 pub fn list_refused(files: &[ManifestFile], refusal: &str) -> String {
     list_errors(files, |finding| {
         let key = finding.field.rsplit(['.', ']']).next().unwrap_or_default();
@@ -180,7 +180,7 @@ pub fn list_refused(files: &[ManifestFile], refusal: &str) -> String {
     })
 }
 
-/// Checks files and prints what is found; `-` is standard input.
+/// Checks files and prints the findings. `-` is standard input.
 pub fn main(files: &[PathBuf]) -> ExitStatus {
     let (mut errors, mut warnings, mut unread) = (0, 0, 0);
     for file in files {

@@ -1,5 +1,5 @@
-//! The fields of a Cluster of Cluster API on which its creation depends. Its definition belongs to Cluster API, which checks
-//! the other fields when the Cluster is applied.
+//! Checks the fields of a Cluster API Cluster that its creation depends on. The schema belongs to Cluster API, which
+//! checks the other fields when the Cluster is applied.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::finding::Finding;
 use super::tree::YamlNode;
 
-/// The group of Cluster API's Clusters.
+/// The API group for Clusters.
 pub const GROUP: &str = "cluster.x-k8s.io";
-/// The versions of the group that the supported Cluster API serves.
+/// The API versions that the supported Cluster API release serves.
 const VERSIONS: [&str; 2] = ["v1beta1", "v1beta2"];
 
-/// Returns the findings about a Cluster of this version.
+/// Returns the findings about a Cluster in this API version.
 pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
     let object = document.to_json();
     let error = |field: &str, reason: String, remedy: &str| {
@@ -53,7 +53,7 @@ fn check_topology(topology: &Value, version: &str, error: MakeError<'_>) -> Vec<
         findings.push(error(&field, "it is missing".to_owned(), "Name the ClusterClass of the cluster"));
     }
     let release = topology["version"].as_str().unwrap_or_default();
-    // A name writes `---` for `+`, which Cluster API reads as a prerelease.
+    // A release name contains `---` instead of `+`. Cluster API accepts such a name as a prerelease version.
     if !release.starts_with('v') || Version::parse(release).is_err() {
         let reason = format!("{release:?} is not a complete version");
         findings.push(error(

@@ -1,5 +1,5 @@
-//! A manifest held against the schema of its kind and version: fields that do not exist, that are
-//! missing, or that are of another type.
+//! Checks a manifest against the schema of its kind and version: unknown and missing fields, wrong types and invalid
+//! values.
 
 use gcm::admission::places::{FieldPlaces, METADATA, is_common, nearest};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -10,7 +10,8 @@ use serde_json::{Number, Value};
 use super::finding::Finding;
 use super::tree::{YamlEntry, YamlNode, YamlValue};
 
-/// Everything in `document` that breaks `schema`.
+/// Returns the findings about fields in `document` that violate `schema`, and about its metadata. `places` suggests
+/// paths for unknown fields.
 pub fn check_schema(document: &YamlNode, schema: &JSONSchemaProps, places: &FieldPlaces) -> Vec<Finding> {
     let mut walk = SchemaWalk { places, findings: Vec::new() };
     walk.metadata(document);
@@ -127,7 +128,7 @@ impl SchemaWalk<'_> {
             let known = schema.properties.as_ref().and_then(|properties| properties.get(&entry.key));
             match (known, &schema.additional_properties) {
                 (Some(known), _) => self.value(&entry.value, known, &inner(&entry.key)),
-                // The API server leaves out an empty field, but no empty value of a map.
+                // The API server drops an empty field, but not an empty value in a map.
                 (None, Some(JSONSchemaPropsOrBool::Schema(values)))
                     if entry.value.is_null() && values.nullable != Some(true) =>
                 {
@@ -155,7 +156,7 @@ impl SchemaWalk<'_> {
         }
     }
 
-    /// A field that does not exist, and the key its value belongs under, if that is a neighbour.
+    /// Reports an unknown field. Returns the sibling field to which the value belongs, if there is one.
     fn unknown(&mut self, entry: &YamlEntry, schema: &JSONSchemaProps, path: &str) -> Option<String> {
         let advice = self.places.advise(path, &entry.key, schema);
         let full = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
@@ -200,7 +201,7 @@ impl SchemaWalk<'_> {
     }
 }
 
-/// Returns true for a required field that admission fills in: the number of nodes in v1alpha1.
+/// Returns true for a required field that admission fills in: the node count in v1alpha1.
 fn is_filled_in(path: &str, key: &str) -> bool {
     key == "count" && ["spec.topology.controlPlane", "spec.topology.workers"].contains(&path)
 }

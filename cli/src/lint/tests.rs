@@ -1,4 +1,4 @@
-//! Real manifests, wrong ones, and real ones made wrong.
+//! Tests with real manifests, invalid manifests, and real manifests with added errors.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -12,12 +12,12 @@ fn manifest(name: &str) -> String {
     std::fs::read_to_string(manifests().join(name)).unwrap()
 }
 
-/// One finding a line.
+/// Returns the findings, one per line.
 fn findings(text: &str) -> String {
     lint(text, "f").to_string()
 }
 
-/// A manifest with one text exchanged for another.
+/// Returns a manifest with the first occurrence of `from` replaced by `to`.
 fn changed(name: &str, from: &str, to: &str) -> String {
     let text = manifest(name);
     assert!(text.contains(from), "{name} has no {from:?}");
@@ -54,7 +54,7 @@ fn examples_are_right() {
             0,
             "{report}"
         );
-        // Of Kubernetes' own kinds nothing is known here.
+        // Kubernetes' own kinds aren't checked.
         assert_eq!(
             report.checked,
             usize::from(text.contains("\napiVersion: run.tanzu.vmware.com/")),
@@ -63,7 +63,7 @@ fn examples_are_right() {
     }
 }
 
-/// Changes of a manifest, from and to, and a piece of the finding about each.
+/// Replacements in a manifest: the old string, the new string, and a part of the expected finding.
 type Mutations = &'static [[&'static str; 3]];
 
 const SEED: Mutations = &[
@@ -203,7 +203,7 @@ fn an_empty_file_is_no_error() {
     }
 }
 
-/// A cluster that nothing is wrong with.
+/// A cluster without findings.
 const SOUND: &str = "\
 apiVersion: run.tanzu.vmware.com/v1alpha3
 kind: TanzuKubernetesCluster
@@ -226,7 +226,8 @@ spec:
 
 const BOUND: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group";
 
-/// Parts of a manifest that admission refuses, at its end or in place of its metadata, and the expected words.
+/// Each case is a part that admission refuses, at the manifest's end or in place of its metadata, and the expected
+/// words.
 #[test]
 fn what_admission_refuses_is_an_error() {
     assert_eq!(findings(SOUND), "");

@@ -1,4 +1,4 @@
-//! A YAML document that remembers on which line everything stands.
+//! YAML documents with line numbers.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
 
-/// A value and where it stands.
+/// A value with its line number.
 #[derive(Clone, Debug)]
 pub struct YamlNode {
-    /// The line it begins on, from 1.
+    /// The line where the value begins, from 1.
     pub line: u64,
     pub kind: YamlValue,
 }
 
 #[derive(Clone, Debug)]
 pub enum YamlValue {
-    /// A text, a number, true, false or nothing.
+    /// A string, a number, a boolean or null.
     Scalar(Value),
     List(Vec<YamlNode>),
-    /// A mapping, in the order written.
+    /// A mapping in document order.
     Map(Vec<YamlEntry>),
 }
 
@@ -27,53 +27,52 @@ pub enum YamlValue {
 #[derive(Clone, Debug)]
 pub struct YamlEntry {
     pub key: String,
-    /// The line the key stands on, from 1.
+    /// The line of the key, from 1.
     pub line: u64,
     pub value: YamlNode,
 }
 
-/// Why a text is no YAML.
+/// The error for a string that isn't YAML.
 #[derive(Debug)]
 pub struct NotYaml {
-    /// The line the reader stopped at, from 1; 0 if it is unknown.
+    /// The line of the error, from 1. It is 0 if the line is unknown.
     pub line: u64,
-    /// What it stumbled over.
     pub reason: String,
 }
 
-/// The documents of a YAML text; empty ones are left out.
+/// Parses the documents in a YAML string and skips empty documents.
 pub fn documents(text: &str) -> Result<Vec<YamlNode>, NotYaml> {
     serde_saphyr::from_multiple(text).map_err(|error| NotYaml {
         line: error.location().map_or(0, |location| location.line()),
-        // Without the excerpt of the text: it may hold a proxy's password.
+        // A snippet of the text could contain a proxy's password.
         reason: error.without_snippet().to_string(),
     })
 }
 
 impl YamlNode {
-    /// The value under a key of a mapping.
+    /// Returns the value for a key in a mapping.
     pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// The key and its value in a mapping.
+    /// Returns the entry for a key in a mapping.
     pub fn entry(&self, key: &str) -> Option<&YamlEntry> {
         let YamlValue::Map(entries) = &self.kind else { return None };
         entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The text, if it is one.
+    /// Returns the string, if the value is a string.
     pub fn text(&self) -> Option<&str> {
         let YamlValue::Scalar(Value::String(text)) = &self.kind else { return None };
         Some(text)
     }
 
-    /// True for a key that was left without a value, and for `null`.
+    /// Returns true for `null`, and for a key without a value.
     pub fn is_null(&self) -> bool {
         matches!(self.kind, YamlValue::Scalar(Value::Null))
     }
 
-    /// The value without its lines.
+    /// Returns the value without line numbers.
     pub fn to_json(&self) -> Value {
         match &self.kind {
             YamlValue::Scalar(value) => value.clone(),
@@ -84,8 +83,8 @@ impl YamlNode {
         }
     }
 
-    /// What stands at a path such as `spec.topology.nodePools[0].name`: the line of it, or of what of
-    /// the way to it exists, and whether all of it does.
+    /// Returns the line of a path such as `spec.topology.nodePools[0].name`, or of its longest existing prefix, and
+    /// true if the whole path exists.
     pub fn find(&self, path: &str) -> (u64, bool) {
         let (mut node, mut line) = (self, self.line);
         for step in steps(path) {
@@ -100,7 +99,7 @@ impl YamlNode {
     }
 }
 
-/// The steps of a path. A key in brackets, such as that of an annotation, can have dots.
+/// Splits a path into steps. A key in brackets, such as an annotation, can contain dots.
 fn steps(path: &str) -> impl Iterator<Item = &str> {
     let parts = path.split('[').enumerate().flat_map(|(at, part)| {
         let (key, rest) = if at == 0 { ("", part) } else { part.split_once(']').unwrap_or((part, "")) };

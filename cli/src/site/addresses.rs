@@ -1,26 +1,26 @@
-//! The addresses of a site: those of control planes, and those that DHCP gives to nodes. Pure.
+//! A site's address ranges for control planes and for nodes with DHCP. Pure.
 
 use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result, bail, ensure};
 use ipnet::Ipv4Net;
 
-/// A range of addresses for control planes, in the network of the nodes.
+/// An address range for control planes, in the nodes' network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     first: Ipv4Addr,
     last: Ipv4Addr,
-    /// The length of the network's prefix.
+    /// The prefix length of the network.
     pub prefix: u8,
-    /// The router of the network.
+    /// The network's router.
     pub gateway: Ipv4Addr,
 }
 
 impl Endpoints {
-    /// Reads `FIRST-LAST` or a single address, and compares it with the network.
+    /// Parses `FIRST-LAST` or a single address, and checks it against the network.
     ///
     /// # Errors
-    /// If the range is empty, is not in the gateway's network, or contains the gateway.
+    /// If the range is empty, isn't in the gateway's network, or contains the gateway.
     pub fn read(range: &str, prefix: u8, gateway: Ipv4Addr) -> Result<Self> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let address = |text: &str| {
@@ -43,15 +43,15 @@ impl Endpoints {
         Ok(Self { first, last, prefix, gateway })
     }
 
-    /// The range as IPAM's pools have it.
+    /// Formats the range for an IPAM pool.
     pub fn range(&self) -> String {
         if self.first == self.last { self.first.to_string() } else { format!("{}-{}", self.first, self.last) }
     }
 
-    /// Fails if DHCP may give an address of the range to a node.
+    /// Fails if DHCP may assign an address in this range to a node.
     ///
     /// # Errors
-    /// If a range of `nodes` overlaps.
+    /// If one of the `nodes` ranges overlaps.
     pub fn check_apart(&self, nodes: &[Ipv4Net]) -> Result<()> {
         for net in nodes {
             if net.network() <= self.last && self.first <= net.broadcast() {

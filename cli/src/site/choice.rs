@@ -1,4 +1,4 @@
-//! Which of several objects of a vCenter the site uses. Pure.
+//! Chooses one vCenter object among several candidates. Pure.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use anyhow::Result;
 
 use crate::exit::ExitStatus;
 
-/// Ends the function with an error that names what the user can pass.
+/// Returns from the function with an error that tells the user what to pass.
 macro_rules! refuse {
     ($($arg:tt)*) => { return Err(ExitStatus::Refused.error(format!($($arg)*))) };
 }
 
-/// An object that can be chosen.
+/// A candidate object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its name or path, for people.
+    /// The display name or path.
     pub name: String,
-    /// Its MoID or id.
+    /// The MoID or other ID.
     pub id: String,
 }
 
@@ -26,46 +26,44 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// A chosen object, with the reason.
+/// A chosen object with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The kind, for people, such as `datastore`.
+    /// The display name of the kind, such as `datastore`.
     pub what: &'static str,
-    /// The object.
     pub chosen: Candidate,
-    /// The reason.
     pub reason: String,
 }
 
-/// A choice that the site needs: the kind of the object, and the flag that names it.
+/// A choice that a site needs: an object kind, and the flag that selects the object.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// The kind, for people.
+    /// The display name of the kind.
     pub what: &'static str,
     /// The flag, such as `--datastore`.
     pub flag: &'static str,
-    /// The condition that all candidates meet, such as ` that all hosts of the cluster have`; empty if every object of the kind fits.
+    /// The condition that all candidates meet, such as ` that all hosts of the cluster have`. Empty if there isn't one.
     pub condition: &'static str,
 }
 
 impl Question {
-    /// A question about all objects of a kind.
+    /// Creates a question without a condition.
     pub const fn about(what: &'static str, flag: &'static str) -> Self {
         Self { what, flag, condition: "" }
     }
 
-    /// Chooses the object that the flag names, or the only one.
+    /// Chooses the object that the flag names, or the only candidate.
     ///
     /// # Errors
-    /// If the named object does not exist, if there is none, or if there are several and the flag is not given.
+    /// If the named object doesn't exist or is ambiguous, or if `named` is `None` and there isn't exactly one candidate.
     pub fn choose(self, candidates: &[Candidate], named: Option<&str>) -> Result<Choice> {
         self.choose_or(candidates, named, || None)
     }
 
-    /// As [`choose`](Self::choose), but of several objects the one that `preferred` returns, with the reason.
+    /// Like [`choose`](Self::choose), but lets `preferred` pick one among several candidates, with the reason.
     ///
     /// # Errors
-    /// As [`choose`](Self::choose), if `preferred` returns none.
+    /// See [`choose`](Self::choose). Several candidates are an error if `preferred` returns `None`.
     pub fn choose_or(
         self,
         candidates: &[Candidate],

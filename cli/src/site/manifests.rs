@@ -1,4 +1,4 @@
-//! The objects of a site. Pure.
+//! Generates a site's manifests. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,24 @@ use super::addresses::Endpoints;
 use super::choice::Candidate;
 use crate::args::SiteNetworkProvider;
 
-/// The parts of a site file.
+/// The contents of a site file.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// vCenter's name or address.
+    /// vCenter's host name or address.
     pub host: String,
-    /// Its port.
+    /// vCenter's port.
     pub port: u16,
-    /// Its SHA-256 certificate thumbprint; none if the operating system trusts the certificate.
+    /// The SHA-256 thumbprint of vCenter's certificate, or `None` if the operating system trusts it.
     pub thumbprint: Option<String>,
-    /// The datacenter.
     pub datacenter: Candidate,
-    /// The datastore.
     pub datastore: Candidate,
-    /// The content library.
     pub library: Candidate,
-    /// The provider of networks.
     pub provider: SiteNetworkProvider,
     /// The nodes' port group.
     pub network: Option<Candidate>,
     /// The ranges in which DHCP assigns addresses to nodes.
     pub node_addresses: Vec<Ipv4Net>,
-    /// The addresses of control planes.
+    /// The control plane addresses.
     pub endpoints: Option<Endpoints>,
     /// A namespace for a team.
     pub namespace: Option<SiteNamespace>,
@@ -41,20 +37,19 @@ pub struct Site {
 /// A namespace in which a team creates clusters.
 #[derive(Clone, Debug)]
 pub struct SiteNamespace {
-    /// Its name.
     pub name: String,
-    /// The resource pool of its VMs.
+    /// The resource pool for the namespace's VMs.
     pub pool: Candidate,
-    /// The folder of its VMs.
+    /// The folder for the namespace's VMs.
     pub folder: Candidate,
-    /// The storage policy.
+    /// The storage policy that the namespace's StorageClass uses.
     pub policy: Candidate,
-    /// The VM classes that it can use.
+    /// The VM classes that the namespace may use.
     pub classes: Vec<String>,
 }
 
 impl Site {
-    /// The objects, in the order in which they are applied.
+    /// Returns the objects in apply order.
     pub fn objects(&self) -> Vec<Value> {
         let mut objects = vec![self.configuration()];
         objects.extend(self.endpoints.as_ref().map(pool));
@@ -81,7 +76,7 @@ impl Site {
     }
 }
 
-/// The pool from which capw takes the addresses of control planes, under the name that `config/capw` has.
+/// Returns the IPAM pool for control plane addresses, with the name that `config/capw` uses.
 fn pool(endpoints: &Endpoints) -> Value {
     json!({
         "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "GlobalInClusterIPPool",
@@ -93,7 +88,7 @@ fn pool(endpoints: &Endpoints) -> Value {
 }
 
 impl SiteNamespace {
-    /// The StorageClass of the policy, as vSphere's Supervisor names it.
+    /// Returns the StorageClass name for the policy, derived like in vSphere's Supervisor.
     pub fn storage_class(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
         let name: String = self.policy.name.chars().map(plain).collect();
@@ -113,7 +108,7 @@ impl SiteNamespace {
     }
 }
 
-/// A namespace whose VMs are in this resource pool and this folder, both by MoID.
+/// Returns a Namespace whose VMs are in this resource pool and folder, both given by MoID.
 pub fn namespace(name: &str, pool: &str, folder: &str) -> Value {
     let annotations = json!({ "vmware-system-resource-pool": pool, "vmware-system-vm-folder": folder });
     json!({
@@ -122,7 +117,7 @@ pub fn namespace(name: &str, pool: &str, folder: &str) -> Value {
     })
 }
 
-/// The StorageClass of a storage policy.
+/// Returns the StorageClass for a storage policy, which is given by ID.
 pub fn storage_class(name: &str, policy: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
@@ -132,7 +127,7 @@ pub fn storage_class(name: &str, policy: &str) -> Value {
     })
 }
 
-/// The ResourceQuota by which a namespace can use storage classes.
+/// Returns the ResourceQuota that lets a namespace use 1 TiB of each storage class.
 pub fn storage_quota<'a>(name: &str, namespace: &str, classes: impl IntoIterator<Item = &'a str>) -> Value {
     let keys = classes.into_iter();
     let hard: BTreeMap<_, _> =
@@ -144,7 +139,7 @@ pub fn storage_quota<'a>(name: &str, namespace: &str, classes: impl IntoIterator
     })
 }
 
-/// The VirtualMachineClassBinding by which a namespace can use a VM class.
+/// Returns the VirtualMachineClassBinding that lets a namespace use a VM class.
 pub fn class_binding(class: &str, namespace: &str) -> Value {
     let group = "vmoperator.vmware.com/v1alpha1";
     json!({

@@ -1,7 +1,8 @@
-//! `layercake site discover`: the site file of a vCenter, which is plain Kubernetes manifests without secrets.
+//! `layercake site discover`: writes the site file for a vCenter, as plain Kubernetes manifests without secrets.
 //!
-//! [`simulate`] starts a simulated vCenter and writes its site file. `discover` reads vCenter and changes nothing. [`choice`] decides which objects the site uses, [`manifests`] writes them, and [`roles`] writes
-//! the commands that give a user the rights on them.
+//! `discover` only reads from vCenter. [`choice`] selects the objects that the site uses, [`manifests`] generates the
+//! manifests, and [`roles`] prints the commands that grant a user access. [`simulate`] starts a simulated vCenter and
+//! writes its site file.
 
 pub mod addresses;
 pub mod choice;
@@ -39,12 +40,12 @@ const POLICY: Question = Question {
     condition: " that the datastore satisfies",
     ..Question::about("storage policy", "--storage-policy")
 };
-/// The folder that is preferred, if it exists.
+/// The name of the preferred folder.
 const OWN_FOLDER: &str = "layercake";
-/// The policy that is preferred, if the datastore satisfies it.
+/// The preferred policy, if the datastore satisfies it.
 const USUAL_POLICY: &str = "vSAN Default Storage Policy";
 
-/// Writes the site file to standard output, and what was chosen, with the reason, to standard error.
+/// Writes the site file to stdout, and the chosen objects with reasons to stderr.
 pub async fn discover(args: SiteDiscover) -> ExitStatus {
     match find(&args).await {
         Ok((text, explanation)) => {
@@ -101,7 +102,7 @@ fn read_endpoints(args: &SiteDiscover) -> Result<Option<Endpoints>> {
     endpoints.map(Some).map_err(|error| ExitStatus::Refused.error(error.to_string()))
 }
 
-/// Connects to a server whose certificate is trusted; also returns the certificate, and whether the site pins it.
+/// Connects if the certificate is trusted. Returns the client, the certificate, and true if the site pins the certificate.
 async fn connect(args: &SiteDiscover) -> Result<(Client, ShownCertificate, bool)> {
     let (host, port) = address(&args.vcenter)?;
     let mut config = Config::new(host, args.user.clone(), read_password(&args.password_file)?);
@@ -126,7 +127,7 @@ async fn connect(args: &SiteDiscover) -> Result<(Client, ShownCertificate, bool)
     }
 }
 
-/// Reads `HOST` or `HOST:PORT`, also as a URL like govc's `GOVC_URL`.
+/// Parses `HOST` or `HOST:PORT`, or a URL like govc's `GOVC_URL`.
 fn address(text: &str) -> Result<(String, u16)> {
     let text = text.strip_prefix("https://").unwrap_or(text);
     let text = text.strip_suffix('/').unwrap_or(text);
@@ -145,7 +146,7 @@ fn address(text: &str) -> Result<(String, u16)> {
     }
 }
 
-/// The chosen objects with the reasons, and the root folder.
+/// The chosen objects with reasons, and the root folder.
 struct Places {
     datacenter: Choice,
     pool: Choice,
@@ -206,7 +207,7 @@ async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Places> {
     let open =
         [folder.as_ref().err(), datastore.as_ref().err(), network.as_ref().err(), library.as_ref().err()];
     let open: Vec<_> = open.into_iter().flatten().map(ToString::to_string).collect();
-    // The user sees all choices that are left in one run.
+    // Report all open choices in one run.
     ensure!(open.is_empty(), ExitStatus::Refused.error(open.join("\n")));
     let (folder, datastore, network, library) = (folder?, datastore?, network?, library?);
     let policy = match &args.namespace {
@@ -217,12 +218,12 @@ async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Places> {
     Ok(Places { datacenter, pool, folder, datastore, network, library, policy, root })
 }
 
-/// Chooses the storage policy of the namespace among those that the datastore satisfies.
+/// Chooses the namespace's storage policy among the policies that the datastore satisfies.
 async fn choose_policy(vcenter: &Client, args: &SiteDiscover, datastore: &Candidate) -> Result<Choice> {
     let mut fitting = Vec::new();
     for policy in vcenter.storage_policies().await? {
         let datastores = match vcenter.compatible_datastores(&policy.id).await {
-            // Another client has deleted the policy.
+            // Another client deleted the policy.
             Err(error) if error.is_not_found() => continue,
             datastores => datastores?,
         };
@@ -273,7 +274,7 @@ impl Places {
         }
     }
 
-    /// The objects on which the VM operator's user needs a role.
+    /// Returns the objects on which the VM operator's user needs a role.
     fn grants(&self) -> Vec<Grant> {
         let of = |scope, kind: &str, Choice { chosen, .. }: &Choice| {
             Grant::on(scope, &MoRef::new(kind, chosen.id.as_str()), &chosen.name)

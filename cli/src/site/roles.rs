@@ -1,42 +1,41 @@
-//! The commands that give a vCenter user the privileges that Layercake needs, and no others. Pure.
+//! Prints the commands that grant a vCenter user exactly the privileges that Layercake needs. Pure.
 
 use std::fmt::Write as _;
 
 use vsphere::{MoRef, PRIVILEGES, PrivilegeScope};
 
-/// The role with Layercake's privileges.
+/// The role with all of Layercake's privileges.
 const ROLE: &str = "layercake";
-/// The role with its privileges on content libraries only. It is given globally, and so on the whole inventory.
+/// The role with only the content library privileges. It is granted globally, so it applies to the whole inventory.
 pub const LIBRARY_ROLE: &str = "layercake-library";
 
-/// Where a role is given in vCenter.
+/// A role assignment in vCenter.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// The scope of the privileges.
     pub scope: PrivilegeScope,
-    /// The object as govc's argument, such as a path or a reference.
+    /// The object as a govc argument, such as a path or reference.
     pub govc: String,
     /// The object, if it is known.
     pub object: Option<MoRef>,
-    /// Its name, for PowerCLI, which finds standard networks only by it.
+    /// The object's name. PowerCLI needs it for standard networks.
     pub name: String,
 }
 
 impl Grant {
-    /// A grant on a known object.
+    /// Returns a grant on a known object.
     pub fn on(scope: PrivilegeScope, object: &MoRef, name: &str) -> Self {
         Self { scope, govc: object.to_string(), object: Some(object.clone()), name: name.to_owned() }
     }
 
-    /// A grant on an object that the reader fills in.
+    /// Returns a grant on an object that the reader fills in.
     pub fn of_path(scope: PrivilegeScope, path: &str) -> Self {
         Self { scope, govc: path.to_owned(), object: None, name: String::new() }
     }
 
-    /// The role, and whether objects below inherit it.
+    /// Returns the role, and true if it propagates to children.
     fn role(&self) -> (&'static str, bool) {
         match self.scope {
-            // It reaches every VM of the datacenter, so it must be read-only.
+            // This role applies to all VMs in the datacenter, so it must be read-only.
             PrivilegeScope::Datacenter => ("ReadOnly", true),
             PrivilegeScope::Folder | PrivilegeScope::ResourcePool => (ROLE, true),
             PrivilegeScope::VCenter | PrivilegeScope::Datastore | PrivilegeScope::Network => (ROLE, false),
@@ -44,18 +43,18 @@ impl Grant {
     }
 }
 
-/// The privileges of the role, without those that every role has.
+/// Returns the role's privileges, except the privileges that all roles include.
 fn ids() -> impl Iterator<Item = &'static str> {
     PRIVILEGES.iter().map(|privilege| privilege.id).filter(|id| !id.starts_with("System."))
 }
 
-/// Both roles, each with its privileges.
+/// Returns both roles with their privileges.
 fn roles() -> [(&'static str, Vec<&'static str>); 2] {
     let of_libraries = ids().filter(|id| id.starts_with("ContentLibrary."));
     [(ROLE, ids().collect()), (LIBRARY_ROLE, of_libraries.collect())]
 }
 
-/// The commands of govc, for a POSIX shell.
+/// Returns the govc commands for a POSIX shell.
 pub fn govc(user: &str, grants: &[Grant]) -> String {
     let is_plain = user.chars().all(|c| c.is_ascii_alphanumeric() || "@.-_".contains(c));
     let user = if is_plain { user.to_owned() } else { format!("'{}'", user.replace('\'', "'\\''")) };
@@ -73,7 +72,7 @@ pub fn govc(user: &str, grants: &[Grant]) -> String {
     text
 }
 
-/// The commands of PowerCLI, for grants on known objects.
+/// Returns the PowerCLI commands for grants on known objects.
 pub fn power_cli(user: &str, grants: &[Grant]) -> String {
     let mut text = String::new();
     for (role, ids) in roles() {
@@ -101,7 +100,7 @@ pub fn power_cli(user: &str, grants: &[Grant]) -> String {
     text
 }
 
-/// A text in PowerShell's quotation marks.
+/// Quotes a string for PowerShell.
 fn quote(text: impl AsRef<str>) -> String {
     format!("'{}'", text.as_ref().replace('\'', "''"))
 }

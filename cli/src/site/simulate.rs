@@ -1,4 +1,4 @@
-//! `layercake site simulate`: a simulated vSphere in a process of its own, and its site file.
+//! `layercake site simulate`: starts a simulated vSphere in a separate process, and writes its site file.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -24,20 +24,20 @@ use crate::output::{say, write_out};
 use crate::stack::{clean_up, ensure_programs, nodes, vm_arguments};
 use crate::state;
 
-/// The length of the prefix of the site's networks.
+/// The prefix length of the site's networks.
 const PREFIX: u8 = 16;
 
-/// The running simulated site.
+/// The record of the running simulated site.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     pid: u32,
     folder: PathBuf,
     vcenter: VcenterEndpoint,
-    /// The addresses of control planes.
+    /// The control plane address range, in the format of `--endpoints`.
     endpoints: String,
-    /// The second number of its addresses.
+    /// The second octet of the site's addresses.
     number: u8,
-    /// Nodes are machines that boot.
+    /// True if nodes are QEMU machines.
     machines: bool,
 }
 
@@ -45,22 +45,22 @@ fn daemon() -> Result<Daemon> {
     Ok(Daemon::new(state::folder()?.join("site"), "process", "the simulated site"))
 }
 
-/// The folder of the simulated site, if it runs.
+/// Returns the simulated site's folder if the site is running.
 pub fn folder() -> Option<PathBuf> {
     let record = daemon().and_then(|daemon| daemon.read::<Record>()).ok().flatten();
     record.map(|record| record.folder)
 }
 
-/// Returns true if a site file is that of the simulated site of this machine, with simulated nodes.
+/// Returns true if a site file belongs to this machine's simulated site, with simulated nodes.
 ///
 /// # Errors
-/// If the record of the site cannot be read.
+/// If the site's record can't be read.
 pub fn is_simulated(site: &SiteFile) -> Result<bool> {
     let record = daemon()?.read::<Record>()?;
     Ok(record.is_some_and(|record| !record.machines && record.vcenter.authority == site.vcenter_address()))
 }
 
-/// Starts the simulated site if it does not run, and writes its site file.
+/// Starts the simulated site if necessary, and writes its site file.
 pub async fn simulate(args: SiteSimulate) -> ExitStatus {
     start(&args).await.unwrap_or_else(|error| failed(&error))
 }
@@ -68,10 +68,10 @@ pub async fn simulate(args: SiteSimulate) -> ExitStatus {
 async fn start(args: &SiteSimulate) -> Result<ExitStatus> {
     let mut interrupts = Interrupts::listening()?;
     let daemon = daemon()?;
-    // A wrong image is found here, not in a log.
+    // Report an invalid image here instead of in the log.
     nodes(&args.vms).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?;
     if daemon.holder()?.is_none() {
-        // Here the user sees the progress. The process finds the programs.
+        // Build the programs here, where the user sees the progress. The process then finds them.
         tokio::select! {
             tools = ensure_programs(BTreeMap::new(), sim::tools::programs()) => drop(tools?),
             () = interrupts.next() => return Ok(ExitStatus::Interrupted),
@@ -96,7 +96,7 @@ async fn start(args: &SiteSimulate) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// What `site discover` finds in the simulated vCenter, with what its user would choose.
+/// Returns the `site discover` output for the simulated vCenter with the usual choices.
 async fn site_file(args: &SiteSimulate, record: &Record) -> Result<String> {
     let vcenter = &record.vcenter;
     let (host, port) = address(&vcenter.authority)?;
@@ -125,11 +125,11 @@ async fn site_file(args: &SiteSimulate, record: &Record) -> Result<String> {
         vm_classes: args.vm_classes.clone(),
         roles_for: None,
     };
-    // The choices are not the user's, so they need no explanation.
+    // The user didn't make these choices, so skip the explanation.
     find(&discover).await.map(|(text, _)| text)
 }
 
-/// The ranges of the addresses of nodes. Machines that boot share their network with the addresses of control planes.
+/// Returns the node address ranges. QEMU nodes share a network with the control planes, whose addresses are left out.
 fn node_addresses(record: &Record) -> impl Iterator<Item = ipnet::Ipv4Net> {
     let parts: &[(u8, u8)] = if record.machines {
         &[(0, 17), (128, 18), (192, 19), (224, 20), (240, 21), (248, 23)]
@@ -149,7 +149,7 @@ pub async fn stop() -> Result<()> {
     Ok(())
 }
 
-/// Is the simulated site, until it is stopped.
+/// Runs the simulated site until it is stopped.
 pub async fn serve(args: SiteSimulate) -> Result<()> {
     let mut interrupts = Interrupts::listening()?;
     let daemon = daemon()?;
@@ -169,7 +169,7 @@ pub async fn serve(args: SiteSimulate) -> Result<()> {
     let outcome = match site {
         Ok(Some(site)) => {
             let mut vcenter = site.vcenter().clone();
-            // The folder of the site has another name each time.
+            // The site folder's name changes with each start, so copy the password to a fixed path.
             let password = state::folder()?.join("site/password");
             owner_only(&password, vcenter.password()?.as_bytes())?;
             vcenter.password_file.clone_from(&password);

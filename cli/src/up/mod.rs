@@ -1,4 +1,4 @@
-//! `layercake up`: the whole cake on this machine, and clusters brought up on it.
+//! `layercake up`: starts a complete stack on this machine, and brings up clusters on it.
 
 pub mod prepare;
 mod releases;
@@ -24,12 +24,13 @@ use crate::output::{say, write_err, write_json, write_out, write_over};
 use crate::session::Session;
 use crate::stack::{self, Stack};
 
-/// How long clusters of simulated nodes may take.
+/// The default timeout for clusters with simulated nodes.
 const SIMULATED: Duration = Duration::from_mins(15);
-/// How long clusters of machines that boot may take: emulated, three control planes come up one after the other.
+/// The default timeout for clusters with QEMU nodes. With emulation, three control plane nodes come up one after the
+/// other.
 const MACHINES: Duration = Duration::from_hours(1);
 
-/// Runs `up` as the command line asks.
+/// Runs `layercake up`.
 pub async fn run(mut args: Up) -> ExitStatus {
     let documents = match read_manifests(&args) {
         Ok(documents) => documents,
@@ -45,17 +46,18 @@ pub async fn run(mut args: Up) -> ExitStatus {
         Ok(interrupts) => run_attached(&args, &documents, interrupts).await,
     };
     match ended {
-        // The clusters of a stack that has stopped do not come up any more.
+        // After the stack has stopped, its clusters no longer come up.
         Ok(ExitStatus::NotYet) if !args.detach => ExitStatus::Failed,
         Ok(status) => status,
         Err(error) => failed(&error),
     }
 }
 
-/// Reads the manifests.
+/// Reads the manifests and checks them before the stack starts.
 ///
 /// # Errors
-/// If one has an error that `lint` finds. The stack would refuse it after it has started.
+/// Returns an error if a manifest has an error that `lint` finds. The API server would only refuse it after the stack
+/// has started.
 fn read_manifests(args: &Up) -> Result<Vec<Value>> {
     let read = || -> Result<_> {
         let files = manifest::read_files(&args.manifests)?;
@@ -72,7 +74,7 @@ fn read_manifests(args: &Up) -> Result<Vec<Value>> {
         .error("no stack was started, because of these errors. Correct the manifests".to_owned()))
 }
 
-/// Has the simulated library hold what the manifests name.
+/// Adds the releases that the manifests name to the simulated library.
 fn add_releases(args: &mut Up, documents: &[Value]) {
     if args.nodes == NodeKind::Simulated {
         for (named, release) in releases::missing(documents, &args.releases) {
@@ -85,7 +87,7 @@ fn add_releases(args: &mut Up, documents: &[Value]) {
     }
 }
 
-/// Runs the stack as this process's own.
+/// Runs the stack in this process.
 async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<ExitStatus> {
     let started = Instant::now();
     let options = stack::Options::of(args)?;
@@ -118,7 +120,8 @@ async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts
     outcome
 }
 
-/// Starts a stack in the background, or says that one runs already.
+/// Starts a stack in the background and brings up the clusters on it. Returns an error if a stack already runs in the
+/// background.
 async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<ExitStatus> {
     let started = Instant::now();
     let Some(session) = background::start(args, interrupts.next()).await? else {
@@ -133,12 +136,12 @@ async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts
     outcome
 }
 
-/// Where the terminal has written ^C.
+/// Prints the line over the `^C` that the terminal has echoed.
 fn say_stopping() {
     write_over("Stopping.");
 }
 
-/// One use of a running stack: the clusters that were asked for, and what became of them.
+/// A use of a running stack, with the requested clusters and their results.
 struct Run<'a> {
     args: &'a Up,
     session: Session,
@@ -156,7 +159,6 @@ impl<'a> Run<'a> {
         self.args.output == Some(Output::Json)
     }
 
-    /// How long the clusters may take.
     fn timeout(&self) -> Duration {
         let usual = if self.session.machines.is_some() { MACHINES } else { SIMULATED };
         self.args.timeout.unwrap_or(usual)
@@ -172,8 +174,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Brings the clusters up and says what became of them, unless it is interrupted. `died` resolves when the stack ends. Of two
-    /// errors the first counts.
+    /// Brings up the clusters and prints the report, unless the user interrupts the command. `died` resolves when the
+    /// stack ends. If both steps fail, returns the first error.
     async fn complete(
         mut self,
         documents: &[Value],
@@ -221,8 +223,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Sets up what the clusters take for granted and applies every document; one that is refused does not stop
-    /// the others.
+    /// Prepares the namespaces for the clusters, and applies every document. A refused document doesn't stop the
+    /// others.
     async fn apply(&mut self, client: &Client, documents: &[Value]) -> Result<()> {
         for made in prepare::prepare_namespaces(client, documents, &self.session.placement()).await? {
             say!("prepared {made}");
@@ -249,7 +251,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Says what became of it all.
+    /// Prints the report as text or as JSON.
     async fn report(&mut self) -> Result<()> {
         let clusters = std::mem::take(&mut self.clusters);
         let report = report::Report::made(&self.session, self.stack_seconds, clusters).await;

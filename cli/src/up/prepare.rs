@@ -1,4 +1,5 @@
-//! What a vSphere admin does before clusters are applied: namespaces with their pool, folder, storage and classes.
+//! Prepares namespaces for clusters as a vSphere administrator does, with a resource pool, a folder, storage classes
+//! and VM classes.
 
 use anyhow::Result;
 use kube::Client;
@@ -9,10 +10,10 @@ use crate::manifest::{self, Needs};
 use crate::session::Placement;
 use crate::site::manifests;
 
-/// The id of vSAN's default storage policy.
+/// The ID of the vSAN Default Storage Policy.
 const STORAGE_POLICY: &str = "aa6d5a82-1c88-45da-85d3-3d74b91a5bad";
 
-/// Sets the namespaces up that the clusters among `documents` live in; tells what was made.
+/// Prepares the namespaces for the clusters in `documents`. Returns a description of each namespace.
 pub async fn prepare_namespaces(
     client: &Client,
     documents: &[Value],
@@ -34,7 +35,7 @@ pub async fn prepare_namespaces(
     Ok(made)
 }
 
-/// Makes the namespace, or gives an existing one its pool and folder.
+/// Creates the namespace, or sets the resource pool and folder of an existing namespace.
 pub async fn apply_namespace(client: &Client, namespace: &str, placement: &Placement) -> Result<()> {
     apply(client, &manifests::namespace(namespace, &placement.resource_pool, &placement.folder)).await
 }

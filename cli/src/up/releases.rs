@@ -1,4 +1,4 @@
-//! The releases that manifests name and the simulated library does not have: they are added to it.
+//! Finds the releases that manifests name and that the simulated library lacks, so that they can be added.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use sim::releases::NODE_IMAGES;
 
 use crate::manifest::is_cluster;
 
-/// The releases to be added for the clusters among `documents`, each with the words that name it. Nothing is added for what no
-/// release can be simulated of: the cluster is refused, with what there is instead.
+/// Returns the releases to add for the clusters in `documents`, each with the string that names it. Skips strings that
+/// can't become a simulated release: the API server refuses their clusters and lists the existing releases.
 pub fn missing(documents: &[Value], given: &[FurtherRelease]) -> Vec<(String, FurtherRelease)> {
     let mut added: Vec<(String, FurtherRelease)> = Vec::new();
     let named: BTreeSet<String> =
         documents.iter().filter(|document| is_cluster(document)).flat_map(named_releases).collect();
-    // The longest first: a beginning may name what is added for a whole version.
+    // Longest first, because a prefix may match a release that a full version adds.
     let mut named: Vec<_> = named.into_iter().collect();
     named.sort_by_key(|text| std::cmp::Reverse(text.len()));
     for text in named {
@@ -30,13 +30,13 @@ pub fn missing(documents: &[Value], given: &[FurtherRelease]) -> Vec<(String, Fu
     added
 }
 
-/// What a cluster of any version names releases by.
+/// Returns the strings with which a cluster in any API version names releases.
 fn named_releases(cluster: &Value) -> Vec<String> {
     let (spec, topology) = (&cluster["spec"], &cluster["spec"]["topology"]);
     let pools = topology["nodePools"].as_array().cloned().unwrap_or_default();
     let references = std::iter::once(&topology["controlPlane"]).chain(&pools);
     let mut all: Vec<_> = references.map(|part| part["tkr"]["reference"]["name"].clone()).collect();
-    // The whole version counts where both are there.
+    // The full version takes precedence over the hint.
     let distribution = &spec["distribution"];
     let whole = distribution["fullVersion"].as_str().filter(|text| !text.is_empty());
     all.push(whole.map_or_else(|| distribution["version"].clone(), Value::from));

@@ -1,4 +1,4 @@
-//! What `up` says at the end, as text or as one JSON document.
+//! The final report of `up`, as text or as one JSON document.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use serde::Serialize;
 use crate::follow::cluster_report::ClusterReport;
 use crate::session::{Memory, Session};
 
-/// A simulator that does not answer in this time has gone.
+/// The timeout for reading the simulator's request counts.
 const COUNTING: Duration = Duration::from_secs(5);
 
-/// The whole report.
+/// The final report.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -22,22 +22,22 @@ pub struct Report {
     vcenter: VCenterReport,
     #[serde(rename = "memoryMiB")]
     memory_mib: Memory,
-    /// Whether nodes have a console that `layercake console` shows.
+    /// True if nodes have a console that `layercake console` shows.
     #[serde(skip)]
     consoles: bool,
 }
 
 #[derive(Debug, Serialize)]
 struct StackReport {
-    /// From the command to everything ready.
+    /// The time from the start of the command until the stack is ready.
     seconds: f64,
-    /// The folder with all files of the stack.
+    /// The folder with all stack files.
     folder: PathBuf,
-    /// The kubeconfig of the stack's administrator.
+    /// The administrator's kubeconfig.
     kubeconfig: PathBuf,
 }
 
-/// The simulated vCenter: how to connect to it, and how often it was called.
+/// The simulated vCenter's connection data and request counts.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct VCenterReport {
@@ -51,7 +51,7 @@ struct VCenterReport {
 }
 
 impl Report {
-    /// Asks the session for what it has counted; a stack that is gone has counted nothing.
+    /// Creates the report with the session's request counts and memory, which are empty after the stack has ended.
     pub async fn made(session: &Session, stack_seconds: f64, clusters: Vec<ClusterReport>) -> Self {
         let counted = async { Ok::<_, anyhow::Error>(session.control()?.requests().await?) };
         let counted = tokio::time::timeout(COUNTING, counted).await;
@@ -85,14 +85,14 @@ impl Report {
         Self { stack, clusters, vcenter, memory_mib, consoles }
     }
 
-    /// The report as a person reads it.
+    /// Formats the report for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for cluster in &self.clusters {
             text += &cluster.text(true, self.consoles);
         }
         let Memory { stack, gcm, capw, vmop } = self.memory_mib;
-        // A stack that is gone has no figures.
+        // A stack that has ended doesn't have figures.
         if stack > 0 {
             let _ = writeln!(text, "vCenter requests: {}", self.vcenter.requests);
             let _ =

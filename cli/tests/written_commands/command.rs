@@ -1,4 +1,4 @@
-//! Whether the command line takes a command.
+//! Checks commands with the command line definition.
 
 use std::sync::LazyLock;
 
@@ -6,8 +6,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 use layercake::args::Cli;
 
-/// Returns why `args` are refused. A command that is not `whole` is a mention, such as `layercake image build` in a sentence:
-/// it may leave out arguments.
+/// Returns the reason if the command line refuses `args`. If `whole` is false, `args` are a mention, such as `layercake
+/// image build` in a sentence, which may omit arguments.
 pub fn check(args: &[String], whole: bool) -> Result<(), String> {
     let given = args.iter().map(String::as_str).filter(|arg| !is_elision(arg));
     let Err(error) = Cli::try_parse_from(std::iter::once("layercake").chain(given)) else { return Ok(()) };
@@ -27,7 +27,7 @@ pub fn check(args: &[String], whole: bool) -> Result<(), String> {
     if forgiven { Ok(()) } else { Err(error.to_string().lines().next().unwrap_or_default().to_owned()) }
 }
 
-/// Returns whether `layercake` has a command of this name.
+/// Returns true if `layercake` has a subcommand with this name.
 pub fn is_subcommand(name: &str) -> bool {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect()
@@ -35,12 +35,12 @@ pub fn is_subcommand(name: &str) -> bool {
     NAMES.iter().any(|known| known == name)
 }
 
-/// Returns whether this word stands for what is left out: `…`, `[flags]`.
+/// Returns true if the word stands for omitted words: `…`, `[flags]`.
 fn is_elision(word: &str) -> bool {
     matches!(word, "…" | "...") || (word.starts_with('[') && word.ends_with(']'))
 }
 
-/// Returns whether this word stands for a value: `NAME`, `<name>`, `{name}`, `$NAME`.
+/// Returns true if the word stands for a value: `NAME`, `<name>`, `{name}`, `$NAME`.
 pub fn is_placeholder(word: &str) -> bool {
     word.contains(['<', '{', '$', '…'])
         || (word.contains(char::is_alphabetic) && !word.contains(|letter: char| letter.is_lowercase()))

@@ -1,4 +1,4 @@
-//! Whether stories run the examples of the commands.
+//! Tests that stories run the command examples.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use layercake::args::{Cli, examples};
 
 use crate::{command, shell};
 
-/// A command with the flags that it is given, by their long names.
+/// A command with its flags, by their long names.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     command: String,
@@ -16,7 +16,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// Returns the shape of arguments; none if they begin with no command.
+    /// Returns the shape of arguments, or `None` if they don't begin with a command.
     fn of(args: &[String]) -> Option<Self> {
         let mut definition = Cli::command();
         let mut path = Vec::new();
@@ -30,7 +30,7 @@ impl Shape {
         (!path.is_empty()).then(|| Self { command: path.join(" "), flags })
     }
 
-    /// Returns true if a run of `other` shows what this one does. Where the objects are does not matter.
+    /// Returns true if a run of `other` shows the effect of this one. The flags for namespaces don't matter.
     fn is_shown_by(&self, other: &Self) -> bool {
         let mut flags =
             self.flags.iter().filter(|flag| !["namespace", "all-namespaces"].contains(&flag.as_str()));
@@ -38,7 +38,7 @@ impl Shape {
     }
 }
 
-/// Returns the long name of the flag that an argument is, without its value.
+/// Returns the long name of the flag in an argument.
 fn long_name(command: &Command, arg: &str) -> Option<String> {
     let named = |name: &str| {
         command.get_arguments().find(|known| {
@@ -56,8 +56,8 @@ fn long_name(command: &Command, arg: &str) -> Option<String> {
     Some(known?.get_long().unwrap_or_default().to_owned())
 }
 
-/// Returns the lists of words in a Rust source that begin with a command, such as `["site", "stop"]`. What is no literal is an
-/// empty word.
+/// Returns the lists in a Rust source that begin with a command, such as `["site", "stop"]`. Items that aren't literals
+/// become empty words.
 fn lists(source: &str) -> Vec<Vec<String>> {
     let starts = source.match_indices('[').map(|(at, _)| &source[at + 1..]);
     let lists = starts.map(words);
@@ -88,12 +88,12 @@ fn words(list: &str) -> Vec<String> {
     words
 }
 
-/// Returns the beginnings of the blocks that a story does not run.
+/// Returns the beginnings of the blocks that a story skips.
 fn skipped(source: &str) -> Vec<&str> {
     source.split("page.skip(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// Returns the commands of a page that a story runs: those with a prompt, scripts, and if a story reads them, indented lines.
+/// Returns the commands in a page that a story runs: lines with a prompt, scripts, and, if `indented`, indented lines.
 fn typed(page: &str, indented: bool) -> Vec<String> {
     let mut commands = Vec::new();
     let mut language = "";
@@ -120,7 +120,7 @@ fn stories_run_the_examples_of_every_command() {
     let sources: Vec<_> = crate::files(root).into_iter().filter(|path| path.starts_with(&stories)).collect();
     let sources: Vec<_> = sources.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let skipped: Vec<_> = sources.iter().flat_map(|source| skipped(source)).collect();
-    // It takes minutes, and stories with machines that boot need the image before they begin.
+    // .ci/run builds an image, because that takes minutes and stories with QEMU nodes require the image.
     let script = std::fs::read_to_string(root.join(".ci/run")).unwrap();
     let of_script = script.lines().filter_map(|line| line.trim_start().strip_prefix("program "));
     let mut run: Vec<Shape> =

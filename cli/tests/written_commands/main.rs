@@ -1,4 +1,4 @@
-//! Every `layercake …` that a page, an example or a message writes is parsed by the command line's own definition.
+//! Checks every `layercake …` in pages, examples and messages with the command line definition.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use text::Written;
 
-/// A run that finds fewer commands than this has missed most of them.
+/// The minimum number of commands to find. With fewer, the search has missed most of them.
 const FEWEST: usize = 60;
 
 #[test]
@@ -33,13 +33,13 @@ fn the_command_line_accepts_every_written_command() {
     assert!(found >= FEWEST, "only {found} commands were found");
 }
 
-/// Returns `FILE:LINE: COMMAND: why` for a command that is not accepted.
+/// Returns `FILE:LINE: COMMAND: why` for a refused command.
 fn report(name: &Path, written: &Written) -> Option<String> {
     let why = command::check(&written.args, written.whole).err()?;
     Some(format!("{}:{}: layercake {}: {why}", name.display(), written.line, written.args.join(" ")))
 }
 
-/// Returns the commands of a file, by its kind.
+/// Returns the commands in a file, by file type.
 fn written(name: &Path, content: &str) -> Vec<Written> {
     match name.extension().and_then(|extension| extension.to_str()) {
         Some("md") => text::of_page(content),
@@ -48,7 +48,7 @@ fn written(name: &Path, content: &str) -> Vec<Written> {
     }
 }
 
-/// Returns the files that are read: pages and sources everywhere, manifests in `examples`.
+/// Returns the files to check: pages and sources everywhere, manifests in `examples`.
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut folders = vec![root.to_owned()];
     let mut files = Vec::new();
@@ -57,7 +57,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() {
-                // These tests write wrong commands on purpose.
+                // These tests contain wrong commands on purpose.
                 if !name.starts_with('.') && !["target", "generated", "written_commands"].contains(&name) {
                     folders.push(path);
                 }

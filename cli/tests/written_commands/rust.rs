@@ -1,4 +1,4 @@
-//! The texts of a Rust source: string literals and comments.
+//! Finds the texts in Rust sources: string literals and comments.
 
 /// A text and the line on which it starts.
 #[derive(Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct Piece {
     pub text: String,
 }
 
-/// Returns the string literals and the line comments of a source.
+/// Returns the string literals and line comments in a source.
 pub fn pieces(source: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = source;
@@ -44,7 +44,7 @@ fn quoted(source: &str) -> (String, usize) {
         match letter {
             '"' => return (text, at + 1),
             '\\' => match letters.next().map(|(_, escaped)| escaped) {
-                // The next line's indentation is left out, too.
+                // The next line's indentation isn't part of the text either.
                 Some('\n') => while letters.next_if(|(_, next)| next.is_whitespace()).is_some() {},
                 Some('n') => text.push('\n'),
                 other => text.extend(other),

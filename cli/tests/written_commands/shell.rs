@@ -1,8 +1,8 @@
-//! Lines of shell, as far as pages write them.
+//! Parses lines of shell, as far as pages use the syntax.
 
 use crate::command::is_subcommand;
 
-/// Returns the arguments of each `layercake` that a line of shell runs.
+/// Returns the arguments for each `layercake` that a shell line runs.
 pub fn invocations(line: &str) -> Vec<Vec<String>> {
     simple_commands(line).iter().flat_map(|words| invocations_of(words)).collect()
 }
@@ -16,7 +16,7 @@ fn invocations_of(words: &[String]) -> Vec<Vec<String>> {
     arguments(words).map(<[String]>::to_vec).into_iter().collect()
 }
 
-/// Returns what follows `layercake` where these words run it, directly, by cargo or by another command.
+/// Returns the arguments for `layercake` if the words run it directly, with cargo or through another command.
 fn arguments(words: &[String]) -> Option<&[String]> {
     let first = words.iter().position(|word| word != "$" && word != "time" && !is_assignment(word))?;
     let words = &words[first..];
@@ -31,7 +31,7 @@ fn arguments(words: &[String]) -> Option<&[String]> {
     Some(&words[at + 1..])
 }
 
-/// Returns whether `cargo run` with these flags runs `layercake`, the workspace's default.
+/// Returns true if `cargo run` with these flags runs `layercake`, the workspace's default.
 fn runs_layercake(flags: &[String]) -> bool {
     let names_another = |pair: &[String]| {
         matches!(pair[0].as_str(), "-p" | "--package" | "--bin" | "--example") && pair[1] != "layercake"
@@ -44,7 +44,7 @@ fn is_assignment(word: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// Returns the words of each simple command of a line, without redirections and comments.
+/// Returns the words in each simple command of a line, without redirections and comments.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let mut reader = Reader::default();
     let mut letters = line.chars().peekable();
@@ -91,7 +91,7 @@ impl Reader {
         }
     }
 
-    /// The next word is a file; a number before the sign is its descriptor.
+    /// Starts a redirection. The next word is a file, and a number before the sign is its descriptor.
     fn redirect(&mut self) {
         if self.word.as_ref().is_some_and(|word| word.chars().all(|letter| letter.is_ascii_digit())) {
             self.word = None;

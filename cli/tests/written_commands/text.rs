@@ -1,9 +1,9 @@
-//! The commands that a text writes.
+//! Finds the commands in a text.
 
 use crate::command::{is_placeholder, is_subcommand};
 use crate::{rust, shell};
 
-/// A command and where it is written.
+/// A command and the line where it starts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Written {
     pub line: usize,
@@ -12,7 +12,7 @@ pub struct Written {
     pub whole: bool,
 }
 
-/// Returns the commands of a Markdown page: those in blocks of code, and those in code within sentences.
+/// Returns the commands in a Markdown page: in code blocks, and in code within sentences.
 pub fn of_page(page: &str) -> Vec<Written> {
     let mut found = Vec::new();
     let mut sentences = String::new();
@@ -45,7 +45,7 @@ pub fn of_page(page: &str) -> Vec<Written> {
 /// Returns the commands between backquotes.
 pub fn of_comments(text: &str) -> Vec<Written> {
     let mut found = Vec::new();
-    // Every other part stands between backquotes; a longer run of them is one.
+    // Every other part is between backquotes. Three backquotes have the same effect as one.
     let parts = text.split('`').scan(1, |line, part| {
         let start = *line;
         *line += part.matches('\n').count();
@@ -58,7 +58,7 @@ pub fn of_comments(text: &str) -> Vec<Written> {
     found
 }
 
-/// Returns the commands of a Rust source's messages and comments.
+/// Returns the commands in a Rust source's messages and comments.
 pub fn of_source(source: &str) -> Vec<Written> {
     let mut found = Vec::new();
     for piece in rust::pieces(source) {
@@ -71,15 +71,15 @@ pub fn of_source(source: &str) -> Vec<Written> {
     found
 }
 
-/// Returns the commands of code within a sentence: `layercake up --once`, or `up --once` alone.
+/// Returns the commands in code within a sentence: `layercake up --once`, or `up --once` alone.
 fn of_code(code: &str) -> Vec<Vec<String>> {
     let mut words = code.split_whitespace();
     let is_short = words.next().is_some_and(is_subcommand) && words.any(|word| word.starts_with("--"));
     if is_short { shell::invocations(&format!("layercake {code}")) } else { shell::invocations(code) }
 }
 
-/// Returns the commands of a sentence without backquotes: `run layercake lint {file} first`. A command ends where neither a flag,
-/// nor a placeholder, nor a flag's value follows.
+/// Returns the commands in a sentence outside backquotes: `run layercake lint {file} first`. A command ends before a
+/// word that is neither a flag, nor a placeholder, nor a flag's value.
 fn of_sentence(text: &str) -> Vec<Vec<String>> {
     let outside: Vec<_> = text.split('`').step_by(2).flat_map(str::split_whitespace).collect();
     let starts = outside.iter().enumerate().filter(|(_, word)| **word == "layercake");

@@ -1,18 +1,18 @@
-//! An object with a canary in every field that its schema has.
+//! Generates objects with a canary in every schema field.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use serde_json::{Map, Value, json};
 
-/// Canaries by path, as [`super::super::select::LeftOut`] writes paths.
+/// Canaries by path, in the path format of [`super::super::select::LeftOut`].
 #[derive(Default)]
 pub struct Canaries {
     pub planted: Vec<(String, String)>,
 }
 
 impl Canaries {
-    /// A maximal object of the schema.
+    /// Returns an object that sets every field in the schema.
     pub fn object(&mut self, schema: &JSONSchemaProps) -> Value {
         let mut object = self.value(schema, "");
         object["metadata"] = self.metadata();
@@ -36,7 +36,7 @@ impl Canaries {
         })
     }
 
-    /// A text that is nowhere else.
+    /// Returns a unique string, and records it for this path.
     pub fn plant(&mut self, path: &str) -> String {
         let canary = format!("canary{:04}x", self.planted.len());
         self.planted.push((path.to_owned(), canary.clone()));
@@ -62,7 +62,7 @@ impl Canaries {
                 let path = format!("{path}.*");
                 Value::Object(Map::from_iter([(self.plant(&path), json!({"deep": self.plant(&path)}))]))
             }
-            // Numbers are canaries, too: of ten digits.
+            // Numeric canaries have ten digits.
             Some("integer" | "number") => {
                 let number = 7_000_000_000_u64 + self.planted.len() as u64;
                 self.planted.push((path.to_owned(), number.to_string()));

@@ -1,4 +1,4 @@
-//! What is taken of each kind whose schema we have.
+//! Tests which fields are taken from each kind that has a schema.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::canaries::Canaries;
 use crate::bundle::allowlist::{Treatment, expanded, listed_paths, rules};
 use crate::bundle::select::{LeftOut, select};
 
-/// Whatever the list says: nothing at such a path is ever taken.
+/// Paths that must never be taken, whatever the allow-list says.
 const NEVER: &str = r"(?i)(^|[.\[])(data|stringData|binaryData|content|contents|userdata|vendordata|password|passwd|response|publicKey|ovfEnv|configSpec|default|last-applied|conversion-data|annotation|label|manager|managed-field|self-link|.*commands|mounts|additionalConfig|kubeConfig|extraEnvs|extraArgs|users)(\[|\.|$)|token(\[\])?$";
 
-/// Each kind of ours with its schema of the version that is read.
+/// Returns each kind that has a CRD in crate `api`, with the schema of the version that a bundle reads.
 fn schemas() -> Vec<(String, JSONSchemaProps)> {
     let definitions: Vec<CustomResourceDefinition> = [api::crds::all(), api::crds::external()].concat();
     let rules = rules().unwrap();
@@ -48,7 +48,7 @@ fn of_a_maximal_object_only_listed_fields_are_taken() {
             .collect();
         for (path, canary) in &canaries.planted {
             let is_taken = taken.contains(canary.as_str());
-            // The key of a map is taken with what is below it.
+            // A map key is taken together with the fields below it.
             let is_key = path.ends_with('*') && listed.iter().any(|listed| listed.starts_with(path.as_str()));
             assert_eq!(is_taken, is_key || listed.contains(path.as_str()), "{kind}: {path}");
             assert!(!is_taken || !never.is_match(path), "{kind}: {path} is taken");
@@ -72,7 +72,7 @@ fn each_listed_field_is_one_that_the_kind_has() {
     }
 }
 
-/// Whether something is at the path.
+/// Returns true if the object has a value at the path.
 fn has(object: &serde_json::Value, path: &str) -> bool {
     let mut at = vec![object];
     for step in path.replace("[]", ".[]").split('.') {
@@ -93,7 +93,7 @@ fn no_listed_path_of_any_kind_may_hold_a_secret() {
     let never = Regex::new(NEVER).unwrap();
     for rule in rules().unwrap() {
         for (path, treatment) in listed_paths(&rule.kind) {
-            // Keys of the one ConfigMap that is read are listed each.
+            // The keys of the only ConfigMap that is read are listed individually.
             let is_configuration =
                 rule.kind == "ConfigMap" && path.starts_with("data[\"") && !path.contains('*');
             let is_fine = !never.is_match(&path) || is_configuration || treatment == Treatment::Hash;

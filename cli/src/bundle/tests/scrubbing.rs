@@ -1,4 +1,4 @@
-//! What the scrubber takes out of texts, and what it leaves.
+//! Tests which strings the scrubber removes and keeps.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ fn scrubber(secrets: &[&str]) -> Scrubber {
     Scrubber::new(&values).unwrap()
 }
 
-/// Text, what must not be left of it, and what must be.
+/// A string, the part that must be removed, and the part that must remain.
 const SHAPES: &[(&str, &str, &str)] = &[
     ("key: -----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----\nnext", "MIIabc", "next"),
     ("-----BEGIN EC PRIVATE KEY-----\nMIIcut off", "MIIcut", ""),
@@ -72,7 +72,7 @@ fn what_looks_like_a_secret_is_taken_out() {
     }
 }
 
-/// What a supporter needs: nothing of it is a secret.
+/// Strings that support needs and that aren't secret.
 const KEPT: &[&str] = &[
     "VirtualMachine ns/cp-0: cannot power on: insufficient memory in resource pool test-cluster",
     "image registry.test/pause@sha256:e6a2eb8581237ab72a4f494f30285ec12a9694c6750b9353a83afcbbbbbbbbbb",

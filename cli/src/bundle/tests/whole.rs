@@ -1,4 +1,4 @@
-//! A whole bundle of an API server whose objects have canaries everywhere: encrypted, decrypted, unpacked, searched.
+//! Creates an encrypted bundle from an API server with canaries in its objects, then decrypts, unpacks and searches it.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -24,7 +24,7 @@ fn list(items: &[Value]) -> (u16, Value) {
     (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}))
 }
 
-/// Metadata with canaries.
+/// Returns metadata with canaries.
 fn metadata(name: &str) -> Value {
     json!({
         "name": name, "namespace": NAMESPACE, "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -46,7 +46,7 @@ fn secrets() -> Vec<Value> {
     ]
 }
 
-/// Answers as an API server with one object of each kind that matters.
+/// Responds like an API server with one object for each relevant kind.
 fn reply(request: &Request) -> (u16, Value) {
     let path = request.path.split('?').next().unwrap_or_default();
     let object = |more: Value| {

@@ -1,5 +1,5 @@
-//! Checks what protects Cluster API's managers from workload clusters: memory limits, and the proxies that limit what they read. An
-//! installation by clusterctl has neither.
+//! Checks the protections of Cluster API's managers against workload clusters: memory limits, and proxies that limit
+//! responses. clusterctl doesn't install either.
 
 use components::catalogue::{COMPONENTS, Component};
 use components::guest_proxy;
@@ -9,7 +9,7 @@ use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-/// Returns a warning if a manager has no limit or no proxy.
+/// Returns a warning if a manager lacks a limit or proxy, or the reason why the Deployments can't be read.
 pub async fn check(client: &Client, check: Check) -> Option<Diagnosis> {
     let upstream = COMPONENTS.iter().filter(|component| component.is_upstream());
     let labels: Vec<_> = upstream.filter_map(|component| component.provider_label).collect();

@@ -1,4 +1,4 @@
-//! Whether the programs may do what they must, where they run as ServiceAccounts.
+//! Checks that the programs' ServiceAccounts have the necessary rights.
 
 use api::names::{CAPW_NAMESPACE, GCM_NAMESPACE, VMOP_NAMESPACE};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -10,14 +10,14 @@ use kube::{Api, Client};
 /// A ServiceAccount: namespace and name.
 type Account = (&'static str, &'static str);
 
-/// A right that a program can't do without, in all namespaces: account, verb, API group and resource.
+/// A right that a program needs in all namespaces: account, verb, API group and resource.
 type Right = (Account, &'static str, &'static str, &'static str);
 
 const GCM: Account = (GCM_NAMESPACE, "vmware-system-tkg-controller-manager");
 const CAPW: Account = (CAPW_NAMESPACE, "vmware-system-capw-controller-manager");
 const VMOP: Account = (VMOP_NAMESPACE, "vmware-system-vmop-controller-manager");
 
-/// One for each object that a program writes on the way from a TanzuKubernetesCluster to a VM.
+/// The rights to check: the main steps from a TanzuKubernetesCluster to a VM.
 const RIGHTS: &[Right] = &[
     (GCM, "list", "run.tanzu.vmware.com", "tanzukubernetesclusters"),
     (GCM, "create", "cluster.x-k8s.io", "clusters"),

@@ -1,4 +1,4 @@
-//! One provoked cause per check.
+//! Tests with one injected cause per check.
 
 use kit::diagnosis::Outcome;
 use serde_json::json;
@@ -62,7 +62,7 @@ fn cluster_api_must_have_the_contract() {
     assert_eq!(judge_cluster_api(&all()[2..], &old).outcome, Outcome::Skipped, "the VM operator alone");
 }
 
-/// The time that the doctor reads from an API server that answers with these headers.
+/// Returns the time that the doctor reads from an API server with these response headers.
 async fn time_of(headers: &'static [(&'static str, &'static str)]) -> Timestamp {
     let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
         let answer = headers

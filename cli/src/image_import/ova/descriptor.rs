@@ -1,4 +1,4 @@
-//! The files that an OVF descriptor names.
+//! Parses the file references in an OVF descriptor.
 
 use anyhow::{Context, Result, bail};
 use quick_xml::XmlVersion;
@@ -9,11 +9,11 @@ use quick_xml::reader::Reader;
 #[derive(Debug)]
 pub struct References(pub Vec<Reference>);
 
-/// A file that belongs to an OVF.
+/// A file reference in an OVF descriptor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reference {
     pub href: String,
-    /// Its size, where the descriptor has it.
+    /// The size in bytes, if declared.
     pub size: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The manifest of an OVA: the digests of its files.
+//! Parses an OVA manifest, which contains a digest for each file, and verifies the files.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use anyhow::{Result, bail};
 
 use super::part::{AGAIN, Part};
 
-/// SHA-256 digests by the name of the file, as lines such as `SHA256(node.ovf)= 0a1b…` have them.
+/// SHA-256 digests by file name, from lines such as `SHA256(node.ovf)= 0a1b…`.
 pub type Digests = BTreeMap<String, String>;
 
-/// Reads a manifest.
+/// Parses a manifest.
 pub fn read(text: &str) -> Result<Digests> {
     let mut digests = Digests::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -24,7 +24,8 @@ pub fn read(text: &str) -> Result<Digests> {
     Ok(digests)
 }
 
-/// Names may have brackets, so the last one counts.
+/// Splits a line into algorithm, file name and digest. File names may contain parentheses, so the last closing
+/// parenthesis ends the name.
 fn split(line: &str) -> Result<(&str, &str, &str)> {
     let parts = line.rsplit_once(')').and_then(|(before, digest)| {
         let (algorithm, name) = before.split_once('(')?;
@@ -40,7 +41,7 @@ fn split(line: &str) -> Result<(&str, &str, &str)> {
     }
 }
 
-/// Refuses parts that are not as the manifest has them.
+/// Fails if a file in the manifest is missing from the OVA, or if its digest differs.
 pub fn compare(digests: &Digests, parts: &[Part]) -> Result<()> {
     for (name, digest) in digests {
         let Some(part) = parts.iter().find(|part| part.name == *name) else {
@@ -58,7 +59,7 @@ pub fn compare(digests: &Digests, parts: &[Part]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses parts that the manifest leaves out.
+/// Fails if the manifest doesn't list one of the parts.
 pub fn covers(digests: &Digests, parts: &[Part]) -> Result<()> {
     match parts.iter().find(|part| !digests.contains_key(&part.name)) {
         Some(part) => bail!("its manifest has no digest of {}. {AGAIN}", part.name),

@@ -4,13 +4,13 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub name: String,
-    /// Where its bytes begin in the OVA.
+    /// The byte offset in the OVA.
     pub offset: u64,
-    /// How many there are.
+    /// The size in bytes.
     pub size: u64,
-    /// Their SHA-256, in hexadecimal digits.
+    /// The SHA-256 in hexadecimal.
     pub sha256: String,
 }
 
-/// What to do about a file that is not as it was made.
+/// The remedy for a damaged or truncated file.
 pub const AGAIN: &str = "Copy or build it again";

@@ -4,15 +4,15 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A packed file: its name and its content.
+/// A packed file: name and content.
 pub type Packed<'a> = (&'a str, &'a [u8]);
 
-/// The SHA-256 of some bytes.
+/// Returns the SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// A manifest of these files.
+/// Returns a manifest for these files.
 pub fn manifest_of(files: &[Packed<'_>]) -> String {
     let lines = files.iter().map(|(name, bytes)| format!("SHA256({name})= {}", sha256(bytes)));
     lines.collect::<Vec<_>>().join("\n")
@@ -33,7 +33,7 @@ pub fn pack(path: &Path, files: &[Packed<'_>]) {
 const OVF: &[u8] = br#"<Envelope><References><File href="disk.vmdk" size="4"/></References></Envelope>"#;
 const DISK: &[u8] = b"disk";
 
-/// An OVA with these files, and the folder that it is in.
+/// Writes an OVA with these files into a temporary folder.
 fn packed(files: &[Packed<'_>]) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("node.ova");
@@ -41,7 +41,7 @@ fn packed(files: &[Packed<'_>]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A whole OVA with a manifest.
+/// Writes a complete OVA with a manifest.
 fn whole() -> (TempDir, PathBuf) {
     let manifest = manifest_of(&[("node.ovf", OVF), ("disk.vmdk", DISK)]);
     packed(&[("node.ovf", OVF), ("node.mf", manifest.as_bytes()), ("disk.vmdk", DISK)])
